@@ -1,0 +1,31 @@
+# Each target does its own set-up; the logic is in scripts/.
+# PYTHON=python3.12 make test selects the interpreter.
+
+.PHONY: help demo test test-all check bench clean
+
+help:
+	@echo "make demo      train a network on handwritten digits, and use it"
+	@echo "make test      run the tests (large suites: a seeded sample)"
+	@echo "make test-all  run the tests, every case"
+	@echo "make check     format, lint, types, layers"
+	@echo "make bench     measure"
+	@echo "make clean     remove .venv, caches and build results (not runs/)"
+
+demo:
+	@scripts/demo
+
+test:
+	@scripts/test
+
+test-all:
+	@scripts/test --full
+
+check:
+	@scripts/check
+
+bench:
+	@scripts/bench
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

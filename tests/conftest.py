@@ -1,0 +1,120 @@
+"""What every test shares: sampling of large suites, and a closing word on what was left out.
+
+A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.mark.sample`, so that
+`make test` stays short; `--full` runs every case. The sample depends on the test's name alone:
+the same cases run on every machine and in every worker, until the cases themselves change.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+
+import hypothesis
+import pytest
+
+SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
+
+# No deadline: a test never asserts a time. Derandomized: a failure seen once is seen again.
+hypothesis.settings.register_profile("sample", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run every case of the sampled suites")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SAMPLED] = {}
+    hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
+
+
+@pytest.fixture(scope="session")
+def full(pytestconfig: pytest.Config) -> bool:
+    """Whether every case is wanted, for a test that loops over its cases itself."""
+    return bool(pytestconfig.getoption("--full"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--full"):
+        return
+    kept: set[pytest.Item] = set(items)
+    for name, suite in suites_to_sample(items).items():
+        chosen = sample(name, suite)
+        kept.difference_update(set(suite) - set(chosen))
+        config.stash[SAMPLED][name] = (len(chosen), len(suite))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def suites_to_sample(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    suites: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        # A case asked for by its own name runs, whatever the sample says.
+        asked_for = item.nodeid in item.config.args
+        if item.get_closest_marker("sample") and not asked_for:
+            suites[item.nodeid.partition("[")[0]].append(item)
+    return suites
+
+
+def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
+    marker = suite[0].get_closest_marker("sample")
+    assert marker is not None
+    count, by = marker.args[0], marker.kwargs.get("by")
+    groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
+    for item in suite:
+        groups[value_of(item, by)].append(item)
+    chosen: list[pytest.Item] = []
+    for key, group in groups.items():
+        generator = random.Random(f"{name} {key}")
+        chosen += generator.sample(group, min(count, len(group)))
+    return chosen
+
+
+def value_of(item: pytest.Item, parameter: str | None) -> Hashable:
+    if parameter is None:
+        return None
+    value = item.callspec.params[parameter]  # type: ignore[attr-defined]
+    return str(getattr(value, "name", value))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # In a worker of xdist: send what was sampled to the controller, which collects nothing itself.
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["sampled"] = session.config.stash[SAMPLED]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    sampled = getattr(node, "workeroutput", {}).get("sampled", {})
+    node.config.stash[SAMPLED].update(sampled)  # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    report_sampled(terminalreporter)
+    report_skipped(terminalreporter)
+
+
+def report_sampled(terminal: pytest.TerminalReporter) -> None:
+    sampled = terminal.config.stash[SAMPLED]
+    if not sampled:
+        return
+    terminal.section("sampled (make test-all runs every case)")
+    for name, (count, total) in sorted(sampled.items()):
+        terminal.line(f"{count:6} of {total:<6} {name}")
+
+
+def report_skipped(terminal: pytest.TerminalReporter) -> None:
+    skipped = terminal.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons: Counter[str] = Counter()
+    files: dict[str, set[str]] = defaultdict(set)
+    for report in skipped:
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        reasons[reason] += 1
+        files[reason].add(report.nodeid.partition("::")[0])
+    terminal.section(f"skipped: {reasons.total()} (a whole file counts as one)")
+    for reason, count in reasons.most_common():
+        terminal.line(f"{count:6}  {reason}: {', '.join(sorted(files[reason]))}")

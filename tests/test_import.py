@@ -1,0 +1,19 @@
+"""`import pyrite` is light: what is heavy is imported by those who use it, when they do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = {"torch", "wgpu", "llvmlite", "rich", "matplotlib", "PIL", "typer", "scipy"}
+
+
+def test_importing_pyrite_imports_nothing_heavy() -> None:
+    program = "import sys, pyrite; print(*sys.modules)"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert "pyrite" in loaded
+    assert not HEAVY & set(loaded)
