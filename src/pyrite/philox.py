@@ -1,11 +1,11 @@
 """Philox 4x32-10: random words as a pure function of a counter and a key, in NumPy.
 
-Every random number of Pyrite comes from this function or from a kernel that equals it bit for bit.  A
-counter-based generator has no state to advance: the word at any counter is computed alone, so results do
-not depend on layout, vector width, thread or platform, and a draw can be made again without replaying
-those before it.
+Every random number of Pyrite comes from this function or from a kernel that equals it bit for bit.
+A counter-based generator has no state to advance: the word at any counter is computed alone, so
+results do not depend on layout, vector width, thread or platform, and a draw can be made again
+without replaying those before it.
 
-Invariant: integer arithmetic on 32-bit words only, hence the same bits with every NumPy and every CPU.
+Invariant: integer arithmetic on 32-bit words only, hence the same bits with every NumPy and CPU.
 
 Source: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -68,8 +68,8 @@ def seed_key(seed: int) -> Words:
 def words64(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.uint64]:
     """n random 64-bit words, one per element index: uint64 (n,).
 
-    Element i reads the counter (i low, i high, draw low, draw high) and joins the first two words, low
-    word first, so word i does not depend on n.  Different draws of one key are independent.
+    Element i reads the counter (i low, i high, draw low, draw high) and joins the first two words,
+    low word first, so word i does not depend on n.  Draws of one key are independent.
 
     Raises ValueError if n is negative or unless 0 <= draw < 2**64.
 
@@ -91,8 +91,8 @@ def words64(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.
 def permutation(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.int64]:
     """The numbers 0 to n - 1 in random order: int64 (n,).
 
-    The order that sorts n random 64-bit words.  The sort is stable, so equal words (odds below n**2 /
-    2**65) keep their order and the result is one on every platform.
+    The order that sorts n random 64-bit words.  The sort is stable, so equal words (odds below
+    n**2 / 2**65) keep their order and the result is one on every platform.
 
     Raises ValueError as words64.
 

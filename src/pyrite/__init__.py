@@ -1,0 +1,1 @@
+"""Deep learning in Python on any GPU, CPU or browser, from one small install."""

@@ -1,0 +1,152 @@
+"""What a backward pass found: a gradient per leaf, and the states that the forward pass renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pyrite.errors import GradientError
+from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.tensor import Tensor
+
+
+class Gradients:
+    """Gradients by parameter id or by leaf; ``grads[w]`` reads one.
+
+    ``updates`` holds the new values of states (running statistics) by state id; an optimiser commits
+    them together with its step.
+    """
+
+    __slots__ = ("_by_id", "_by_leaf", "_versions", "updates")
+
+    #: New values of states by state id.
+    updates: dict[int, Tensor]
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Tensor] = {}
+        self._versions: dict[int, int] = {}
+        self._by_leaf: dict[Any, Tensor] = {}
+        self.updates = {}
+
+    def __getitem__(self, of: Tensor) -> Tensor:
+        """Return the gradient of a parameter or leaf.
+
+        Raises GradientError when it is not there: untracked, not reached by the loss, or stale.
+        """
+        found = self.get(of)
+        if found is None:
+            raise GradientError(
+                f"gradients require a tracked tensor that the loss depends on, got {of._type}; "
+                "make it a leaf with require_grad() before the forward pass"
+            )
+        return found
+
+    def __contains__(self, of: Tensor) -> bool:
+        return self.get(of) is not None
+
+    def get(self, of: Tensor) -> Tensor | None:
+        """Return the gradient of a parameter or leaf, or None; raise GradientError when it is stale."""
+        if not isinstance(of, Identified):
+            return self._by_leaf.get(getattr(of._handle, "node", None))
+        if of.id in self._by_id and self._versions[of.id] != of.version:
+            raise GradientError(
+                f"gradients require the parameter that they were taken of, got version "
+                f"{of.version} for gradients of version {self._versions[of.id]}; take them again "
+                "after the step"
+            )
+        return self._by_id.get(of.id)
+
+    def add(self, leaf: Any, key: Parameter | None, g: Tensor) -> None:
+        """File the gradient of a leaf, summing where one parameter has several leaves."""
+        if key is None:
+            self._by_leaf[leaf] = g
+            return
+        have = self._by_id.get(key.id)
+        self._by_id[key.id] = g if have is None else have + g
+        self._versions[key.id] = key.version
+
+    def add_update(self, state: Identified, value: Tensor) -> None:
+        """File the new value of a state; the one nearest to the loss wins."""
+        self.updates.setdefault(state.id, value)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Gradients:
+        """Return the gradients with each one changed, states' updates as they are."""
+        made = self._empty_like()
+        made._by_id = {k: change(g) for k, g in self._by_id.items()}
+        made._by_leaf = {k: change(g) for k, g in self._by_leaf.items()}
+        made.updates = dict(self.updates)
+        return made
+
+    def without(self, of: Tensor) -> Gradients:
+        """Return the gradients less one."""
+        made = self.map(lambda g: g)
+        if isinstance(of, Identified):
+            made._by_id.pop(of.id, None)
+        else:
+            made._by_leaf.pop(getattr(of._handle, "node", None), None)
+        return made
+
+    def replace(self, of: Tensor, g: Tensor) -> Gradients:
+        """Return the gradients with another one for a parameter or leaf that is there."""
+        self[of]
+        made = self.map(lambda g: g)
+        if isinstance(of, Identified):
+            made._by_id[of.id] = g
+        else:
+            made._by_leaf[of._handle.node] = g
+        return made
+
+    def __add__(self, other: Gradients) -> Gradients:
+        """Return the sum; the updates of the later one win, as after two steps in a row."""
+        made = self._empty_like()
+        made._versions.update(other._versions)
+        made._by_id = _summed(self._by_id, other._by_id)
+        made._by_leaf = _summed(self._by_leaf, other._by_leaf)
+        made.updates = {**self.updates, **other.updates}
+        return made
+
+    def __mul__(self, scale: float) -> Gradients:
+        return self.map(lambda g: g * scale)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, scale: float) -> Gradients:
+        return self.map(lambda g: g / scale)
+
+    def __len__(self) -> int:
+        return len(self._by_id) + len(self._by_leaf)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield from self._by_id.values()
+        yield from self._by_leaf.values()
+
+    def by_id(self) -> dict[int, Tensor]:
+        """Return the gradients of parameters by parameter id."""
+        return dict(self._by_id)
+
+    @staticmethod
+    def mean(parts: Sequence[Gradients]) -> Gradients:
+        """Return the mean of gradients taken in parallel; states' updates are averaged too."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        mean = total / len(parts)
+        for key in mean.updates:
+            values = [p.updates[key] for p in parts if key in p.updates]
+            summed = values[0]
+            for value in values[1:]:
+                summed = summed + value
+            mean.updates[key] = summed / len(values)
+        return mean
+
+    def _empty_like(self) -> Gradients:
+        made = Gradients()
+        made._versions = dict(self._versions)
+        return made
+
+    def __repr__(self) -> str:
+        return f"Gradients({len(self)} gradients, {len(self.updates)} state updates)"
+
+
+def _summed(x: dict[Any, Tensor], y: dict[Any, Tensor]) -> dict[Any, Tensor]:
+    return {k: x[k] + y[k] if k in x and k in y else x.get(k, y.get(k)) for k in {**x, **y}}  # type: ignore[misc]

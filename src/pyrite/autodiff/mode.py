@@ -1,0 +1,90 @@
+"""What a thread is doing: recording, training, replaying.
+
+Context variables, so each thread and each asyncio task has its own, and a checkpoint can replay a
+computation in the context in which it first ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+#: Autodiff levels that record nothing at present.
+_paused: ContextVar[Container[int]] = ContextVar("pyrite_paused", default=())
+_training: ContextVar[bool | None] = ContextVar("pyrite_training", default=None)
+
+#: Where the tape of each level puts emitted states while it is paused by a checkpoint.
+_sinks: ContextVar[Mapping[int, list[Any]]] = ContextVar("pyrite_sinks", default={})  # noqa: B039 - never mutated
+
+_EVERY_LEVEL = range(1, 1 << 30)
+
+
+def is_recording(level: int) -> bool:
+    """Whether the tape of an autodiff level records."""
+    return level not in _paused.get()
+
+
+@contextmanager
+def no_grad(level: int | None = None) -> Iterator[None]:
+    """Record nothing in the block, at one autodiff level or at all.
+
+    >>> import pyrite
+    >>> x = pyrite.ones((2,), device=pyrite.autodiff("numpy")).require_grad()
+    >>> with pyrite.no_grad():
+    ...     (x * 2).is_tracked
+    False
+    """
+    token = _paused.set(_paused_with(level))
+    try:
+        yield
+    finally:
+        _paused.reset(token)
+
+
+def emission_sink(level: int) -> list[Any] | None:
+    """Return the list that takes what states emit at a level, or None where the graph takes it."""
+    return _sinks.get().get(level)
+
+
+@contextmanager
+def collecting_emissions(level: int, sink: list[Any]) -> Iterator[None]:
+    """Put what states emit at a level in the block into a list instead of the graph."""
+    token = _sinks.set({**_sinks.get(), level: sink})
+    try:
+        yield
+    finally:
+        _sinks.reset(token)
+
+
+def _paused_with(level: int | None) -> Container[int]:
+    now = _paused.get()
+    if level is None or now is _EVERY_LEVEL:
+        return _EVERY_LEVEL
+    return frozenset({level}) | (now if isinstance(now, frozenset) else frozenset())
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Record at every level in the block, also inside ``no_grad``."""
+    token = _paused.set(())
+    try:
+        yield
+    finally:
+        _paused.reset(token)
+
+
+def training() -> bool | None:
+    """Return whether this context trains; None where nothing has said so."""
+    return _training.get()
+
+
+@contextmanager
+def training_mode(on: bool) -> Iterator[None]:
+    """Make layers that differ between training and evaluation do the one or the other."""
+    token = _training.set(on)
+    try:
+        yield
+    finally:
+        _training.reset(token)

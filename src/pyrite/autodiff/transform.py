@@ -1,0 +1,135 @@
+"""Gradients of functions: ``value_and_grad(fn)(model, batch)``.
+
+The arguments are lifted one autodiff level up, the function runs, the result is lowered again, and no
+graph outlives the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyrite.autodiff.gradients import Gradients
+from pyrite.autodiff.mode import recording, training_mode
+from pyrite.autodiff.tape import Autodiff, Strategy
+from pyrite.errors import ArgumentError, GradientError, ShapeError
+from pyrite.op import located
+from pyrite.tensor.creation import full
+from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_leaves, tree_map
+
+
+def value_and_grad(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool = False,
+    training: bool = True,
+    checkpointing: Strategy = "none",
+) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that gives ``fn``'s scalar value and its gradients.
+
+    An argument that holds parameters (a module) gets `Gradients`; a tensor, or a list, tuple or dict
+    of tensors, gets gradients in its own form.  Several ``argnums`` give a tuple.  With ``has_aux``,
+    ``fn`` returns ``(loss, anything)`` and the value is that pair.  ``training`` is what layers like
+    dropout see.  Raises ShapeError when the loss is not a scalar.
+
+    >>> import pyrite
+    >>> value, g = value_and_grad(lambda x: (x * x).sum())(pyrite.tensor([1.0, 2.0]))
+    >>> value.item(), g.numpy().tolist()
+    (5.0, [2.0, 4.0])
+    """
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        chosen = _chosen(wanted, args)
+        backend = _level_above(chosen, checkpointing)
+        lifted = tuple(tree_map(lambda t: _lift(t, backend), a) for a in chosen)
+        replaced = list(args)
+        for position, value in zip(wanted, lifted, strict=True):
+            replaced[position] = value
+        with recording(), training_mode(training):
+            result = fn(*replaced, **kwargs)
+        loss = result[0] if has_aux else result
+        gradients = _backward(loss, backend)
+        shaped = tuple(_shaped(gradients, a) for a in lifted)
+        value = tree_map(lambda t: _lower(t, backend), result)
+        return value, shaped[0] if isinstance(argnums, int) else shaped
+
+    return wrapped
+
+
+def grad(
+    fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, training: bool = True
+) -> Callable[..., Any]:
+    """Return a function that gives the gradients of ``fn``'s scalar value, as `value_and_grad` does.
+
+    >>> import pyrite
+    >>> cube = lambda x: x**3
+    >>> grad(grad(cube))(pyrite.tensor(2.0)).item()
+    12.0
+    """
+    both = value_and_grad(fn, argnums, training=training)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return wrapped
+
+
+def _chosen(wanted: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    for position in wanted:
+        if not 0 <= position < len(args):
+            raise located(
+                ArgumentError(
+                    f"value_and_grad requires 0 <= argnums < {len(args)}, the number of positional "
+                    f"arguments, got {position}"
+                )
+            )
+    return tuple(args[position] for position in wanted)
+
+
+def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
+    tensors = tree_leaves(args)
+    if not tensors:
+        raise located(
+            GradientError("value_and_grad requires a tensor or module to differentiate, got none")
+        )
+    highest = max(tensors, key=lambda t: t._backend.level)
+    return Autodiff(highest._backend, checkpointing=checkpointing)
+
+
+def _lift(tensor: Tensor, backend: Autodiff) -> Tensor:
+    lifted = Tensor(backend.lift(tensor), tensor._type, backend)
+    if isinstance(tensor, Parameter):
+        return tensor.with_value(lifted)
+    if isinstance(tensor, Identified):
+        return tensor
+    return lifted.require_grad() if tensor.dtype.is_float else lifted
+
+
+def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:
+    return tensor.inner() if tensor._backend == backend else tensor
+
+
+def _backward(loss: Any, backend: Autodiff) -> Gradients:
+    if not isinstance(loss, Tensor) or loss.size != 1:
+        got = f"shape {loss.shape}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise located(ShapeError(f"value_and_grad requires a scalar loss, got {got}; use .mean()"))
+    if loss._backend != backend or loss._handle.node is None:
+        return Gradients()
+    return backend.gradients(loss._handle)
+
+
+def _shaped(gradients: Gradients, arg: Any) -> Any:
+    if any(isinstance(leaf, Identified) for leaf in tree_leaves(arg)):
+        return gradients
+    return tree_map(lambda t: _gradient_or_zeros(gradients, t), arg)
+
+
+def _gradient_or_zeros(gradients: Gradients, leaf: Tensor) -> Tensor:
+    found = gradients.get(leaf)
+    if found is not None:
+        return found
+    return full(leaf.shape, 0, dtype=leaf.dtype, device=leaf.inner().device)

@@ -1,0 +1,143 @@
+"""The intrinsics of `pyrite.algebra` on NumPy arrays.
+
+Each keeps the dtype of its operand.  The special functions that NumPy lacks are in `special`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyrite.backend.numpy import special
+from pyrite.types import Array, DType
+
+
+class NumPyAlgebra:
+    """Every intrinsic, evaluated at once; those that NumPy spells the same are taken from it."""
+
+    where = staticmethod(np.where)
+    isnan = staticmethod(np.isnan)
+    isinf = staticmethod(np.isinf)
+    abs = staticmethod(np.abs)
+    signbit = staticmethod(np.signbit)
+    copysign = staticmethod(np.copysign)
+    floor = staticmethod(np.floor)
+    ceil = staticmethod(np.ceil)
+    trunc = staticmethod(np.trunc)
+    rint = staticmethod(np.rint)
+    sqrt = staticmethod(np.sqrt)
+    exp = staticmethod(np.exp)
+    exp2 = staticmethod(np.exp2)
+    expm1 = staticmethod(np.expm1)
+    log = staticmethod(np.log)
+    log2 = staticmethod(np.log2)
+    log10 = staticmethod(np.log10)
+    log1p = staticmethod(np.log1p)
+    hypot = staticmethod(np.hypot)
+    sin = staticmethod(np.sin)
+    cos = staticmethod(np.cos)
+    tan = staticmethod(np.tan)
+    asin = staticmethod(np.arcsin)
+    acos = staticmethod(np.arccos)
+    atan = staticmethod(np.arctan)
+    atan2 = staticmethod(np.arctan2)
+    sinh = staticmethod(np.sinh)
+    cosh = staticmethod(np.cosh)
+    tanh = staticmethod(np.tanh)
+    asinh = staticmethod(np.arcsinh)
+    acosh = staticmethod(np.arccosh)
+    atanh = staticmethod(np.arctanh)
+    erf = staticmethod(special.erf)
+    erfinv = staticmethod(special.erfinv)
+    lgamma = staticmethod(special.lgamma)
+    digamma = staticmethod(special.digamma)
+    trigamma = staticmethod(special.trigamma)
+
+    def minimum(self, x: Array, y: Array) -> Array:
+        """The lesser; NaN if either is NaN; -0.0 before 0.0, which NumPy leaves open."""
+        return _ordered_zeros(np.minimum(x, y), x, y, negative=True)
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        """The greater; NaN if either is NaN; 0.0 after -0.0."""
+        return _ordered_zeros(np.maximum(x, y), x, y, negative=False)
+
+    def sign(self, x: Array) -> Array:
+        """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
+        if x.dtype.kind == "f":
+            return np.where(x == 0, x, np.sign(x))
+        return np.sign(x)
+
+    def rsqrt(self, x: Array) -> Array:
+        """1 / sqrt(x)."""
+        return np.reciprocal(np.sqrt(x))
+
+    def cast(self, x: Array, dtype: DType) -> Array:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        if x.dtype.kind == "f" and dtype.is_integer:
+            return _saturate(x, dtype)
+        return x.astype(dtype.numpy)
+
+    def floor_divide(self, x: Array, y: Array) -> Array:
+        """Floor of the exact quotient, so 1.0 // 0.1 is 9.0; 0 for integers divided by 0."""
+        return np.floor_divide(x, y)
+
+    def remainder(self, x: Array, y: Array) -> Array:
+        """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
+        return np.remainder(x, y)
+
+    def truncated_remainder(self, x: Array, y: Array) -> Array:
+        """Remainder of the truncated quotient, with the sign of x; 0 for integers modulo 0."""
+        return np.fmod(x, y)
+
+    def pow(self, x: Array, y: Array) -> Array:
+        """x ** y; for integers by repeated squaring, a negative exponent giving 0, 1 or -1."""
+        if x.dtype.kind == "f":
+            return np.power(x, y)
+        positive = np.power(x, np.maximum(y, 0))
+        if y.dtype.kind == "u":
+            return positive
+        reciprocal = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0))
+        return np.where(y < 0, reciprocal.astype(x.dtype), positive)
+
+    def shift_left(self, x: Array, n: Array) -> Array:
+        """x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
+        width = 8 * x.dtype.itemsize
+        inside = (n >= 0) & (n < width)
+        return np.where(inside, np.left_shift(x, np.where(inside, n, 0)), np.zeros_like(x))
+
+    def shift_right(self, x: Array, n: Array) -> Array:
+        """Floor of x / 2 ** n: the sign bit is repeated."""
+        width = 8 * x.dtype.itemsize
+        inside = (n >= 0) & (n < width)
+        return (
+            np.right_shift(x, np.where(inside, n, width - 1))
+            if x.dtype.kind == "i"
+            else np.where(inside, np.right_shift(x, np.where(inside, n, 0)), np.zeros_like(x))
+        )
+
+    def popcount(self, x: Array) -> Array:
+        """Number of one bits, in the dtype of x."""
+        unsigned = x.view(f"u{x.dtype.itemsize}")
+        return np.bitwise_count(unsigned).astype(x.dtype)
+
+
+def _ordered_zeros(result: Array, x: Any, y: Any, *, negative: bool) -> Array:
+    if result.dtype.kind != "f":
+        return result
+    both = (result == 0) & (x == 0) & (y == 0)
+    if not np.any(both):
+        return result
+    sign = np.signbit(x) | np.signbit(y) if negative else np.signbit(x) & np.signbit(y)
+    zero = np.where(sign, result.dtype.type(-0.0), result.dtype.type(0.0))
+    return np.where(both, zero, result)
+
+
+def _saturate(x: Array, dtype: DType) -> Array:
+    info = np.iinfo(dtype.numpy)
+    whole = np.trunc(np.where(np.isnan(x), x.dtype.type(0), x)).astype(np.float64)
+    # 2.0 ** bits is exact in float64 while the largest 64-bit integer is not.
+    above, below = whole >= float(info.max), whole < float(info.min)
+    safe = np.where(above | below, 0.0, whole).astype(dtype.numpy)
+    high, low = dtype.numpy.type(info.max), dtype.numpy.type(info.min)
+    return np.where(above, high, np.where(below, low, safe))

@@ -1,0 +1,94 @@
+"""The reference: every op by its own rules, in NumPy.  Slow and plain, the judge of all others.
+
+Dtypes are pinned: a result that is not of the inferred type is an error of ours, never converted.
+float16 and bfloat16 are computed in float32 and rounded once per op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pyrite.backend.numpy.algebra import NumPyAlgebra
+from pyrite.backend.protocol import Backend
+from pyrite.op import Attributes, Constant, Op
+from pyrite.types import Array, TensorType, dtype
+
+ALGEBRA = NumPyAlgebra()
+
+
+class NumPy(Backend):
+    """The NumPy backend.  A handle is an ndarray."""
+
+    name: ClassVar[str] = "numpy"
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Array]:
+        """Execute one op by its native implementation, its scalar rule or its reference."""
+        if native := self._implementations.get(op.name):
+            result = getattr(self, native)(*inputs, **attrs)
+            return result if isinstance(result, tuple) else (result,)
+        arrays = [_operand(i) for i in inputs]
+        with np.errstate(all="ignore"):
+            if op.scalar is not None:
+                assert out is not None
+                return (_elementwise(op, arrays, attrs, out[0]),)
+            assert op.reference is not None, f"{op} has neither rule nor reference"
+            result = op.reference(*arrays, **attrs)
+            results = result if isinstance(result, tuple) else (result,)
+            return [
+                _pinned(op, r, t)
+                for r, t in zip(results, out or (None,) * len(results), strict=True)
+            ]
+
+    def upload(self, array: Array) -> Array:
+        """Return a copy of the array."""
+        return np.array(array)
+
+    def download(self, handle: Array) -> Array:
+        """Return a read-only view."""
+        view = handle.view()
+        view.flags.writeable = False
+        return view
+
+    def type_of(self, handle: Array) -> TensorType:
+        """Return shape and dtype of the array."""
+        return TensorType(handle.shape, dtype(handle.dtype))
+
+
+def _operand(value: Any) -> Array | None:
+    """Return an input as an array in the dtype in which it is computed."""
+    if value is None:
+        return None
+    if isinstance(value, Constant):
+        return value.numpy(value.type.dtype.compute)
+    array: Array = value
+    narrow = array.dtype.itemsize == 2 and dtype(array.dtype).is_float
+    return array.astype(np.float32) if narrow else array
+
+
+def _elementwise(op: Op, arrays: list[Array | None], attrs: Attributes, out: TensorType) -> Array:
+    assert op.scalar is not None
+    result = np.asarray(op.scalar(ALGEBRA, *arrays, **attrs))
+    if result.shape != out.shape:
+        result = np.broadcast_to(result, out.shape)
+    return _pinned(op, result, out)
+
+
+def _pinned(op: Op, result: Any, out: TensorType | None) -> Array:
+    array = np.asarray(result)
+    if out is None:
+        return array
+    assert array.shape == out.shape, f"{op} inferred {out}, its reference gave {array.shape}"
+    if array.dtype != out.dtype.numpy:
+        is_rounding = out.dtype.compute is not out.dtype and array.dtype == np.float32
+        assert is_rounding, f"{op} inferred {out}, its reference gave {array.dtype}"
+        array = array.astype(out.dtype.numpy)
+    return array

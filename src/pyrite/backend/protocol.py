@@ -1,0 +1,155 @@
+"""What a backend is: five methods, and a few more for decorators.
+
+A backend executes ops by their records; it has no method per op.  ``Fusion(backend)`` and
+``Autodiff(backend)`` are backends too, and override ``run``.  Invariant: handles are immutable to
+everyone but the backend that made them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from pyrite.errors import GradientError
+from pyrite.op import OPS, Attributes, Handle, Op, TensorBase, different_devices
+from pyrite.types import Array, TensorType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Backend(ABC):
+    """Where ops run.  Two backends are equal when they are the same device at the same level.
+
+    A backend that does an op natively, better than by its rules, says so by name:
+
+        class Mine(NumPy):
+            @implements("softmax")
+            def softmax(self, x, *, axis): ...
+
+    The method gets what ``run`` gets: handles, Constants or Nones, and attributes by keyword; it
+    returns a handle, or a tuple of handles for an op with several outputs.
+    """
+
+    #: Name of the device, as users write it: ``"numpy"``.
+    name: ClassVar[str]
+    #: The backend that a decorator decorates.
+    inner: Backend | None = None
+
+    _implementations: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = {
+            op: name
+            for name, member in vars(cls).items()
+            for op in getattr(member, "_implements", ())
+        }
+        cls._implementations = {**cls._implementations, **own}
+
+    @property
+    def level(self) -> int:
+        """How many Autodiff decorators stand in the chain."""
+        return self.inner.level if self.inner is not None else 0
+
+    @property
+    def root(self) -> Backend:
+        """The undecorated backend at the end of the chain."""
+        return self.inner.root if self.inner is not None else self
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        """Whether a composite is run whole here, or expanded into its body."""
+        return op.name in self._implementations
+
+    @abstractmethod
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Handle],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Handle]:
+        """Execute one op on handles, Constants and Nones.
+
+        ``out`` holds the types of the results, or None when they depend on values.
+        """
+
+    @abstractmethod
+    def upload(self, array: Array) -> Handle:
+        """Return a handle of a copy of the array."""
+
+    @abstractmethod
+    def download(self, handle: Handle) -> Array:
+        """Return the values as a read-only array, waiting until they are there."""
+
+    @abstractmethod
+    def type_of(self, handle: Handle) -> TensorType:
+        """Return the type of a handle."""
+
+    def synchronize(self) -> None:
+        """Wait until all work that was submitted is done."""
+
+    def primitive(self, handle: Handle) -> Any:
+        """Return what lies under all decorators: the array or buffer itself."""
+        return handle
+
+    def supports(self, type: TensorType) -> bool:
+        """Whether tensors of this dtype can live here."""
+        return True
+
+    def lift(self, tensor: TensorBase) -> Handle:
+        """Return the handle of a tensor of a backend further down this chain, as a constant."""
+        if tensor._backend == self:
+            return tensor._handle
+        different_devices(self, tensor._backend)
+
+    # What Autodiff adds.  On other backends nothing is tracked.
+
+    def track(self, handle: Handle, key: Any = None) -> Handle:
+        """Return a new leaf; ``key`` is the parameter under whose id its gradient is filed."""
+        raise GradientError(
+            f"require_grad requires an autodiff device, got {self.name}; "
+            f"use pyrite.autodiff({self.name!r}) or pyrite.value_and_grad"
+        )
+
+    def is_tracked(self, handle: Handle) -> bool:
+        """Whether gradients flow to this handle."""
+        return False
+
+    def detach(self, handle: Handle) -> Handle:
+        """Return the same values, cut off the graph, sharing memory."""
+        return handle
+
+    def gradients(self, handle: Handle) -> Any:
+        """Return the gradients of a scalar with respect to every leaf that it depends on."""
+        raise GradientError(
+            f"backward requires an autodiff device, got {self.name}; "
+            f"use pyrite.autodiff({self.name!r}) or pyrite.value_and_grad"
+        )
+
+    def inner_tensor(self, handle: Handle) -> TensorBase | None:
+        """Return the tensor one level down, or None where there is no decorator."""
+        return None
+
+    def emit(self, handle: Handle, state: Any, value: Any) -> Handle:
+        """Return the handle with a new value for a state attached; nowhere to attach it by default."""
+        return handle
+
+    def __repr__(self) -> str:
+        inner = f"({self.inner!r})" if self.inner is not None else "()"
+        return f"{type(self).__name__}{inner}"
+
+
+def implements(*names: str) -> Callable[[F], F]:
+    """Mark a method as the native implementation of the ops of these names."""
+
+    def mark(method: F) -> F:
+        method._implements = names  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def unknown_implementations(backend: type[Backend]) -> list[str]:
+    """Return the names that a backend says it implements and that are no op; a test expects none."""
+    return sorted(set(backend._implementations) - set(OPS))

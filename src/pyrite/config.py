@@ -1,0 +1,48 @@
+"""Every setting of Pyrite, typed and printable, in one place.
+
+A setting comes from ``PYRITE_<NAME>`` in the environment when the package is imported, and may be
+changed afterwards: ``pyrite.config.full_traceback = True``.  ``print(pyrite.config)`` shows them all.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+from pyrite.errors import ArgumentError
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+@dataclass(slots=True)
+class Config:
+    """The settings; each field's comment says what it does."""
+
+    #: The default device's name, or None for the best one that works here.
+    device: str | None = None
+    #: Errors keep every frame inside Pyrite, for those who work on Pyrite itself.
+    full_traceback: bool = False
+
+    @classmethod
+    def from_environment(cls, environment: dict[str, str]) -> Config:
+        """Return the settings that the PYRITE_* variables ask for; raise ArgumentError for bad ones."""
+        config = cls()
+        for field in fields(cls):
+            name = f"PYRITE_{field.name.upper()}"
+            text = environment.get(name)
+            if text is None:
+                continue
+            is_flag = isinstance(getattr(config, field.name), bool)
+            setattr(config, field.name, _flag(name, text) if is_flag else text)
+        return config
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ArgumentError(f"{name} requires one of {_TRUE + _FALSE[:-1]}, got {text!r}")
+
+
+config = Config.from_environment(dict(os.environ))

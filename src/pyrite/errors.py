@@ -1,0 +1,83 @@
+"""The exceptions that Pyrite raises.
+
+Every message reads ``{op} requires {condition}, got {actual}; {fix}``, in the user's terms, and each
+class also derives from the built-in that a reader would expect to catch.
+
+    PyriteError
+    ├── ShapeError (ValueError)        shapes that do not fit: x @ y with (5, 3) and (4, 3)
+    ├── AxisError (ShapeError, IndexError)  an axis outside -rank <= axis < rank
+    ├── DTypeError (TypeError)         dtypes that do not fit, or that a device lacks
+    ├── ArgumentError (ValueError)     any other argument out of its range: dropout(p=1.5)
+    ├── IndexRangeError (IndexError)   an index outside its axis
+    ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost; two devices in one op
+    ├── SyncError (RuntimeError)       a read-back inside pyrite.no_sync()
+    ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
+    ├── ModuleError (TypeError)        a module changed after __init__, or declared wrongly
+    ├── KernelError (RuntimeError)     a kernel that does not compile or breaks a rule of the IR
+    ├── DataError (ValueError)         bad data files, and errors in loader workers
+    ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
+    └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
+"""
+
+from __future__ import annotations
+
+
+class PyriteError(Exception):
+    """The root: ``except PyriteError`` catches all that Pyrite raises on purpose.
+
+    ``location`` is the user's ``file:line`` at which the failing op was called, when it is known.
+    """
+
+    location: str | None = None
+
+
+class ShapeError(PyriteError, ValueError):
+    """Shapes do not fit.  ``ones(5, 3) @ ones(4, 3)``; transpose one: ``x @ y.mT``."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis is outside the rank.  ``ones(2, 3).sum(axis=2)``; axes count from 0 or from -1."""
+
+
+class DTypeError(PyriteError, TypeError):
+    """Dtypes do not fit.  ``exp`` of bools; cast with ``x.astype(pyrite.float32)``."""
+
+
+class ArgumentError(PyriteError, ValueError):
+    """An argument is out of its range.  ``dropout(p=1.5)``; the message states the range."""
+
+
+class IndexRangeError(PyriteError, IndexError):
+    """An index is outside its axis.  ``x[5]`` of five rows; indices run from -n to n - 1."""
+
+
+class DeviceError(PyriteError, RuntimeError):
+    """A device is unknown, missing or lost, or two devices meet in one op; move one: ``y.to(d)``."""
+
+
+class SyncError(PyriteError, RuntimeError):
+    """A value was read inside ``pyrite.no_sync()``; read it after the block, or await it."""
+
+
+class GradientError(PyriteError, RuntimeError):
+    """No gradient can be given.  ``grads[w]`` for a ``w`` that the loss does not depend on."""
+
+
+class ModuleError(PyriteError, TypeError):
+    """A module was changed after ``__init__``.  Modules are values: use ``map`` or ``replace``."""
+
+
+class KernelError(PyriteError, RuntimeError):
+    """A kernel does not compile or breaks a rule of the IR."""
+
+
+class DataError(PyriteError, ValueError):
+    """A data file is bad, or a loader's worker failed; the message names the file or the item."""
+
+
+class RecordError(PyriteError, ValueError):
+    """A checkpoint or weight file is damaged or foreign, or its keys do not match the model."""
+
+
+class TrainError(PyriteError, RuntimeError):
+    """A training run cannot start, continue or be resumed."""

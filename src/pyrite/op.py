@@ -1,0 +1,601 @@
+"""What an op is, and the one door through which every op reaches a backend.
+
+An op is declared once, as a method under its rules, and everything else reads the record:
+
+    @primitive(scalar=lambda k, x: k.exp(x), vjp=lambda g, out, _: (g * out,))
+    def exp(self, /) -> Self:
+        '''e ** x, elementwise.  Shapes: (...) -> (...).'''
+        ...
+
+Parameters before ``/`` are the inputs (tensors, numbers, or None), those after it the attributes.
+Rules:
+
+``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
+``reference(*arrays, **attrs)``   meaning of any other primitive, in NumPy
+``infer(*types, **attrs)``        type, or tuple of types, of the result; the home of shape errors
+``canonical(*types, **attrs)``    attributes in their one form (axes positive, shapes complete)
+``vjp``                           cotangents of the inputs, in tensor operators; see `Derivative`
+a body                            what a composite is made of
+
+Invariant: nothing in this file names an op, except that inputs meet in one dtype by ``astype``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, ParamSpec, Protocol, Self, TypeVar
+
+import numpy as np
+
+from pyrite.config import config
+from pyrite.errors import DeviceError, DTypeError, GradientError, PyriteError
+from pyrite.synchronization import note_sync
+from pyrite.types import (
+    Array,
+    DType,
+    Number,
+    Shape,
+    TensorType,
+    bool_,
+    broadcast,
+    default_float,
+    promote,
+    promote_scalar,
+)
+
+Attributes = Mapping[str, Any]
+Types = TensorType | tuple[TensorType, ...]
+Handle = Any
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Which dtypes an op takes.  "float" lifts ints and bools to the default float; the rest refuse.
+Accepts = Literal["any", "number", "float", "signed", "integer", "logical", "bool"]
+
+
+class Executor(Protocol):
+    """What ops need of a backend; `pyrite.backend.protocol.Backend` is the whole of it."""
+
+    @property
+    def level(self) -> int:
+        """How many Autodiff decorators stand in the chain."""
+        ...
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        """Whether a composite is run whole here, or expanded into its body."""
+        ...
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Handle],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Handle]:
+        """Execute one op on handles, Constants and Nones; ``out`` holds the types if known."""
+        ...
+
+    def type_of(self, handle: Handle) -> TensorType:
+        """Return the type of a handle."""
+        ...
+
+    def lift(self, tensor: Any) -> Handle:
+        """Return the handle of a tensor of a backend further down this chain, as a constant."""
+        ...
+
+
+class TensorBase:
+    """A handle, its type and the backend that made it.  The rest of Tensor is ops.
+
+    ``_handle`` is opaque: an array, a buffer, a node of a tape.
+    """
+
+    __slots__ = ("__weakref__", "_backend", "_handle", "_type")
+
+    _handle: Handle
+    _type: TensorType
+    _backend: Executor
+
+    def __init__(self, handle: Handle, type: TensorType, backend: Executor) -> None:
+        self._handle = handle
+        self._type = type
+        self._backend = backend
+
+    @classmethod
+    def _wrap(cls, handle: Handle, type: TensorType, backend: Executor) -> Self:
+        """Return a plain tensor, also when called on a subclass with more fields."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self._type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._type.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    def astype(self, dtype: DType, /) -> Self:
+        """Return the values as another dtype."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A Python number among the inputs of an op, with the dtype it takes there."""
+
+    value: Number
+    type: TensorType
+
+    def numpy(self, dtype: DType | None = None) -> Array:
+        """The number as a zero-d array of its dtype, or of another."""
+        return np.asarray(self.value, dtype=(dtype or self.type.dtype).numpy)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A test input: what values an op's example takes.  See `sample`."""
+
+    shape: Shape
+    kind: Literal["float", "int", "uint", "bool"] = "float"
+    low: float = -2.0
+    high: float = 2.0
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example call of an op, from which the test suites of all backends are generated."""
+
+    inputs: tuple[Spec | Number | None, ...]
+    attrs: Attributes
+
+
+def sample(*inputs: Shape | Spec | Number | None, **attrs: Any) -> Sample:
+    """Return an example call: a shape stands for floats of that shape in the op's domain.
+
+    ``Spec`` says more: integers, bools, a range, distinct values (where ties would have no gradient).
+    """
+    specs = tuple(Spec(i) if isinstance(i, tuple) else i for i in inputs)
+    return Sample(specs, attrs)
+
+
+def integers(shape: Shape, low: int, high: int) -> Spec:
+    """Return the Spec of integers low <= i < high."""
+    return Spec(shape, "int", low, high)
+
+
+def bools(shape: Shape) -> Spec:
+    """Return the Spec of bools."""
+    return Spec(shape, "bool", 0, 2)
+
+
+def distinct(shape: Shape, low: float = -2.0, high: float = 2.0) -> Spec:
+    """Return the Spec of floats of which no two are close."""
+    return Spec(shape, "float", low, high, distinct=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """The record of an op.  Compared by identity; found by name in `OPS`."""
+
+    name: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    variadic: bool = False
+    accepts: Accepts = "number"
+    returns: Literal["same", "bool"] = "same"
+    promotes: tuple[int, ...] | Literal["all"] = ()
+    scalar: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
+    infer: Callable[..., Types] | None = None
+    canonical: Callable[..., Attributes] | None = None
+    derivative: Derivative | None = None
+    body: Callable[..., Any] | None = None
+    sync: bool = False
+    view: bool = False
+    domain: tuple[Any, ...] | None = None
+    samples: tuple[Sample, ...] = ()
+    doc: str = field(default="", repr=False)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether it has a scalar rule: one output element from one element of each input."""
+        return self.scalar is not None
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether making the result again costs no more than reading it."""
+        return self.view or self.scalar is not None
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether it has a body to expand into."""
+        return self.body is not None
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+#: Every op by name.
+OPS: dict[str, Op] = {}
+
+_NO_DEFAULT = inspect.Parameter.empty
+
+
+class Rule:
+    """One function of a derivative, with what it wants: only that is kept for the backward pass.
+
+    Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it gets:
+    ``_`` and ``_name`` get None, ``*_`` swallows the rest, ``x_type`` gets the type of the input, and
+    any other name gets the tensor itself (or the Python number).  Attributes come by keyword, those
+    that the function names.
+    """
+
+    __slots__ = ("_attributes", "_function", "_rest", "_wants")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = list(inspect.signature(function).parameters.values())
+        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        rest = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+        self._function = function
+        self._wants = tuple(_want(p.name) for p in positional[1:])
+        self._rest = _want(rest[0].name) if rest else None
+        self._attributes = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    def want(self, position: int) -> Literal["value", "type", "nothing"]:
+        """Return what it needs of position 0, the output, or 1 and up, the inputs."""
+        if position < len(self._wants):
+            return self._wants[position]
+        return self._rest or "nothing"
+
+    def __call__(self, g: Any, saved: Sequence[Any], attrs: Attributes) -> Any:
+        """Apply to the cotangent and to what was saved: the output, then the inputs."""
+        if self._rest in (None, "nothing"):
+            saved = saved[: len(self._wants)]
+        return self._function(g, *saved, **{name: attrs[name] for name in self._attributes})
+
+
+def _want(name: str) -> Literal["value", "type", "nothing"]:
+    if name.startswith("_"):
+        return "nothing"
+    return "type" if name.endswith(("_type", "_types")) else "value"
+
+
+class Derivative:
+    """The vjp of an op: either one rule per input, or one joint rule that returns a tuple.
+
+    Given ``vjp=(rule, None, rule)``, None marks an input without a gradient and only the rules of
+    inputs that are tracked run.  Given ``vjp=rule``, the rule returns one cotangent (or None) per
+    input; take it where the cotangents share work.  Broadcasting is undone by the tape.  An op with
+    several outputs gets tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
+    """
+
+    __slots__ = ("_joint", "_rules")
+
+    def __init__(self, vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None]) -> None:
+        self._joint = Rule(vjp) if callable(vjp) else None
+        self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
+
+    def want(self, position: int, tracked: Sequence[int]) -> Literal["value", "type", "nothing"]:
+        """Return the most that any rule of the tracked inputs needs of a position."""
+        rules = [self._joint] if self._joint else [self._rules[i] for i in tracked]
+        wants = {rule.want(position) for rule in rules if rule}
+        return "value" if "value" in wants else "type" if "type" in wants else "nothing"
+
+    def reaches(self, position: int) -> bool:
+        """Whether a gradient may flow to the input at that position."""
+        return self._joint is not None or self._rules[position] is not None
+
+    def __call__(
+        self, op: Op, g: Any, saved: Sequence[Any], attrs: Attributes, tracked: Sequence[int]
+    ) -> dict[int, Any]:
+        """Return the cotangent of each tracked input that has one."""
+        if self._joint:
+            cotangents = self._joint(g, saved, attrs)
+            if not isinstance(cotangents, tuple):
+                raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
+            return {i: cotangents[i] for i in tracked if cotangents[i] is not None}
+        pairs = ((i, self._rules[i]) for i in tracked)
+        return {i: rule(g, saved, attrs) for i, rule in pairs if rule}
+
+
+def primitive(
+    *,
+    scalar: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    infer: Callable[..., Types] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    accepts: Accepts = "number",
+    returns: Literal["same", "bool"] = "same",
+    promotes: tuple[int, ...] | Literal["all"] | None = None,
+    sync: bool = False,
+    view: bool = False,
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated signature as an op whose meaning is ``scalar`` or ``reference``.
+
+    ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
+    in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
+    (low, high) or one such pair per input; ``sync`` marks a result whose shape depends on values,
+    ``view`` one that holds only elements of its input, at other places.
+    """
+    if (scalar is None) == (reference is None):
+        raise TypeError("a primitive has either a scalar rule or a reference")
+    if promotes is None:
+        promotes = "all" if scalar else ()
+    return _declare(
+        scalar=scalar, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
+        accepts=accepts, returns=returns, promotes=promotes, sync=sync, view=view,
+        domain=domain, samples=samples,
+    )  # fmt: skip
+
+
+def composite(
+    *,
+    infer: Callable[..., Types] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    accepts: Accepts = "any",
+    promotes: tuple[int, ...] | Literal["all"] = (),
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated method as an op made of others, which a backend may still run whole.
+
+    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.
+    """
+    return _declare(
+        infer=infer, canonical=canonical, vjp=vjp, accepts=accepts, promotes=promotes,
+        domain=domain, samples=samples,
+    )  # fmt: skip
+
+
+def _declare(
+    *, vjp: Any = None, scalar: Any = None, reference: Any = None, **rules: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        inputs, attributes, variadic = _split_parameters(function)
+        name = function.__name__.strip("_")
+        op = Op(
+            name=name,
+            inputs=inputs,
+            attributes=attributes,
+            variadic=variadic,
+            scalar=scalar,
+            reference=reference,
+            derivative=None if vjp is None else Derivative(vjp),
+            body=None if scalar or reference else function,
+            doc=inspect.getdoc(function) or "",
+            **rules,
+        )
+        if name in OPS:
+            raise TypeError(f"op {name} is declared twice")
+        OPS[name] = op
+        return _entry(op, function)
+
+    return decorate
+
+
+def _split_parameters(
+    function: Callable[..., Any],
+) -> tuple[tuple[str, ...], dict[str, Any], bool]:
+    parameters = inspect.signature(function).parameters.values()
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    inputs = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL))
+    attributes = {
+        p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return inputs, attributes, variadic
+
+
+def _entry(op: Op, function: Callable[P, R]) -> Callable[P, R]:
+    """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
+    arity = len(op.inputs)
+    signature = inspect.signature(function)
+    defaults = dict(op.attributes)
+    is_plain = not defaults and not op.variadic
+
+    @functools.wraps(function)
+    def method(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if is_plain and not kwargs and len(args) == arity:
+                return bind(op, args, {})  # type: ignore[no-any-return]
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            arguments = bound.arguments
+            inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
+            return bind(op, inputs, {n: arguments[n] for n in defaults})  # type: ignore[no-any-return]
+        except PyriteError as error:
+            raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+
+    method.op = op  # type: ignore[attr-defined]
+    return method
+
+
+def located(error: PyriteError) -> PyriteError:
+    """Return the error as if the public function had raised it, noting the user's line."""
+    if error.location is None:
+        error.location = user_location()
+    return error if config.full_traceback else error.with_traceback(None)
+
+
+def user_location() -> str:
+    """Return ``file:line`` of the innermost frame outside Pyrite."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pyrite."):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def bind(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    *,
+    on: tuple[type[TensorBase], Executor] | None = None,
+) -> Any:
+    """Execute an op: check and unify its inputs, infer its type, and hand it to the backend.
+
+    ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
+    Returns a tensor, or a tuple of tensors for an op with several outputs.
+    """
+    tensors = [i for i in inputs if isinstance(i, TensorBase)]
+    cls, backend = _meeting_place(op, tensors, on)
+    unified = _unify(op, list(inputs), tensors)
+    types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
+    if op.canonical:
+        attrs = op.canonical(*types, **attrs)
+    out = _infer(op, types, attrs)
+    if op.sync:
+        note_sync(op.name)
+    return apply(op, unified, attrs, out, cls, backend)
+
+
+def apply(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...] | None,
+    cls: type[TensorBase],
+    backend: Executor,
+) -> Any:
+    """Run an op whose inputs are unified and attributes canonical: whole, or by its body.
+
+    This is where decorators come back in, one level down.
+    """
+    handles = [_handle_on(backend, i) for i in inputs]
+    if op.body is not None and not backend.keeps(op, handles):
+        numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
+        return op.body(*numbers, **attrs)
+    results = backend.run(op, handles, attrs, out)
+    types = out or [backend.type_of(r) for r in results]
+    wrapped = tuple(
+        cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)
+    )
+    return wrapped[0] if len(wrapped) == 1 else wrapped
+
+
+def _handle_on(backend: Executor, value: Any) -> Any:
+    if not isinstance(value, TensorBase):
+        return value
+    return value._handle if value._backend is backend else backend.lift(value)
+
+
+def _meeting_place(
+    op: Op, tensors: Sequence[TensorBase], on: tuple[type[TensorBase], Executor] | None
+) -> tuple[type[TensorBase], Executor]:
+    if not tensors:
+        if on is None:
+            raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
+        return on
+    lead = max(tensors, key=lambda t: t._backend.level) if len(tensors) > 1 else tensors[0]
+    return type(lead), lead._backend
+
+
+def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:
+    """Cast the inputs that must meet in one dtype, and give Python numbers the dtype they take."""
+    positions = range(len(inputs)) if op.promotes == "all" else op.promotes
+    meeting = [inputs[p] for p in positions if p < len(inputs) and inputs[p] is not None]
+    common = _common_dtype(op, meeting) if meeting else None
+    for position, value in enumerate(inputs):
+        if value is None:
+            continue
+        wanted = common if position in positions else None
+        if isinstance(value, TensorBase):
+            if wanted is not None and value.dtype is not wanted:
+                inputs[position] = value.astype(wanted)
+        else:
+            inputs[position] = _constant(op, value, wanted)
+    return inputs
+
+
+def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
+    if isinstance(value, Constant):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float):
+        raise DTypeError(
+            f"{op.name} requires tensors or Python numbers, got {type(value).__name__}; "
+            "convert it: pyrite.tensor(...)"
+        )
+    return Constant(value, TensorType((), dtype or promote_scalar(op.name, bool_, value)))
+
+
+def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
+    found: DType | None = None
+    for value in values:
+        if isinstance(value, TensorBase | Constant):
+            dtype = value.dtype if isinstance(value, TensorBase) else value.type.dtype
+            found = dtype if found is None else promote(op.name, found, dtype)
+    for value in values:
+        if not isinstance(value, TensorBase | Constant):
+            number = _constant(op, value, None).value
+            found = promote_scalar(op.name, found or bool_, number)
+    assert found is not None
+    return _accept(op, found)
+
+
+def _accept(op: Op, dtype: DType) -> DType:
+    accepts = op.accepts
+    if accepts == "any":
+        return dtype
+    if accepts == "float":
+        return dtype if dtype.is_float else default_float
+    fits = {
+        "number": not dtype.is_bool,
+        "signed": dtype.kind in ("int", "float"),
+        "integer": dtype.is_integer,
+        "logical": not dtype.is_float,
+        "bool": dtype.is_bool,
+    }[accepts]
+    if fits:
+        return dtype
+    named = {"number": "a number", "signed": "a signed", "logical": "an integer or bool"}
+    want = named.get(accepts, f"{'an' if accepts == 'integer' else 'a'} {accepts}")
+    raise DTypeError(f"{op.name} requires {want} dtype, got {dtype.name}; cast it with astype")
+
+
+def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...] | None:
+    if op.infer is not None:
+        out = op.infer(*types, **attrs)
+        return out if isinstance(out, tuple) else (out,)
+    if op.scalar is None:
+        return None
+    present = [t for t in types if t is not None]
+    shape = broadcast(op.name, *(t.shape for t in present))
+    dtype = bool_ if op.returns == "bool" else present[-1].dtype
+    return (TensorType(shape, dtype),)
+
+
+def require_derivative(op: Op) -> Derivative:
+    """Return the derivative of an op, or raise GradientError when it has none."""
+    if op.derivative is None:
+        raise GradientError(
+            f"{op.name} requires a derivative rule to be differentiated, got none; use detach() "
+            "if no gradient is meant"
+        )
+    return op.derivative
+
+
+def different_devices(x: Any, y: Any) -> NoReturn:
+    """Raise the error of two tensors that live on two devices."""
+    raise DeviceError(f"an op requires tensors of one device, got {x} and {y}; move one: y.to(x)")

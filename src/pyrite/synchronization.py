@@ -1,0 +1,50 @@
+"""Reads: the one kind of operation that waits.
+
+Ops return at once; only looking at values waits.  ``no_sync()`` forbids that within a block and
+``sync_count()`` counts it, so that a test can prove a training step free of hidden read-backs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pyrite.errors import SyncError
+
+_forbidden: ContextVar[bool] = ContextVar("pyrite_no_sync", default=False)
+_lock = threading.Lock()
+_count = 0
+
+
+@contextmanager
+def no_sync() -> Iterator[None]:
+    """Forbid reads in the block: any op or method that would wait raises SyncError instead.
+
+    >>> import pyrite
+    >>> with pyrite.no_sync():
+    ...     y = pyrite.ones((2,)) + 1
+    """
+    token = _forbidden.set(True)
+    try:
+        yield
+    finally:
+        _forbidden.reset(token)
+
+
+def note_sync(what: str) -> None:
+    """Count one read by ``what``.  Raises SyncError inside ``no_sync()``."""
+    global _count
+    if _forbidden.get():
+        raise SyncError(
+            f"{what} requires waiting for the device, got a call inside pyrite.no_sync(); "
+            "read it after the block, or use the form with size="
+        )
+    with _lock:
+        _count += 1
+
+
+def sync_count() -> int:
+    """Return how many reads this process has waited for."""
+    return _count

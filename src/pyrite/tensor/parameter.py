@@ -1,0 +1,142 @@
+"""Parameters and states: tensors with an identity that outlives their values.
+
+A `Parameter` is trained, a `State` is what forward passes leave behind (running statistics).  Both
+keep their ``id`` through ``map``, ``to`` and optimiser steps; gradients, optimiser state and files
+find them by it.  Initial values are drawn when first needed, from keys reserved at declaration, so
+that a model that is built only to be loaded never draws any.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pyrite.backend.device import DeviceLike, device
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import DType, Shape, TensorType
+
+_ids = itertools.count(1)
+_lock = threading.RLock()
+
+Initial = Callable[[], Tensor]
+
+
+class Identified(Tensor):
+    """A tensor with a persistent id."""
+
+    __slots__ = ("_initial", "id", "version")
+
+    #: Who it is, in this process.
+    id: int
+    #: How many optimiser steps made this value.
+    version: int
+    _initial: Initial | None
+
+    def __init__(self, value: Tensor, *, id: int | None = None, version: int = 0) -> None:
+        super().__init__(value._handle, value._type, value._backend)
+        self.id = next(_ids) if id is None else id
+        self.version = version
+        self._initial = None
+
+    @classmethod
+    def lazy(cls, shape: Shape, dtype: DType, where: DeviceLike, initial: Initial) -> Any:
+        """Return one whose value ``initial()`` gives when it is first looked at."""
+        made = cls.__new__(cls)
+        made._type = TensorType(shape, dtype)
+        made._backend = device(where).backend
+        made._initial = initial
+        made.id = next(_ids)
+        made.version = 0
+        return made
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether its value has been drawn."""
+        return self._initial is None
+
+    def with_value(self, value: Tensor, *, version: int | None = None) -> Any:
+        """Return the same parameter with another value."""
+        made = type(self)(value, id=self.id, version=self.version if version is None else version)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only while the slot ``_handle`` is empty.
+        if name != "_handle":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        with _lock:
+            if self._initial is not None:
+                value = self._initial().to(self._backend)
+                self._handle = self._adopt(value)
+                self._initial = None
+        return self._handle
+
+    def _adopt(self, value: Tensor) -> Any:
+        return value._handle
+
+
+class Parameter(Identified):
+    """A trainable tensor of a module.  On an autodiff device it is a leaf that gradients reach.
+
+    >>> import pyrite
+    >>> Parameter(pyrite.ones((2, 3))).shape
+    (2, 3)
+    """
+
+    __slots__ = ("trainable",)
+
+    #: Whether gradients are taken for it; ``Module.freeze`` clears it.
+    trainable: bool
+
+    def __init__(
+        self, value: Tensor, *, id: int | None = None, version: int = 0, trainable: bool = True
+    ) -> None:
+        super().__init__(value, id=id, version=version)
+        self.trainable = trainable
+        self._handle = self._adopt(value)
+
+    @classmethod
+    def lazy(cls, shape: Shape, dtype: DType, where: DeviceLike, initial: Initial) -> Parameter:
+        """Return a parameter whose value ``initial()`` gives when it is first looked at."""
+        made: Parameter = super().lazy(shape, dtype, where, initial)
+        made.trainable = True
+        return made
+
+    def with_value(self, value: Tensor, *, version: int | None = None) -> Parameter:
+        """Return the same parameter with another value."""
+        return Parameter(
+            value,
+            id=self.id,
+            version=self.version if version is None else version,
+            trainable=self.trainable,
+        )
+
+    def frozen(self, frozen: bool = True) -> Parameter:
+        """Return the same parameter, trainable or not."""
+        value = Tensor(self._backend.detach(self._handle), self._type, self._backend)
+        return Parameter(value, id=self.id, version=self.version, trainable=not frozen)
+
+    def _adopt(self, value: Tensor) -> Any:
+        """Return the handle: a fresh leaf, on a device that tracks, with this parameter's key."""
+        backend = value._backend
+        if not self.trainable or not backend.level:
+            return value._handle
+        return backend.track(backend.detach(value._handle), self)
+
+
+class State(Identified):
+    """A value that forward passes renew, without a gradient: running statistics.
+
+    A forward pass never mutates it.  It *emits* a new value, which rides on the output's graph:
+    ``out = state.emit(new_value, through=out)``; ``backward`` collects what reached the loss into
+    ``grads.updates`` and ``optimizer.step`` commits it.
+    """
+
+    __slots__ = ()
+
+    def emit(self, value: Tensor, *, through: Tensor) -> Tensor:
+        """Return ``through`` with a new value for this state attached to its graph."""
+        backend = through._backend
+        handle = backend.emit(through._handle, self, value)
+        return Tensor(handle, through._type, backend)

@@ -1,0 +1,112 @@
+"""Trees of tensors: tensors, and lists, tuples, dicts and modules of them, nested at will.
+
+One tensor that occurs twice is changed once, so tied weights stay tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from pyrite.tensor.tensor import Tensor
+
+T = TypeVar("T")
+Change = Callable[[Tensor], Any]
+
+
+@runtime_checkable
+class TreeNode(Protocol):
+    """An object that holds tensors and can be rebuilt with others: a module."""
+
+    def tree_children(self) -> dict[str, Any]:
+        """Return what it holds, by field name: trees."""
+        ...
+
+    def tree_rebuild(self, children: dict[str, Any]) -> Any:
+        """Return a copy that holds other children."""
+        ...
+
+
+def tree_map(change: Change, tree: T) -> T:
+    """Return the tree with each tensor changed; whatever holds no changed tensor is shared.
+
+    >>> import pyrite
+    >>> tree_map(lambda t: t + 1, {"a": [pyrite.zeros(())], "b": "text"})["a"][0].item()
+    1.0
+    """
+    return _Mapping(change).apply(tree)  # type: ignore[no-any-return]
+
+
+def tree_leaves(tree: Any) -> list[Tensor]:
+    """Return the tensors of a tree in order, each once."""
+    return [leaf for _, leaf in tree_items(tree)]
+
+
+def tree_items(tree: Any) -> list[tuple[str, Tensor]]:
+    """Return (path, tensor) pairs in order, each tensor once, under the first path that leads to it.
+
+    >>> import pyrite
+    >>> [path for path, _ in tree_items({"a": [pyrite.zeros(())], "b": pyrite.ones(())})]
+    ['a.0', 'b']
+    """
+    seen: set[int] = set()
+    found = []
+    for path, leaf in _walk(tree, ""):
+        if id(leaf) not in seen:
+            seen.add(id(leaf))
+            found.append((path, leaf))
+    return found
+
+
+class _Mapping:
+    """One pass over a tree; remembers what became of each object, so that sharing survives."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        # Keeps the originals alive too, so that their ids stay theirs.
+        self._done: dict[int, tuple[Any, Any]] = {}
+
+    def apply(self, tree: Any) -> Any:
+        if id(tree) in self._done:
+            return self._done[id(tree)][1]
+        made = self._made(tree)
+        if isinstance(tree, Tensor | TreeNode):
+            self._done[id(tree)] = (tree, made)
+        return made
+
+    def _made(self, tree: Any) -> Any:
+        if isinstance(tree, Tensor):
+            return self._change(tree)
+        if isinstance(tree, list | tuple):
+            return self._sequence(tree)
+        children = _children(tree)
+        if children is None:
+            return tree
+        changed = {name: self.apply(child) for name, child in children.items()}
+        if all(changed[name] is child for name, child in children.items()):
+            return tree
+        return tree.tree_rebuild(changed) if isinstance(tree, TreeNode) else type(tree)(changed)
+
+    def _sequence(self, tree: list[Any] | tuple[Any, ...]) -> Any:
+        changed = [self.apply(child) for child in tree]
+        if all(new is old for new, old in zip(changed, tree, strict=True)):
+            return tree
+        return type(tree)(*changed) if hasattr(tree, "_fields") else type(tree)(changed)
+
+
+def _children(tree: Any) -> dict[Any, Any] | None:
+    if isinstance(tree, TreeNode):
+        return tree.tree_children()
+    return tree if isinstance(tree, dict) else None
+
+
+def _walk(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(tree, Tensor):
+        yield path, tree
+        return
+    if isinstance(tree, list | tuple):
+        pairs: Any = enumerate(tree)
+    else:
+        pairs = (_children(tree) or {}).items()
+    for name, child in pairs:
+        yield from _walk(child, f"{path}.{name}" if path else str(name))
