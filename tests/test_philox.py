@@ -1,4 +1,4 @@
-"""Philox against Random123's published vectors, an independent scalar program, and frozen permutations."""
+"""Philox against Random123's published vectors and an independent scalar program."""
 
 from __future__ import annotations
 

@@ -1,0 +1,61 @@
+"""Data: datasets and their transforms, the loader that batches them, and readers of data files.
+
+Items are plain Python and NumPy values; they become tensors when a loader hands over a batch.
+Image folders need Pillow and are imported by name: `pyrite.data.source.image_folder`.
+"""
+
+from pyrite.data.collate import ItemMismatchError as ItemMismatchError
+from pyrite.data.collate import ItemShapeError as ItemShapeError
+from pyrite.data.collate import ItemTypeError as ItemTypeError
+from pyrite.data.collate import default_collate as default_collate
+from pyrite.data.collate import to_tensors as to_tensors
+from pyrite.data.dataset import ComposedDataset as ComposedDataset
+from pyrite.data.dataset import Dataset as Dataset
+from pyrite.data.dataset import Indexable as Indexable
+from pyrite.data.dataset import MapperDataset as MapperDataset
+from pyrite.data.dataset import PartialDataset as PartialDataset
+from pyrite.data.dataset import SamplerDataset as SamplerDataset
+from pyrite.data.dataset import SelectionDataset as SelectionDataset
+from pyrite.data.dataset import ShuffledDataset as ShuffledDataset
+from pyrite.data.dataset import WindowsDataset as WindowsDataset
+from pyrite.data.dataset import checked_index as checked_index
+from pyrite.data.loader import DataLoader as DataLoader
+from pyrite.data.memory import InMemoryDataset as InMemoryDataset
+from pyrite.data.source.cifar import cifar10 as cifar10
+from pyrite.data.source.cifar import cifar100 as cifar100
+from pyrite.data.source.csv import read_csv as read_csv
+from pyrite.data.source.digits import digits as digits
+from pyrite.data.source.image import Image as Image
+from pyrite.data.source.image import ImageArrayDataset as ImageArrayDataset
+from pyrite.data.source.json import read_json_rows as read_json_rows
+from pyrite.data.source.mnist import mnist as mnist
+from pyrite.data.source.mnist import read_idx as read_idx
+
+__all__ = [
+    "ComposedDataset",
+    "DataLoader",
+    "Dataset",
+    "Image",
+    "ImageArrayDataset",
+    "InMemoryDataset",
+    "Indexable",
+    "ItemMismatchError",
+    "ItemShapeError",
+    "ItemTypeError",
+    "MapperDataset",
+    "PartialDataset",
+    "SamplerDataset",
+    "SelectionDataset",
+    "ShuffledDataset",
+    "WindowsDataset",
+    "checked_index",
+    "cifar10",
+    "cifar100",
+    "default_collate",
+    "digits",
+    "mnist",
+    "read_csv",
+    "read_idx",
+    "read_json_rows",
+    "to_tensors",
+]

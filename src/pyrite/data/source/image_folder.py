@@ -1,0 +1,124 @@
+"""Images in folders, one folder per class.  Needs Pillow: import this module by name.
+
+    root/cat/1.png        label 0
+    root/cat/deep/2.jpg   label 0
+    root/dog/1.png        label 1
+
+Invariant: a file that Pillow cannot decode whole is a DataError naming it, never a partial image.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+from PIL import ImageOps
+
+from pyrite.data.dataset import Dataset, checked_index
+from pyrite.data.source.image import Image
+from pyrite.errors import ArgumentError, DataError
+
+EXTENSIONS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+"""Files with another extension are ignored; case does not matter."""
+
+_MODES: dict[int, Literal["L", "RGB"]] = {1: "L", 3: "RGB"}
+
+
+class ImageFolderDataset(Dataset[Image]):
+    """The images below root, labelled by the first folder below root in the order of names.
+
+    Files are listed now, and decoded each time that an item is read.  pixels is float32 (C, H, W)
+    in [0, 1]: channels is 3 for red, green, blue, or 1 for grey; alpha is dropped; the EXIF
+    orientation is applied.  size=(H, W) resizes (bilinear); without it images keep their sizes.
+
+    Raises DataError if root is no folder, or a class folder has no image; ArgumentError if channels
+    is not 1 or 3 or size is not positive.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        size: tuple[int, int] | None = None,
+        channels: int = 3,
+    ) -> None:
+        _check_format(size, channels)
+        root = Path(root)
+        folders = _class_folders(root)
+        self.root = root
+        self.classes = tuple(folder.name for folder in folders)
+        self.files = tuple(
+            (path, label) for label, folder in enumerate(folders) for path in _images(folder)
+        )
+        self._size = size
+        self._channels = channels
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int, /) -> Image:
+        path, label = self.files[checked_index(index, len(self))]
+        return Image(read_image(path, size=self._size, channels=self._channels), label)
+
+
+def read_image(
+    path: str | PathLike[str], *, size: tuple[int, int] | None = None, channels: int = 3
+) -> NDArray[np.float32]:
+    """The pixels of an image file: float32 (C, H, W) in [0, 1].
+
+    Raises DataError if the file is missing, cannot be decoded, or is larger than Pillow allows;
+    ArgumentError as ImageFolderDataset.
+    """
+    _check_format(size, channels)
+    try:
+        with PIL.Image.open(path) as file:
+            image = ImageOps.exif_transpose(_eight_bit(file))
+            image = image.convert(_MODES[channels])
+            if size is not None:
+                image = image.resize(size[::-1], PIL.Image.Resampling.BILINEAR)
+    except Exception as error:
+        # Pillow's decoders raise many types on damaged files: OSError, SyntaxError, struct.error …
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(
+            f"image requires a file that can be decoded, got {path}: {reason}"
+        ) from error
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1)) / np.float32(255)
+
+
+def _eight_bit(image: PIL.Image.Image) -> PIL.Image.Image:
+    """The image with 16-bit grey levels scaled down, which Pillow's convert would clip."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    if not image.mode.startswith("I;16"):
+        raise DataError(f"8 or 16 bits per channel are required, the image has mode {image.mode}")
+    return PIL.Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+
+
+def _check_format(size: tuple[int, int] | None, channels: int) -> None:
+    if channels not in _MODES:
+        raise ArgumentError(f"image requires channels 1 or 3, got {channels}")
+    if size is not None and min(size) < 1:
+        raise ArgumentError(f"image requires a positive size (H, W), got {size}")
+
+
+def _class_folders(root: Path) -> list[Path]:
+    try:
+        folders = sorted(path for path in root.iterdir() if path.is_dir())
+    except OSError as error:
+        raise DataError(f"image folder requires a folder, got {root}: {error.strerror}") from error
+    if not folders:
+        raise DataError(f"image folder requires one folder per class, got none in {root}")
+    return folders
+
+
+def _images(folder: Path) -> list[Path]:
+    paths = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS)
+    images = sorted(path for path in paths if path.is_file())
+    if not images:
+        raise DataError(f"image folder requires images of every class, got none in {folder}")
+    return images

@@ -1,0 +1,91 @@
+"""Bytes of a data file, plain or gzip, never more of them than a header can honestly claim."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pyrite.errors import DataError
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+# One deflate symbol of two bits can stand for 258 bytes (RFC 1951): no stream expands further.
+MAX_EXPANSION = 1032
+
+_CHUNK = 1 << 20
+
+
+class Payload:
+    """A file that is read from the front, for one reader of one format.
+
+    `read` gives exactly the bytes asked for, or a DataError that names the file.  The size asked
+    for may come from a hostile header: it is compared with what the file can hold before any memory
+    is taken, and the bytes are read in pieces.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        """Open path, for messages of the format called name.
+
+        Raises DataError if there is no such file, or it cannot be opened.
+        """
+        self.path = path
+        self.name = name
+        try:
+            size = path.stat().st_size
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise DataError(
+                f"{name} requires a readable file, got {path}: {error.strerror}"
+            ) from error
+        self.limit = size
+        if self._file.read(2) == GZIP_MAGIC:
+            self.limit = size * MAX_EXPANSION
+            self._file.close()
+            self._file = cast(BinaryIO, gzip.open(path, "rb"))
+        else:
+            self._file.seek(0)
+
+    def __enter__(self) -> Payload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+    def read(self, size: int, what: str) -> bytes:
+        """The next size bytes, which are `what` in messages.
+
+        Raises DataError if the file has fewer, or its compression is damaged.
+        """
+        if size > self.limit:
+            raise DataError(
+                f"{self.name} requires {size} bytes of {what}, "
+                f"got a file that holds at most {self.limit}: {self.path}"
+            )
+        data = self._read(size)
+        if len(data) < size:
+            raise DataError(
+                f"{self.name} requires {size} bytes of {what}, got {len(data)}; "
+                f"the file is truncated: {self.path}"
+            )
+        return data
+
+    def end(self) -> None:
+        """Nothing is left.  Raises DataError if bytes follow."""
+        if self._read(1):
+            raise DataError(f"{self.name} requires the file to end after its data: {self.path}")
+
+    def _read(self, size: int) -> bytes:
+        pieces = bytearray()
+        try:
+            while len(pieces) < size:
+                piece = self._file.read(min(_CHUNK, size - len(pieces)))
+                if not piece:
+                    break
+                pieces += piece
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(
+                f"{self.name} requires an undamaged file, got {error} in {self.path}"
+            ) from error
+        return bytes(pieces)
