@@ -33,7 +33,7 @@ from pyrite.types import Array
 FORMAT_VERSION = 1
 #: Nesting of metadata: deeper is a mistake, and far below what the JSON reader refuses.
 MAX_DEPTH = 64
-#: Python reads and writes no number of more than 4300 digits; random states need a few hundred bits.
+#: Python converts no number of more than 4300 digits; random states need a few hundred bits.
 MAX_INT_BITS = 8192
 
 _VERSION, _METADATA, _ALIASES = "pyrite.record", "pyrite.metadata", "pyrite.aliases"

@@ -89,6 +89,9 @@ class SafetensorsFile(Mapping[str, Array]):
             array = read_only(array.copy())
         return require_bools(little_endian(array), f"array {name!r} of {self.path!r}")
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries  # Mapping's own would read the array
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
 

@@ -47,6 +47,9 @@ class ShardedCheckpoint(Mapping[str, Array]):
             )
         return self._open[shard][name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.shard_of  # Mapping's own would open the shard
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.shard_of)
 
