@@ -149,12 +149,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A test input: what values an op's example takes.  See `sample`."""
+    """A test input: what values an op's example takes, by default from the op's domain."""
 
     shape: Shape
     kind: Literal["float", "int", "uint", "bool"] = "float"
-    low: float = -2.0
-    high: float = 2.0
+    low: float | None = None
+    high: float | None = None
     distinct: bool = False
 
 

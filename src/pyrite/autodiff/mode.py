@@ -13,6 +13,7 @@ from typing import Any
 
 #: Autodiff levels that record nothing at present.
 _paused: ContextVar[Container[int]] = ContextVar("pyrite_paused", default=())
+_depth: ContextVar[int] = ContextVar("pyrite_depth", default=0)
 _training: ContextVar[bool | None] = ContextVar("pyrite_training", default=None)
 
 #: Where the tape of each level puts emitted states while it is paused by a checkpoint.
@@ -73,6 +74,21 @@ def recording() -> Iterator[None]:
         yield
     finally:
         _paused.reset(token)
+
+
+def depth() -> int:
+    """Return the highest autodiff level of the ``value_and_grad`` calls that this one is inside."""
+    return _depth.get()
+
+
+@contextmanager
+def at_depth(level: int) -> Iterator[None]:
+    """Note that the block runs inside a ``value_and_grad`` of that level."""
+    token = _depth.set(max(level, _depth.get()))
+    try:
+        yield
+    finally:
+        _depth.reset(token)
 
 
 def training() -> bool | None:

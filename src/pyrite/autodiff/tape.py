@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -166,8 +166,15 @@ class Autodiff(Backend):
                 "backward requires a loss that depends on a tracked tensor, got none; call "
                 "require_grad() on a leaf, or use parameters of an autodiff device"
             )
-        seed = full(handle.value.shape, 1.0, dtype=handle.value.dtype, device=self.inner)
-        return _walk(handle, seed)
+        return _walk(handle)
+
+    def gradients_of(self, handle: Variable, leaves: Container[Node]) -> Gradients:
+        """Do the same, and raise GradientError if any other leaf of this level is reached.
+
+        The gradients live one level down, so they would not depend on such a leaf: a derivative of
+        them would be silently wrong.
+        """
+        return _walk(handle, leaves)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Autodiff) and self.inner == other.inner
@@ -408,14 +415,22 @@ class _Walk:
             self.recomputed.passed(node)
 
 
-def _walk(handle: Variable, seed: Tensor) -> Gradients:
+def _walk(handle: Variable, leaves: Container[Node] | None = None) -> Gradients:
     assert handle.node is not None
     walk, found = _Walk(), Gradients()
-    walk.add(handle.node, handle.index, seed if handle.node.active else None)
+    type, backend = handle.value._type, handle.value._backend
+    seed = full(type.shape, 1.0, dtype=type.dtype, device=backend) if handle.node.active else None
+    walk.add(handle.node, handle.index, seed)
     for node, cotangents in walk.nodes():
         for emission in node.emissions:
             found.add_update(emission.state, emission.value)
         if node.is_leaf:
+            if leaves is not None and node not in leaves:
+                raise GradientError(
+                    f"value_and_grad requires the tracked tensors of its own level among its "
+                    f"arguments, got another leaf, {node.outs[0]}, from outside; detach it, or move "
+                    "the arguments up: x.to(pyrite.autodiff(x.device))"
+                )
             if (g := cotangents[0]) is not None:
                 found.add(node, node.key, g)
         elif node.replay is not None:

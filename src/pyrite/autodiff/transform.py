@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.autodiff.gradients import Gradients
-from pyrite.autodiff.mode import recording, training_mode
+from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
 from pyrite.errors import ArgumentError, GradientError, ShapeError
 from pyrite.op import located
@@ -49,10 +49,10 @@ def value_and_grad(
         replaced = list(args)
         for position, value in zip(wanted, lifted, strict=True):
             replaced[position] = value
-        with recording(), training_mode(training):
+        with recording(), training_mode(training), at_depth(backend.level):
             result = fn(*replaced, **kwargs)
         loss = result[0] if has_aux else result
-        gradients = _backward(loss, backend)
+        gradients = _backward(loss, backend, lifted)
         shaped = tuple(_shaped(gradients, a) for a in lifted)
         value = tree_map(lambda t: _lower(t, backend), result)
         return value, shaped[0] if isinstance(argnums, int) else shaped
@@ -96,8 +96,12 @@ def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
         raise located(
             GradientError("value_and_grad requires a tensor or module to differentiate, got none")
         )
-    highest = max(tensors, key=lambda t: t._backend.level)
-    return Autodiff(highest._backend, checkpointing=checkpointing)
+    below = max((t._backend for t in tensors), key=lambda b: b.level)
+    # An argument may come from further down than the calls around this one: what the function
+    # takes from them lives at their level, and the gradient must still depend on it.
+    while below.level < depth():
+        below = Autodiff(below)
+    return Autodiff(below, checkpointing=checkpointing)
 
 
 def _lift(tensor: Tensor, backend: Autodiff) -> Tensor:
@@ -113,13 +117,17 @@ def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:
     return tensor.inner() if tensor._backend == backend else tensor
 
 
-def _backward(loss: Any, backend: Autodiff) -> Gradients:
+def _backward(loss: Any, backend: Autodiff, lifted: tuple[Any, ...]) -> Gradients:
     if not isinstance(loss, Tensor) or loss.size != 1:
         got = f"shape {loss.shape}" if isinstance(loss, Tensor) else type(loss).__name__
         raise located(ShapeError(f"value_and_grad requires a scalar loss, got {got}; use .mean()"))
     if loss._backend != backend or loss._handle.node is None:
         return Gradients()
-    return backend.gradients(loss._handle)
+    own = {t._handle.node for t in tree_leaves(lifted) if t._backend == backend}
+    try:
+        return backend.gradients_of(loss._handle, own)
+    except GradientError as error:
+        raise located(error)  # noqa: B904 - the same error, at the user's line
 
 
 def _shaped(gradients: Gradients, arg: Any) -> Any:

@@ -1,0 +1,9 @@
+"""The tools with which Pyrite tests itself, for those who add an op or a backend."""
+
+from pyrite.testing.differences import central_difference as central_difference
+from pyrite.testing.differences import directional_difference as directional_difference
+from pyrite.testing.examples import Example as Example
+from pyrite.testing.examples import examples as examples
+from pyrite.testing.examples import samples_of as samples_of
+
+__all__ = ["Example", "central_difference", "directional_difference", "examples", "samples_of"]
