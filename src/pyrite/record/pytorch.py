@@ -24,7 +24,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from pyrite.errors import RecordError
 from pyrite.record.atomic import PathLike
@@ -356,7 +355,9 @@ def _view(
         elements = read_only(elements.byteswap())
     if not elements.flags.aligned:
         elements = read_only(elements.copy())
-    return as_strided(elements, sizes, byte_steps, writeable=False)
+    # Through bytes: ml_dtypes have no buffer protocol, and as_strided knows no float8.
+    view: Array = np.ndarray(sizes, dtype, elements.view(np.uint8).data, strides=byte_steps)
+    return view
 
 
 def _naturals(value: object, what: str) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from pyrite.record.safetensors import (
 from pyrite.types import Array
 
 #: Raised when an old reader would misread a new file; not for additions that it may ignore.
-FORMAT_VERSION = 1
+FORMAT_VERSION = "1"
 #: Nesting of metadata: deeper is a mistake, and far below what the JSON reader refuses.
 MAX_DEPTH = 64
 #: Python converts no number of more than 4300 digits; random states need a few hundred bits.
@@ -71,7 +71,7 @@ class Record:
         """
         stored, aliases = _untie(self.arrays)
         header = {
-            _VERSION: str(FORMAT_VERSION),
+            _VERSION: FORMAT_VERSION,
             _METADATA: json.dumps(dict(self.metadata), ensure_ascii=False),
             _ALIASES: json.dumps(aliases, ensure_ascii=False),
         }
@@ -168,8 +168,7 @@ def _require_version(metadata: Mapping[str, str], owner: str) -> None:
             f"{owner} requires a file written by Record.save, got a plain safetensors file; "
             "for its arrays use load_safetensors"
         )
-    if not version.isdecimal() or int(version) > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise RecordError(
-            f"{owner} requires record format {FORMAT_VERSION} or older, got {version[:20]!r}; "
-            "upgrade pyrite"
+            f"{owner} requires record format {FORMAT_VERSION}, got {brief(version)}; upgrade pyrite"
         )
