@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from pyrite.data.dataset import Dataset, checked_index
 from pyrite.errors import DataError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Image:
+class Image(NamedTuple):
     """pixels: float32 (C, H, W) in [0, 1]; label: the number of its class, from 0."""
 
     pixels: NDArray[np.float32]
