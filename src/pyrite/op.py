@@ -282,8 +282,9 @@ class Derivative:
 
     Given ``vjp=(rule, None, rule)``, None marks an input without a gradient and only the rules of
     inputs that are tracked run.  Given ``vjp=rule``, the rule returns one cotangent (or None) per
-    input; take it where the cotangents share work.  Broadcasting is undone by the tape.  An op with
-    several outputs gets tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
+    input; take it where the cotangents share work.  Its keyword ``tracked`` holds the positions of
+    the inputs that want one.  Broadcasting is undone by the tape.  An op with several outputs gets
+    tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
     """
 
     __slots__ = ("_joint", "_rules")
@@ -307,7 +308,7 @@ class Derivative:
     ) -> dict[int, Any]:
         """Return the cotangent of each tracked input that has one."""
         if self._joint:
-            cotangents = self._joint(g, saved, attrs)
+            cotangents = self._joint(g, saved, {**attrs, "tracked": tuple(tracked)})
             if not isinstance(cotangents, tuple):
                 raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
             return {i: cotangents[i] for i in tracked if cotangents[i] is not None}
