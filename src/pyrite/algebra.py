@@ -1,18 +1,21 @@
 """The closed list of intrinsics in which elementwise ops are written.
 
-A ``scalar`` rule is a function ``rule(k, *values, **attrs)`` of an algebra ``k``.  The NumPy backend
-evaluates it on arrays; the kernel tracer records it.  Values also carry Python's operators
-``+ - * / -x  < <= > >= == !=`` (on floats and integers, integers wrap around) and ``& | ^ ~`` (on
-integers and bools); everything else is a method of ``k``.
+A ``scalar`` rule is a function ``rule(k, *values, **attrs)`` of an algebra ``k``.  The NumPy
+backend evaluates it on arrays; the kernel tracer records it.  Values also carry Python's operators
+``+ - * / -x  < <= > >=`` (on floats and integers, which wrap around), ``== !=`` (on all dtypes) and
+``& | ^ ~`` (on integers and bools); everything else is a method of ``k``.  A Python number beside a
+value takes its dtype; at least one of two operands, and of the last two of ``where``, is a value.
 
 What differs between machines is fixed here, and every target must comply:
 
-- integers wrap around on overflow; ``INT_MIN // -1`` is ``INT_MIN``, ``abs(INT_MIN)`` is ``INT_MIN``;
+- integers wrap around on overflow: ``INT_MIN // -1`` and ``abs(INT_MIN)`` are ``INT_MIN``;
 - integer ``floor_divide``, ``remainder`` and ``truncated_remainder`` by zero are 0;
-- ``shift_left`` by the width or more is 0, ``shift_right`` then repeats the sign bit (0 for unsigned);
-  a negative amount counts as one past the width;
-- ``cast`` from float to integer truncates and saturates; NaN becomes 0; float to bool is ``x != 0``;
-  integer to narrower integer keeps the low bits;
+- ``shift_left`` by the width or more is 0, ``shift_right`` then repeats the sign bit (0 for
+  unsigned); a negative amount counts as one past the width;
+- ``cast`` from float to integer truncates and saturates, and NaN becomes 0; to bool it is
+  ``x != 0``; integer to narrower integer keeps the low bits;
+- ``floor``, ``ceil``, ``trunc`` and ``rint`` of integers are the integers; ``pow`` of integers wraps
+  around, and for a negative exponent is the quotient 1 / x ** -y truncated, with 0 for x = 0;
 - ``minimum`` and ``maximum`` return NaN when either side is NaN; of -0.0 and 0.0 the first is the
   lesser;
 - ``sign(NaN)`` is NaN, ``sign(-0.0)`` is -0.0; ``rint`` rounds halves to even;

@@ -1,8 +1,8 @@
 """Tensors and the ops on them, one family a file, each building on the one before.
 
-    elementwise → movement → indexing → reduction → statistics → cumulative → sorting
-    → contraction → activation → normalization → attention → convolution → pooling
-    → interpolation → loss → Tensor
+    arithmetic → comparison → bitwise → mathematics → movement → indexing → reduction
+    → statistics → cumulative → sorting → contraction → activation → normalization
+    → attention → convolution → pooling → interpolation → loss → Tensor
 
 Each file holds one class of methods that extends the class of the file before; `Tensor` is the last.
 """

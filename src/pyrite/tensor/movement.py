@@ -8,7 +8,7 @@ import numpy as np
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, primitive, sample
-from pyrite.tensor.elementwise import Elementwise
+from pyrite.tensor.mathematics import Mathematics
 from pyrite.types import TensorType, broadcast, element_count, normalize_axis, normalize_shape
 
 
@@ -58,7 +58,7 @@ def _broadcast_shape(x: TensorType, *, shape: Any) -> Attributes:
     return {"shape": wanted}
 
 
-class Movement(Elementwise):
+class Movement(Mathematics):
     """Views and rearrangements."""
 
     __slots__ = ()

@@ -25,7 +25,6 @@ class NumPyAlgebra:
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
     trunc = staticmethod(np.trunc)
-    rint = staticmethod(np.rint)
     sqrt = staticmethod(np.sqrt)
     exp = staticmethod(np.exp)
     exp2 = staticmethod(np.exp2)
@@ -67,6 +66,10 @@ class NumPyAlgebra:
         if x.dtype.kind == "f":
             return np.where(x == 0, x, np.sign(x))
         return np.sign(x)
+
+    def rint(self, x: Array) -> Array:
+        """The nearest whole number, halves to even; of integers NumPy would make floats."""
+        return np.rint(x) if x.dtype.kind == "f" else x
 
     def rsqrt(self, x: Array) -> Array:
         """1 / sqrt(x)."""
@@ -110,11 +113,8 @@ class NumPyAlgebra:
         """Floor of x / 2 ** n: the sign bit is repeated."""
         width = 8 * x.dtype.itemsize
         inside = (n >= 0) & (n < width)
-        return (
-            np.right_shift(x, np.where(inside, n, width - 1))
-            if x.dtype.kind == "i"
-            else np.where(inside, np.right_shift(x, np.where(inside, n, 0)), np.zeros_like(x))
-        )
+        shifted: Array = np.right_shift(x, np.where(inside, n, width - 1))
+        return shifted if x.dtype.kind == "i" else np.where(inside, shifted, np.zeros_like(x))
 
     def popcount(self, x: Array) -> Array:
         """Number of one bits, in the dtype of x."""
@@ -125,12 +125,12 @@ class NumPyAlgebra:
 def _ordered_zeros(result: Array, x: Any, y: Any, *, negative: bool) -> Array:
     if result.dtype.kind != "f":
         return result
-    both = (result == 0) & (x == 0) & (y == 0)
-    if not np.any(both):
+    zero = result == 0
+    if not zero.any():
         return result
+    both = zero & (x == 0) & (y == 0)
     sign = np.signbit(x) | np.signbit(y) if negative else np.signbit(x) & np.signbit(y)
-    zero = np.where(sign, result.dtype.type(-0.0), result.dtype.type(0.0))
-    return np.where(both, zero, result)
+    return np.where(both, np.where(sign, -0.0, 0.0).astype(result.dtype), result)
 
 
 def _saturate(x: Array, dtype: DType) -> Array:
