@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,24 @@ def test_damage_to_the_values_of_a_pytorch_file_is_always_seen(tmp_path: Path) -
         assert arrays.keys() == ARRAYS.keys()
         for name, array in arrays.items():
             np.testing.assert_array_equal(array, ARRAYS[name])
+
+
+def test_a_damaged_pickle_with_a_right_checksum_is_one_error_or_sound_arrays(
+    tmp_path: Path,
+) -> None:
+    path = make_pytorch(tmp_path / "file")
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    pickled = next(name for name in entries if name.endswith("/data.pkl"))
+    for data in damage(entries[pickled]):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in entries.items():
+                archive.writestr(name, data if name == pickled else content)
+        try:
+            arrays = load_pytorch(path)
+        except RecordError as error:
+            if str(path) not in str(error):
+                pytest.fail(f"does not name the file: {error}")
+            continue
+        for array in arrays.values():
+            assert len(array.tobytes()) == array.nbytes <= 2**10

@@ -105,6 +105,7 @@ def test_a_call_of_any_other_function_is_refused_by_name_and_not_run(
         b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",  # 2**63 bytes
         b"\x80\x02r\xff\xff\xff\xff.",  # memo of 2**32, nothing on the stack
         b"\x80\x02L" + b"9" * 10_000 + b"L\n.",  # a number beyond the limit of digits
+        b"\x80\x02ctorch\nfl\\loat\n.",  # a name with an escape that is none
         b"\xff",
         b"",
     ],

@@ -111,7 +111,7 @@ def load_pytorch(path: PathLike, *, key: str | None = None) -> dict[str, Array]:
             raise RecordError(f"{owner} requires one tensor for each dotted name, got two {name!r}")
         arrays[name] = leaf
     if not arrays:
-        names = ", ".join(map(repr, list(tree)[:8])) if isinstance(tree, dict) else "no dict"
+        names = ", ".join(map(brief, list(tree)[:8])) if isinstance(tree, dict) else "no dict"
         raise RecordError(f"{owner} requires tensors at key={key!r}, got none there, but {names}")
     return arrays
 
@@ -362,7 +362,7 @@ def _view(
 
 def _naturals(value: object, what: str) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(type(item) is int and item >= 0 for item in value):
-        raise RecordError(f"tensor requires a {what} of 0 or more, got {brief(value)}")
+        raise RecordError(f"tensor requires {what} of 0 or more, got {brief(value)}")
     return value
 
 
@@ -408,7 +408,7 @@ def _child(tree: Tree, part: str, owner: str) -> Tree:
     close = get_close_matches(part, names[:1000], n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise RecordError(
-        f"{owner} requires a key {part!r}, got {', '.join(map(repr, names[:8])) or 'none'}{hint}"
+        f"{owner} requires a key {part!r}, got {', '.join(map(brief, names[:8])) or 'none'}{hint}"
     )
 
 

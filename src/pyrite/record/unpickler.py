@@ -54,12 +54,17 @@ def unpickle(
             machine.step(opcode.name, argument)
     except RecordError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+    except _MALFORMED as error:
         raise RecordError(
             f"{owner} requires a well-formed pickle, got {error!s:.100} near byte {position}; "
             "it is damaged, copy it again"
         ) from error
     raise RecordError(f"{owner} requires a pickle that ends with STOP, got {len(data)} bytes")
+
+
+#: What a step raises on nonsense.  The warning is pickletools' about escapes in a damaged name,
+#: which is an exception only where the user made warnings so.
+_MALFORMED = (ValueError, IndexError, KeyError, TypeError, OverflowError, DeprecationWarning)
 
 
 class _Machine:
