@@ -117,7 +117,7 @@ def test_the_first_item_of_another_type_is_named(items: list[Any], message: str)
 def test_what_has_no_batch_is_refused() -> None:
     with pytest.raises(DTypeError, match="got NoneType for item; pass collate"):
         default_collate([None])
-    with pytest.raises(DTypeError, match="int within int32, got 2147483648; give np.int64 items"):
+    with pytest.raises(DTypeError, match=r"int within int32, got 2147483648; give np.int64 items"):
         default_collate([1, 2**31])
     with pytest.raises(ArgumentError, match="at least one item"):
         default_collate([])

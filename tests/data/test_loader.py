@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pyrite.data import Dataset, DataLoader, InMemoryDataset
+from pyrite.data import DataLoader, Dataset, InMemoryDataset
 from pyrite.data.order import epoch_order
 from pyrite.errors import ArgumentError, DataError, DTypeError, ShapeError
 
@@ -108,13 +110,13 @@ def test_iterations_are_the_epochs_in_turn() -> None:
     assert len({str(epoch) for epoch in epochs}) == 3
     for number, epoch in enumerate(epochs):
         assert lists(loader(shuffle=True, seed=9).epoch(number)) == epoch
-        assert sorted(sum(epoch, [])) == list(range(23))
+        assert sorted(chain.from_iterable(epoch)) == list(range(23))
     shuffled.epoch(0)
     assert lists(iter(shuffled)) == lists(shuffled.epoch(3))
 
 
 def test_the_shuffle_is_the_published_order_of_seed_and_epoch() -> None:
-    flat = sum(lists(loader(shuffle=True, seed=3).epoch(6)), [])
+    flat = list(chain.from_iterable(lists(loader(shuffle=True, seed=3).epoch(6))))
     assert flat == epoch_order(23, seed=3, epoch=6).tolist()
     assert loader(shuffle=True, seed=3).order(6).tolist() == flat
 
@@ -191,12 +193,12 @@ def test_an_item_that_fails_is_named_after_the_batches_before_it(workers: int) -
 
 
 def test_the_index_named_is_that_of_the_dataset_in_a_shuffled_epoch_too() -> None:
-    with pytest.raises(DataError, match="for item 9$"):
+    with pytest.raises(DataError, match=r"for item 9$"):
         list(loader(Failing(at=9), shuffle=True, seed=2))
 
 
 def test_an_item_that_ends_iteration_is_an_error_and_not_the_end() -> None:
-    with pytest.raises(DataError, match="got StopIteration: .*for item 3"):
+    with pytest.raises(DataError, match=r"got StopIteration: .*for item 3"):
         list(loader(Failing(at=3, error=StopIteration())))
 
 
@@ -259,15 +261,18 @@ def test_threads_end_when_the_loop_is_left_by_an_exception() -> None:
         interrupted()
 
 
-def test_ctrl_c_while_waiting_for_a_worker_ends_the_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Ctrl-C reaches the main thread where it waits: in Future.result.
-    def result(self: object, timeout: float | None = None) -> None:
-        raise KeyboardInterrupt
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
+def test_ctrl_c_while_waiting_for_a_worker_ends_the_threads() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
 
-    monkeypatch.setattr("concurrent.futures.Future.result", result)
-    batches = iter(loader(Slow(), workers=3))
+    def interrupt(item: int) -> int:
+        if item == 0:
+            signal.pthread_kill(main, signal.SIGINT)
+        threading.Event().wait(0.01)
+        return item
+
+    batches = iter(loader(NUMBERS.map(interrupt), workers=3))
     with pytest.raises(KeyboardInterrupt):
         next(batches)
     # Joined before the interrupt goes on, so none is left even while its traceback lives.

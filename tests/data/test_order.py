@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 
 from pyrite.data.order import epoch_order, sampled_order, shuffled_order, split_bounds
 from pyrite.errors import ArgumentError
-
 
 FROZEN = {
     "epoch 0": [5, 7, 2, 1, 3, 4, 6, 0],
@@ -74,7 +75,7 @@ def test_fractions_split_every_item_into_one_part(n: int, weights: list[int]) ->
     assert bounds[0][0] == 0
     assert bounds[-1][1] == n
     assert all(start <= end for start, end in bounds)
-    assert all(before[1] == after[0] for before, after in zip(bounds, bounds[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
 
 
 def test_lengths_split_exactly() -> None:

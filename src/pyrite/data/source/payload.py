@@ -59,14 +59,16 @@ class Payload:
         Raises DataError if the file has fewer, or its compression is damaged.
         """
         if size > self.limit:
+            amount = size if size < 1 << 63 else "over 2**63"
             raise DataError(
-                f"{self.name} requires {size} bytes of {what}, "
+                f"{self.name} requires {amount} bytes of {what}, "
                 f"got a file that holds at most {self.limit}: {self.path}"
             )
         data = self._read(size)
         if len(data) < size:
+            amount = size if size < 1 << 63 else "over 2**63"
             raise DataError(
-                f"{self.name} requires {size} bytes of {what}, got {len(data)}; "
+                f"{self.name} requires {amount} bytes of {what}, got {len(data)}; "
                 f"the file is truncated: {self.path}"
             )
         return data
