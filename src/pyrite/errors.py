@@ -30,6 +30,13 @@ class PyriteError(Exception):
 
     location: str | None = None
 
+    #: The modules whose forward passes it came through, innermost first.
+    trail: list[object]
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.trail = []
+
 
 class ShapeError(PyriteError, ValueError):
     """Shapes do not fit.  ``ones(5, 3) @ ones(4, 3)``; transpose one: ``x @ y.mT``."""

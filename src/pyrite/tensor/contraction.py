@@ -147,17 +147,17 @@ def _aligned(x: Shape, y: Shape) -> tuple[Shape, Shape]:
 
 
 def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
-    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[0]:
+    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise ShapeError(
-            f"linear requires x.shape[-1] == weight.shape[0], got x {x.shape} and weight "
-            f"{weight.shape}; weights are (in_features, out_features)"
+            f"linear requires x.shape[-1] == weight.shape[1], got x {x.shape} and weight "
+            f"{weight.shape}; weights are (out_features, in_features)"
         )
-    if bias is not None and bias.shape != weight.shape[1:]:
+    if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(
-            f"linear requires bias.shape == weight.shape[1:], got bias {bias.shape} and weight "
+            f"linear requires bias.shape == weight.shape[:1], got bias {bias.shape} and weight "
             f"{weight.shape}"
         )
-    return TensorType((*x.shape[:-1], weight.shape[1]), x.dtype)
+    return TensorType((*x.shape[:-1], weight.shape[0]), x.dtype)
 
 
 def _bilinear_type(
@@ -337,17 +337,17 @@ class Contraction(Sorting):
         accepts="number",
         promotes="all",
         samples=(
-            sample((2, 3), (3, 4), (4,)),
-            sample((2, 2, 3), (3, 4), None),
-            sample((3,), (3, 2), (2,)),
+            sample((2, 3), (4, 3), (4,)),
+            sample((2, 2, 3), (4, 3), None),
+            sample((3,), (2, 3), (2,)),
         ),
     )
     def linear(self, weight: Self, bias: Self | None = None, /) -> Self:
-        """x @ weight + bias: (..., in), (in, out), (out) -> (..., out).
+        """x @ weight.T + bias: (..., in), (out, in), (out) -> (..., out).
 
-        The weight is (in_features, out_features), the transpose of PyTorch's.
+        The weight is laid out as PyTorch's.
         """
-        product = self.matmul(weight)
+        product = self.matmul(weight._swapped())
         return product if bias is None else product + bias
 
     @composite(

@@ -61,6 +61,19 @@ class Identified(Tensor):
         made = type(self)(value, id=self.id, version=self.version if version is None else version)
         return made
 
+    def to(self, where: DeviceLike, /) -> Any:
+        """Return the same parameter or state on another device; one not yet drawn stays so."""
+        if device(where).backend == self._backend:
+            return self
+        initial = self._initial
+        if initial is None:
+            return self.with_value(Tensor.to(self, where))
+        return self._same_as(type(self).lazy(self.shape, self.dtype, where, initial))
+
+    def _same_as(self, made: Any) -> Any:
+        made.id, made.version = self.id, self.version
+        return made
+
     def __getattr__(self, name: str) -> Any:
         # Reached only while the slot ``_handle`` is empty.
         if name != "_handle":
@@ -116,6 +129,10 @@ class Parameter(Identified):
         """Return the same parameter, trainable or not."""
         value = Tensor(self._backend.detach(self._handle), self._type, self._backend)
         return Parameter(value, id=self.id, version=self.version, trainable=not frozen)
+
+    def _same_as(self, made: Any) -> Any:
+        made.trainable = self.trainable
+        return super()._same_as(made)
 
     def _adopt(self, value: Tensor) -> Any:
         """Return the handle: a fresh leaf, on a device that tracks, with this parameter's key."""

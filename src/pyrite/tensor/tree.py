@@ -5,7 +5,7 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyrite.tensor.tensor import Tensor
@@ -97,7 +97,7 @@ class _Mapping:
 def _children(tree: Any) -> dict[Any, Any] | None:
     if isinstance(tree, TreeNode):
         return tree.tree_children()
-    return tree if isinstance(tree, dict) else None
+    return dict(tree) if isinstance(tree, Mapping) else None
 
 
 def _walk(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:

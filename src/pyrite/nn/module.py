@@ -1,0 +1,329 @@
+"""Modules: networks as values.
+
+Declared as in PyTorch, with layers made in ``__init__`` and a ``forward``; mutable there and frozen
+after.  A module holds parameters, states, tensors, other modules, and lists, tuples and dicts of
+them; everything else is configuration.  Whatever changes a module returns a new one, which shares
+what did not change: ``to``, ``map``, ``freeze``, ``with_training``, ``optimizer.step``.
+
+Invariant: ``forward`` never changes a module, so one module serves any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
+
+from pyrite.autodiff.mode import training, training_mode
+from pyrite.backend.device import DeviceLike
+from pyrite.errors import ModuleError, PyriteError
+from pyrite.nn import weights
+from pyrite.nn.tree_text import tree_text
+from pyrite.record import Record
+from pyrite.record.atomic import PathLike
+from pyrite.record.remap import Rules
+from pyrite.tensor.parameter import Identified, Parameter, State
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
+from pyrite.types import DTypeLike
+
+M = TypeVar("M", bound="Module")
+
+#: Whether a module's forward pass runs in this context.
+_inside: ContextVar[bool] = ContextVar("pyrite_inside_module", default=False)
+
+
+class _Declared(type):
+    """Freezes a module when its ``__init__`` is done."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        module = super().__call__(*args, **kwargs)
+        fields = {name: _frozen(value) for name, value in vars(module).items()}
+        module.__dict__.update(fields)
+        module.__dict__["_is_frozen"] = True
+        return module
+
+
+def _frozen(value: Any) -> Any:
+    """Return containers as immutable ones: a list of layers becomes a tuple."""
+    if isinstance(value, list) or type(value) is tuple:
+        return tuple(_frozen(v) for v in value)
+    if type(value) is dict:
+        return MappingProxyType({k: _frozen(v) for k, v in value.items()})
+    return value
+
+
+class Module(metaclass=_Declared):
+    """A network or a part of one.
+
+    >>> from pyrite import nn
+    >>> class Net(nn.Module):
+    ...     def __init__(self) -> None:
+    ...         self.hidden = nn.Linear(4, 8)
+    ...         self.out = nn.Linear(8, 2)
+    ...
+    ...     def forward(self, x):
+    ...         return self.out(self.hidden(x).relu())
+    >>> net = Net()
+    >>> net(pyrite.ones((3, 4))).shape, net.num_params()
+    ((3, 2), 58)
+    """
+
+    _is_frozen: bool = False
+    _training: bool | None = None
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output.  Every module defines its own."""
+        raise ModuleError(f"{type(self).__name__} requires a forward method, got none")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward``; an error names the path of the layer in which it arose."""
+        is_outermost = not _inside.get()
+        token = _inside.set(True)
+        is_decided = training() is not None
+        try:
+            with nullcontext() if is_decided else training_mode(self._is_tracked()):
+                return self.forward(*args, **kwargs)
+        except PyriteError as error:
+            error.trail.append(self)
+            if is_outermost:
+                error.add_note(f"in {_path_of(error.trail)}")
+            raise
+        finally:
+            _inside.reset(token)
+
+    @property
+    def training(self) -> bool:
+        """Whether layers like dropout and batch norm do what they do in training.
+
+        True inside ``value_and_grad`` and where the outermost module holds parameters that are
+        tracked; ``with_training`` overrides both.
+        """
+        return bool(training()) if self._training is None else self._training
+
+    # ---- what it holds ----
+
+    def named_parameters(self) -> list[tuple[str, Parameter]]:
+        """Return (path, parameter) pairs in order of declaration; tied ones once."""
+        return [(path, t) for path, t in tree_items(self) if isinstance(t, Parameter)]
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters in order of declaration; tied ones once."""
+        return [t for _, t in self.named_parameters()]
+
+    def named_states(self) -> list[tuple[str, State]]:
+        """Return (path, state) pairs: running statistics and the like."""
+        return [(path, t) for path, t in tree_items(self) if isinstance(t, State)]
+
+    def named_modules(self) -> list[tuple[str, Module]]:
+        """Return (path, module) pairs, outermost first, itself under ``""``."""
+        return list(_modules(self, ""))
+
+    def num_params(self) -> int:
+        """Return the number of elements of all parameters."""
+        return sum(p.size for p in self.parameters())
+
+    def visit(self, look: Callable[[str, Tensor], None]) -> None:
+        """Call ``look(path, tensor)`` on every parameter, state and constant."""
+        for path, leaf in tree_items(self):
+            look(path, leaf)
+
+    # ---- other modules made from it ----
+
+    def map(self, change: Callable[[Parameter], Tensor]) -> Self:
+        """Return the module with each parameter's value changed; identities and ties stay."""
+
+        def changed(t: Tensor) -> Tensor:
+            return t.with_value(change(t)) if isinstance(t, Parameter) else t
+
+        return tree_map(changed, self)
+
+    def to(self, device: DeviceLike) -> Self:
+        """Return the module on another device.
+
+        On an autodiff device its parameters are leaves, and it trains unless told otherwise.
+        """
+        return tree_map(lambda t: t.to(device), self)
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the module with its float parameters, states and constants in another dtype."""
+
+        def cast(t: Tensor) -> Tensor:
+            if not t.dtype.is_float:
+                return t
+            value = t.detach().astype(dtype)
+            return t.with_value(value) if isinstance(t, Identified) else value
+
+        return tree_map(cast, self)
+
+    def freeze(self, *patterns: str) -> Self:
+        """Return the module with parameters left out of training, by path pattern (``encoder.*``).
+
+        Without a pattern, all.  Raises ModuleError when a pattern matches nothing.
+        """
+        return self._with_frozen(patterns, True)
+
+    def unfreeze(self, *patterns: str) -> Self:
+        """Return the module with parameters trained again."""
+        return self._with_frozen(patterns, False)
+
+    def with_training(self, on: bool | None) -> Self:
+        """Return the module that trains, or does not, whatever the context; None undoes it."""
+        rebuilt: Self = _rebuild(self, lambda m: m._like({**vars(m), "_training": on}))
+        return rebuilt
+
+    def replace(self, **fields: Any) -> Self:
+        """Return the module with other values in some of its fields.
+
+        Raises ModuleError for a field that it does not have.
+        """
+        unknown = sorted(set(fields) - set(self.tree_children()))
+        if unknown:
+            raise ModuleError(
+                f"replace requires fields of {type(self).__name__}, got {', '.join(unknown)}; "
+                f"it has {', '.join(self.tree_children())}"
+            )
+        return self._like({**vars(self), **{k: _frozen(v) for k, v in fields.items()}})
+
+    # ---- files ----
+
+    def record(self, metadata: Mapping[str, Any] | None = None) -> Record:
+        """Return the values of parameters and states by path; tied ones are stored once."""
+        return weights.record_of(self, metadata or {})
+
+    def load_record(self, record: Record, **options: Any) -> Self:
+        """Return the module with the values of a record; options as of `load`."""
+        return weights.with_arrays(self, record.arrays, **options)
+
+    def save(self, path: PathLike) -> None:
+        """Write parameters and states to one safetensors file, replacing it as a whole.
+
+        Raises RecordError when the file cannot be written; what was there is then unchanged.
+        """
+        self.record().save(path)
+
+    def load(
+        self,
+        path: PathLike,
+        *,
+        rules: Rules = (),
+        dtype: DTypeLike = "module",
+        partial: bool = False,
+        allow_unused: bool = False,
+    ) -> Self:
+        r"""Return the module with values from a file.
+
+        The file may be safetensors, a sharded checkpoint's index or folder, or a PyTorch state dict
+        (``.pt``, ``.pth``, ``.bin``), which is read without running code from it.
+
+        rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.
+        dtype: "module" casts to what the module has, "file" keeps what was saved, or a float dtype.
+        partial: names that the file lacks keep their values; allow_unused: others are ignored.
+
+        Raises RecordError for a bad file, and MatchError with one report of all that does not fit.
+        """
+        arrays = weights.read_arrays(path)
+        return weights.with_arrays(
+            self, arrays, rules=rules, dtype=dtype, partial=partial, allow_unused=allow_unused
+        )
+
+    # ---- a module is a tree ----
+
+    def tree_children(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
+        """Return a copy with these fields."""
+        return self._like({**vars(self), **children})
+
+    def _like(self, fields: Mapping[str, Any]) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__.update(fields)
+        return made
+
+    def _is_tracked(self) -> bool:
+        return any(p.trainable and p.device.level for p in self.parameters())
+
+    def _with_frozen(self, patterns: tuple[str, ...], frozen: bool) -> Self:
+        named = self.named_parameters()
+        for pattern in patterns:
+            if not any(fnmatchcase(path, pattern) for path, _ in named):
+                paths = ", ".join(path for path, _ in named)
+                raise ModuleError(f"freeze requires a path of a parameter, got {pattern!r}; {paths}")
+        chosen = {
+            p.id
+            for path, p in named
+            if not patterns or any(fnmatchcase(path, pattern) for pattern in patterns)
+        }
+        return tree_map(
+            lambda t: t.frozen(frozen) if isinstance(t, Parameter) and t.id in chosen else t, self
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_frozen:
+            raise ModuleError(
+                f"{type(self).__name__} requires its fields to stay as __init__ left them, got an "
+                f"assignment to {name!r}; return the value from forward, or use replace({name}=...)"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise ModuleError(f"{type(self).__name__} requires its fields to stay, got del {name}")
+
+    def extra_repr(self) -> str:
+        """Return the configuration shown in ``repr``: by default the plain fields."""
+        plain = (
+            (name, value)
+            for name, value in self.tree_children().items()
+            if value is not None and not tree_leaves(value) and not _holds_module(value)
+        )
+        return ", ".join(f"{name}={value!r}" for name, value in plain)
+
+    def __repr__(self) -> str:
+        return tree_text(self)
+
+
+def _modules(value: Any, path: str) -> Iterator[tuple[str, Module]]:
+    if isinstance(value, Module):
+        yield path, value
+        children: Any = value.tree_children().items()
+    elif isinstance(value, tuple | list):
+        children = enumerate(value)
+    elif isinstance(value, Mapping):
+        children = value.items()
+    else:
+        return
+    for name, child in children:
+        yield from _modules(child, f"{path}.{name}" if path else str(name))
+
+
+def _holds_module(value: Any) -> bool:
+    return next(_modules(value, ""), None) is not None
+
+
+def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:
+    """Return the value with every module in it changed, innermost first."""
+    if isinstance(value, Module):
+        children = {k: _rebuild(v, change) for k, v in value.tree_children().items()}
+        return change(value.tree_rebuild(children))
+    if type(value) is tuple:
+        return tuple(_rebuild(v, change) for v in value)
+    if isinstance(value, MappingProxyType):
+        return MappingProxyType({k: _rebuild(v, change) for k, v in value.items()})
+    return value
+
+
+def _path_of(trail: Sequence[Any]) -> str:
+    """Return ``Net 'encoder.linear1' Linear(4, 8)`` for the modules that an error came through."""
+    names = []
+    for inner, outer in pairwise(trail):
+        names.append(next((path for path, m in _modules(outer, "") if m is inner), "?"))
+    innermost, root = trail[0], trail[-1]
+    where = ".".join(name for name in reversed(names) if name)
+    own = f"{type(innermost).__name__}({innermost.extra_repr()})"
+    return f"{type(root).__name__} {where!r}: {own}" if where else own

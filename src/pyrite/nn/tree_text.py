@@ -1,0 +1,84 @@
+"""The text of a module: a tree with shapes and counts.
+
+    Net (58 parameters)
+    ├── hidden: Linear(in_features=4, out_features=8, weight=[8, 4], bias=[8])  40
+    └── out: Linear(in_features=8, out_features=2, weight=[2, 8], bias=[2])  18
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from pyrite.tensor.parameter import Parameter
+from pyrite.tensor.tensor import Tensor
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """What the tree shows of a module."""
+
+    def tree_children(self) -> dict[str, Any]: ...
+    def extra_repr(self) -> str: ...
+    def num_params(self) -> int: ...
+
+
+def tree_text(module: Shown) -> str:
+    """Return the module's name and configuration, and below it whatever it holds."""
+    branches = list(_branches(module))
+    if not any(isinstance(child, Shown) for _, child in branches):
+        return _leaf(module)
+    config = module.extra_repr()
+    name = type(module).__name__ + (f"({config})" if config else "")
+    size = module.num_params()
+    head = f"{name} ({size:,} parameter{'' if size == 1 else 's'})"
+    return "\n".join((head, *_lines(branches, "")))
+
+
+def _lines(branches: list[tuple[str, Any]], indent: str) -> Iterator[str]:
+    for position, (name, child) in enumerate(branches):
+        is_last = position == len(branches) - 1
+        yield f"{indent}{'└── ' if is_last else '├── '}{name}: {_summary(child)}"
+        below = [] if isinstance(child, Tensor) else list(_branches(child))
+        if any(isinstance(c, Shown) for _, c in below):
+            yield from _lines(below, indent + ("    " if is_last else "│   "))
+
+
+def _summary(child: Any) -> str:
+    if isinstance(child, Tensor):
+        return _shape(child)
+    size = child.num_params()
+    frozen = " frozen" if size and not any(p.trainable for p in child.parameters()) else ""
+    has_modules = any(isinstance(c, Shown) for _, c in _branches(child))
+    text = f"{type(child).__name__}({child.extra_repr()})" if has_modules else _leaf(child)
+    return text + (f"  {size:,}{frozen}" if size else "")
+
+
+def _leaf(module: Any) -> str:
+    """Return a module without modules on one line, with the shapes of its tensors."""
+    shapes = (f"{name}={list(t.shape)}" for name, t in _branches(module))
+    return f"{type(module).__name__}({', '.join(filter(None, (module.extra_repr(), *shapes)))})"
+
+
+def _branches(module: Any) -> Iterator[tuple[str, Any]]:
+    """Give what a module holds: modules anywhere in its fields, and the tensors of the others."""
+    for name, value in module.tree_children().items():
+        yield from _inside(name, value)
+
+
+def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Tensor | Shown):
+        yield name, value
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from _inside(f"{name}.{index}", item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _inside(f"{name}.{key}", item)
+
+
+def _shape(t: Tensor) -> str:
+    kind = type(t).__name__
+    frozen = " frozen" if isinstance(t, Parameter) and not t.trainable else ""
+    return f"{kind}{list(t.shape)}{frozen}"
+

@@ -1,0 +1,100 @@
+"""A module's values to and from files: what stands between `pyrite.record` and modules.
+
+A tied parameter has several paths and one array: any of its names in a file will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyrite.errors import RecordError
+from pyrite.record import Record, fit, load_pytorch, load_safetensors, load_sharded
+from pyrite.record.atomic import PathLike
+from pyrite.record.remap import Rules
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.parameter import Identified
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import TreeNode, tree_map
+from pyrite.types import Array, DTypeLike
+
+M = TypeVar("M")
+
+
+def record_of(module: Any, metadata: Mapping[str, Any]) -> Record:
+    """Return parameters and states by path.  Tied ones share one array, which a file holds once."""
+    arrays: dict[int, Array] = {}
+    named = dict(_paths(module, ""))
+    for leaf in named.values():
+        if leaf.id not in arrays:
+            arrays[leaf.id] = leaf.numpy()
+    return Record({path: arrays[leaf.id] for path, leaf in named.items()}, metadata)
+
+
+def with_arrays(
+    module: M,
+    arrays: Mapping[str, Array],
+    *,
+    rules: Rules = (),
+    dtype: DTypeLike = "module",
+    partial: bool = False,
+    allow_unused: bool = False,
+) -> M:
+    """Return the module with these values in its parameters and states.
+
+    Raises MatchError with one report of every name, shape and dtype that does not fit.
+    """
+    named = dict(_paths(module, ""))
+    first: dict[int, str] = {}
+    for path, leaf in named.items():
+        first.setdefault(leaf.id, path)
+    renamed = {first[named[n].id] if n in named else n: a for n, a in arrays.items()}
+    expected = {path: (named[path].shape, named[path].dtype) for path in first.values()}
+    fitted, _ = fit(
+        renamed, expected, rules=rules, dtype=dtype, partial=partial, allow_unused=allow_unused
+    )
+    values = {leaf_id: fitted[path] for leaf_id, path in first.items() if path in fitted}
+
+    def loaded(t: Tensor) -> Tensor:
+        if not isinstance(t, Identified) or t.id not in values:
+            return t
+        changed: Tensor = t.with_value(tensor(values[t.id], device=t.device))
+        return changed
+
+    return tree_map(loaded, module)
+
+
+def read_arrays(path: PathLike) -> Mapping[str, Array]:
+    """Return the arrays of a weight file by name, whatever of the known formats it is in.
+
+    Raises RecordError for a file that cannot be read.
+    """
+    file = Path(path)
+    if file.suffix in (".pt", ".pth", ".bin"):
+        return load_pytorch(file)
+    if file.suffix == ".json" or file.is_dir():
+        return load_sharded(file)
+    if file.suffix == ".safetensors":
+        arrays: Mapping[str, Array] = Record.load(file).arrays
+        return arrays
+    raise RecordError(
+        f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got {file}"
+    )
+
+
+def _paths(tree: Any, path: str) -> Iterator[tuple[str, Identified]]:
+    """Give every path to every parameter and state: tied ones once for each path."""
+    if isinstance(tree, Identified):
+        yield path, tree
+        return
+    if isinstance(tree, TreeNode):
+        pairs: Any = tree.tree_children().items()
+    elif isinstance(tree, Mapping):
+        pairs = tree.items()
+    elif isinstance(tree, list | tuple):
+        pairs = enumerate(tree)
+    else:
+        return
+    for name, child in pairs:
+        yield from _paths(child, f"{path}.{name}" if path else str(name))
