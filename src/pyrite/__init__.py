@@ -1,1 +1,106 @@
-"""Deep learning in Python on any GPU, CPU or browser, from one small install."""
+"""Deep learning in Python on any GPU, CPU or browser, from one small install.
+
+>>> import pyrite
+>>> x = pyrite.tensor([1.0, 2.0, 3.0])
+>>> (x * x).sum().item()
+14.0
+"""
+
+from pyrite import data as data
+from pyrite import nn as nn
+from pyrite._version import __version__ as __version__
+from pyrite.autodiff import Autodiff as Autodiff
+from pyrite.autodiff import Gradients as Gradients
+from pyrite.autodiff import autodiff as autodiff
+from pyrite.autodiff import checkpoint as checkpoint
+from pyrite.autodiff import grad as grad
+from pyrite.autodiff import no_grad as no_grad
+from pyrite.autodiff import saved_bytes as saved_bytes
+from pyrite.autodiff import training as training
+from pyrite.autodiff import training_mode as training_mode
+from pyrite.autodiff import value_and_grad as value_and_grad
+from pyrite.backend import Backend as Backend
+from pyrite.backend import Device as Device
+from pyrite.backend import default_device as default_device
+from pyrite.backend import device as device
+from pyrite.backend import implements as implements
+from pyrite.backend import set_default_device as set_default_device
+from pyrite.config import config as config
+from pyrite.op import composite as composite
+from pyrite.op import primitive as primitive
+from pyrite.synchronization import no_sync as no_sync
+from pyrite.synchronization import sync_count as sync_count
+from pyrite.tensor import functions
+from pyrite.tensor.functions import *  # noqa: F403 - its __all__ is repeated below
+from pyrite.tensor.parameter import Parameter as Parameter
+from pyrite.tensor.parameter import State as State
+from pyrite.tensor.random import random_state as random_state
+from pyrite.tensor.random import random_stream as random_stream
+from pyrite.tensor.random import seed as seed
+from pyrite.tensor.random import set_random_state as set_random_state
+from pyrite.tensor.tensor import Tensor as Tensor
+from pyrite.types import DType as DType
+from pyrite.types import bfloat16 as bfloat16
+from pyrite.types import bool_ as bool
+from pyrite.types import dtype as dtype
+from pyrite.types import float16 as float16
+from pyrite.types import float32 as float32
+from pyrite.types import float64 as float64
+from pyrite.types import int8 as int8
+from pyrite.types import int16 as int16
+from pyrite.types import int32 as int32
+from pyrite.types import int64 as int64
+from pyrite.types import uint8 as uint8
+from pyrite.types import uint16 as uint16
+from pyrite.types import uint32 as uint32
+from pyrite.types import uint64 as uint64
+
+__all__ = [
+    "Autodiff",
+    "Backend",
+    "DType",
+    "Device",
+    "Gradients",
+    "Parameter",
+    "State",
+    "Tensor",
+    "__version__",
+    "autodiff",
+    "bfloat16",
+    "bool",
+    "checkpoint",
+    "composite",
+    "config",
+    "data",
+    "default_device",
+    "device",
+    "dtype",
+    "float16",
+    "float32",
+    "float64",
+    "grad",
+    "implements",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "nn",
+    "no_grad",
+    "no_sync",
+    "primitive",
+    "random_state",
+    "random_stream",
+    "saved_bytes",
+    "seed",
+    "set_default_device",
+    "set_random_state",
+    "sync_count",
+    "training",
+    "training_mode",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "value_and_grad",
+]
+__all__ += functions.__all__
