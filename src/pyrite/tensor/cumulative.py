@@ -1,11 +1,349 @@
-"""Cumulative ops: running sums, products and extrema along one axis."""
+"""Cumulative ops: each element becomes the sum, product or extreme of all up to it, along one axis.
+
+Every gradient here is again a scan, in time that grows with the axis and not with its square: the
+one of a product is a `linear_recurrence`, which needs no division and so is right at zeros too.
+
+To the extrema zeros are equal, NaN is the extreme, and of equals the first is taken.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from pyrite.errors import AxisError, ShapeError
+from pyrite.op import Attributes, Sample, composite, distinct, integers, primitive, sample
+from pyrite.tensor.reduction import accumulation_dtype, axis_of, in_dtype, span
 from pyrite.tensor.statistics import Statistics
+from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
+
+# ---- sums and products ----
+
+
+def _scanning(op: str) -> Callable[..., Attributes]:
+    def canonical(
+        x: TensorType, *, axis: int | None, dtype: DTypeLike | None, **rest: bool
+    ) -> Attributes:
+        if axis is None and x.ndim != 1:
+            raise AxisError(f"{op} requires an axis for a shape that is not (N,), got {x.shape}")
+        return {
+            "axis": normalize_axis(op, 0 if axis is None else axis, x.ndim),
+            "dtype": accumulation_dtype(op, x.dtype, dtype),
+            **rest,
+        }
+
+    return canonical
+
+
+def _scanned(
+    x: TensorType, *, axis: int, dtype: DType, include_initial: bool, reverse: bool
+) -> TensorType:
+    sizes = list(x.shape)
+    sizes[axis] += include_initial
+    return TensorType(tuple(sizes), dtype)
+
+
+def _scan(fold: np.ufunc, initial: int) -> Callable[..., Array]:
+    """Return the reference of a running fold that starts from a value."""
+
+    def reference(
+        x: Array, *, axis: int, dtype: DType, include_initial: bool, reverse: bool
+    ) -> Array:
+        kind = dtype.compute.numpy
+        ordered = np.flip(x, axis) if reverse else x
+        found: Array = fold.accumulate(ordered, axis=axis, dtype=kind)
+        if include_initial:
+            edge = np.full_like(found, initial, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+            found = np.concatenate([edge, found], axis)
+        return np.flip(found, axis) if reverse else found
+
+    return reference
+
+
+def _without_initial(g: Any, axis: int, include_initial: bool, reverse: bool) -> Any:
+    """Return the cotangent without that of the initial value, which is a constant."""
+    if not include_initial:
+        return g
+    return span(g, axis, None, -1) if reverse else span(g, axis, 1, None)
+
+
+def _cumulative_sum_vjp(
+    g: Any, _: Any, x_type: TensorType, *, axis: int, include_initial: bool, reverse: bool
+) -> Any:
+    g = _without_initial(g, axis, include_initial, reverse)
+    return in_dtype(g.cumulative_sum(axis, reverse=not reverse), x_type.dtype)
+
+
+def _cumulative_prod_vjp(
+    g: Any, _: Any, x: Any, *, axis: int, include_initial: bool, reverse: bool
+) -> Any:
+    """With p_i the product before i: dx_i = p_i r_i, where r_i = g_i + x_{i+1} r_{i+1}."""
+    g = _without_initial(g, axis, include_initial, reverse)
+    wide = in_dtype(x, g.dtype)
+    products = wide.cumulative_prod(axis, include_initial=True, reverse=reverse)
+    before = span(products, axis, 1, None) if reverse else span(products, axis, None, -1)
+    links = span(wide, axis, None, -1) if reverse else span(wide, axis, 1, None)
+    rest = g._linear_recurrence(links, axis=axis, reverse=not reverse)
+    return in_dtype(before * rest, x.dtype)
+
+
+_SCANS = (
+    sample((4,)),
+    sample((2, 3, 2), axis=1),
+    sample((2, 3), axis=-1, include_initial=True),
+    sample((2, 3), axis=-1, include_initial=True, reverse=True),
+    sample((3, 2), axis=0, reverse=True),
+    sample((0,)),
+    sample((2, 0), axis=1, include_initial=True),
+    sample(integers((5,), 0, 4)),
+)
+
+
+# ---- recurrence ----
+
+
+def _recurrence_axis(x: TensorType, links: TensorType, *, axis: int, reverse: bool) -> Attributes:
+    return {"axis": normalize_axis("linear_recurrence", axis, x.ndim), "reverse": reverse}
+
+
+def _recurrence_type(x: TensorType, links: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    sizes = list(x.shape)
+    sizes[axis] = max(sizes[axis] - 1, 0)
+    if links.shape != tuple(sizes):
+        raise ShapeError(
+            f"linear_recurrence requires links of shape {tuple(sizes)}, one fewer than x on axis "
+            f"{axis}, got {links.shape}"
+        )
+    return x
+
+
+def _recurrence(x: Array, links: Array, *, axis: int, reverse: bool) -> Array:
+    step = -1 if reverse else 1
+    terms = np.moveaxis(x, axis, 0)[::step]
+    factors = np.moveaxis(links, axis, 0)[::step]
+    found = np.array(terms)
+    for i in range(1, len(found)):
+        found[i] += factors[i - 1] * found[i - 1]
+    return np.moveaxis(found[::step], 0, axis)
+
+
+def _terms_vjp(g: Any, _: Any, _x: Any, links: Any, *, axis: int, reverse: bool) -> Any:
+    return g._linear_recurrence(links, axis=axis, reverse=not reverse)
+
+
+def _links_vjp(g: Any, out: Any, _x: Any, links: Any, *, axis: int, reverse: bool) -> Any:
+    reach = g._linear_recurrence(links, axis=axis, reverse=not reverse)
+    if reverse:
+        return span(reach, axis, None, -1) * span(out, axis, 1, None)
+    return span(reach, axis, 1, None) * span(out, axis, None, -1)
+
+
+# ---- logarithm of sums ----
+
+
+def _running_logsumexp(x: Array, *, axis: int) -> Array:
+    return np.asarray(np.logaddexp.accumulate(x, axis=axis))
+
+
+def _running_logsumexp_vjp(g: Any, out: Any, x: Any, *, axis: int) -> Any:
+    """dx_i = sum over k >= i of g_k e^(x_i - out_k), as a recurrence of factors up to 1."""
+    finite = out.equal(float("-inf"))._where(0.0, out)
+    links = (span(out, axis, None, -1) - span(finite, axis, 1, None)).exp()
+    return (x - finite).exp() * g._linear_recurrence(links, axis=axis, reverse=True)
+
+
+# ---- extrema ----
+
+
+def _running_position(beats: np.ufunc) -> Callable[..., Array]:
+    """Return the reference of the position of the extreme so far; the first that is not beaten."""
+
+    def reference(x: Array, *, axis: int) -> Array:
+        rows = np.moveaxis(x, axis, -1)
+        found = np.zeros(rows.shape, np.int32)
+        for i in range(1, rows.shape[-1]):
+            last = found[..., i - 1]
+            best = np.take_along_axis(rows, last[..., None], -1)[..., 0]
+            wins = (beats(rows[..., i], best) | np.isnan(rows[..., i])) & ~np.isnan(best)
+            found[..., i] = np.where(wins, i, last)
+        return np.moveaxis(found, -1, axis)
+
+    return reference
+
+
+def _positions(x: TensorType, *, axis: int) -> TensorType:
+    return TensorType(x.shape, default_int)
+
+
+def _samples_along(*samples: Sample) -> tuple[Sample, ...]:
+    return (
+        sample(distinct((4,)), axis=0),
+        sample(distinct((2, 3, 2)), axis=1),
+        sample(distinct((2, 3)), axis=-1),
+        sample((0, 2), axis=0),
+        *samples,
+    )
+
+
+_EXTREMA = _samples_along(sample(integers((6,), 0, 3), axis=0))
 
 
 class Cumulative(Statistics):
     """Cumulative ops."""
 
     __slots__ = ()
+
+    @primitive(
+        reference=_scan(np.add, 0),
+        canonical=_scanning("cumulative_sum"),
+        infer=_scanned,
+        vjp=(_cumulative_sum_vjp,),
+        accepts="any",
+        samples=_SCANS,
+    )
+    def cumulative_sum(
+        self,
+        /,
+        axis: int | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
+        reverse: bool = False,
+    ) -> Self:
+        """Sums of all elements up to each along an axis.  Shapes: (..., N, ...) -> the same.
+
+        ``include_initial`` puts the 0 that it starts from in front, so that N becomes N + 1;
+        ``reverse`` sums from the end.  ``dtype`` as in `sum`.  The axis may be left out for (N,).
+
+        >>> import pyrite
+        >>> pyrite.tensor([1, 2, 3]).cumulative_sum(include_initial=True).tolist()
+        [0, 1, 3, 6]
+        """
+        ...
+
+    cumsum = cumulative_sum
+
+    @primitive(
+        reference=_scan(np.multiply, 1),
+        canonical=_scanning("cumulative_prod"),
+        infer=_scanned,
+        vjp=(_cumulative_prod_vjp,),
+        accepts="any",
+        samples=_SCANS,
+    )
+    def cumulative_prod(
+        self,
+        /,
+        axis: int | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
+        reverse: bool = False,
+    ) -> Self:
+        """Products of all elements up to each along an axis.  Shapes: (..., N, ...) -> the same.
+
+        Arguments as in `cumulative_sum`; it starts from 1.  Its derivatives hold also at zeros.
+        """
+        ...
+
+    cumprod = cumulative_prod
+
+    @primitive(
+        reference=_recurrence,
+        canonical=_recurrence_axis,
+        infer=_recurrence_type,
+        vjp=(_terms_vjp, _links_vjp),
+        accepts="float",
+        promotes=(0, 1),
+        samples=(
+            sample((4,), (3,), axis=0),
+            sample((2, 3), (2, 2), axis=-1, reverse=True),
+            sample((1, 2), (0, 2), axis=0),
+            sample((0, 2), (0, 2), axis=0),
+        ),
+    )
+    def _linear_recurrence(self, links: Self, /, *, axis: int, reverse: bool = False) -> Self:
+        """h with h_0 = x_0 and h_i = x_i + links_{i-1} h_{i-1} along an axis.
+
+        Shapes: (..., N, ...), (..., N - 1, ...) -> (..., N, ...).  In reverse h_{N-1} = x_{N-1} and
+        h_i = x_i + links_i h_{i+1}.  As a parallel scan: Blelloch 1990, "Prefix sums and their
+        applications", section 1.4.
+        """
+        ...
+
+    @primitive(
+        reference=_running_logsumexp,
+        canonical=axis_of("cumulative_logsumexp"),
+        infer=lambda x, *, axis: x,
+        vjp=(_running_logsumexp_vjp,),
+        accepts="float",
+        promotes=(0,),
+        samples=_samples_along(),
+    )
+    def cumulative_logsumexp(self, /, axis: int) -> Self:
+        """Logarithms of the sums of e ** x up to each element, without overflow."""
+        ...
+
+    logcumsumexp = cumulative_logsumexp
+
+    # ---- extrema ----
+
+    @primitive(
+        reference=_running_position(np.greater),
+        canonical=axis_of("cumulative_argmax"),
+        infer=_positions,
+        vjp=(None,),
+        accepts="any",
+        samples=_EXTREMA,
+    )
+    def _cumulative_argmax(self, /, axis: int) -> Self:
+        """Positions of the greatest elements up to each, int32; the first of equals."""
+        ...
+
+    @primitive(
+        reference=_running_position(np.less),
+        canonical=axis_of("cumulative_argmin"),
+        infer=_positions,
+        vjp=(None,),
+        accepts="any",
+        samples=_EXTREMA,
+    )
+    def _cumulative_argmin(self, /, axis: int) -> Self:
+        """Positions of the least elements up to each, int32; the first of equals."""
+        ...
+
+    @composite(canonical=axis_of("cummax_with_indices"), samples=_EXTREMA)
+    def cummax_with_indices(self, /, axis: int) -> tuple[Self, Self]:
+        """The greatest elements up to each along an axis, and their positions, int32.
+
+        Shapes: (..., N, ...) -> twice the same.  The first of equals is taken (torch: the last);
+        from the first NaN on all are NaN.  The gradient goes to the positions.
+
+        >>> import pyrite
+        >>> values, indices = pyrite.tensor([3.0, 1.0, 4.0]).cummax_with_indices(0)
+        >>> values.tolist(), indices.tolist()
+        ([3.0, 3.0, 4.0], [0, 0, 2])
+        """
+        indices = self._cumulative_argmax(axis)
+        return self.take_along_axis(indices, axis), indices
+
+    @composite(canonical=axis_of("cummin_with_indices"), samples=_EXTREMA)
+    def cummin_with_indices(self, /, axis: int) -> tuple[Self, Self]:
+        """The least elements up to each along an axis, and their positions, int32.
+
+        See `cummax_with_indices`.
+        """
+        indices = self._cumulative_argmin(axis)
+        return self.take_along_axis(indices, axis), indices
+
+    @composite(canonical=axis_of("cummax"), samples=_EXTREMA)
+    def cummax(self, /, axis: int) -> Self:
+        """The greatest elements up to each along an axis; see `cummax_with_indices`."""
+        return self.take_along_axis(self._cumulative_argmax(axis), axis)
+
+    @composite(canonical=axis_of("cummin"), samples=_EXTREMA)
+    def cummin(self, /, axis: int) -> Self:
+        """The least elements up to each along an axis; see `cummax_with_indices`."""
+        return self.take_along_axis(self._cumulative_argmin(axis), axis)

@@ -1,11 +1,11 @@
 """Reductions: many elements become one, over given axes.
 
-``axis`` is an int, a tuple of ints, or None for all axes; ``keepdims`` keeps reduced axes with size 1.
+``axis`` is an int, a tuple of ints, or None for all; ``keepdims`` keeps reduced axes with size 1.
 
 What differs between machines is fixed here:
 
 - ``max`` and ``min`` are folds of ``maximum`` and ``minimum``: NaN wins, and 0.0 is above -0.0;
-- to ``argmax`` and ``argmin`` zeros are equal, NaN is the extreme, and the first of equals is taken;
+- to ``argmax`` and ``argmin`` zeros are equal, NaN is the extreme, and the first of equals wins;
 - a sum or product of narrow integers is made in 32 bits, of float16 and bfloat16 in float32; wider
   integers wrap around;
 - a sum over nothing is 0, a product 1, ``any`` False, ``all`` True; an extremum is a ShapeError.
@@ -22,12 +22,23 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import DTypeError, ShapeError
-from pyrite.op import Attributes, Sample, bools, distinct, integers, primitive, sample
+from pyrite.op import (
+    Attributes,
+    Sample,
+    Spec,
+    bools,
+    composite,
+    distinct,
+    integers,
+    primitive,
+    sample,
+)
 from pyrite.tensor.indexing import Indexing
 from pyrite.types import (
     Array,
     DType,
     DTypeLike,
+    Number,
     Shape,
     TensorType,
     bool_,
@@ -93,6 +104,22 @@ def count_over(x: TensorType, axis: Axes) -> int:
     return math.prod(x.shape[a] for a in axis)
 
 
+def span(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+    """Return the elements start <= i < stop along an axis, as slices count."""
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def rows_of(x: Any, axis: Axes) -> Any:
+    """Return a tensor with the given axes made one, the last: the rows that a reduction reduces."""
+    order = _axes_last(x.ndim, axis)
+    moved = x if order == tuple(range(x.ndim)) else x.permute_dims(order)
+    return moved.reshape((*reduced_shape(x.shape, axis, False), count_over(x._type, axis)))
+
+
+def _axes_last(ndim: int, axis: Axes) -> Axes:
+    return (*(a for a in range(ndim) if a not in axis), *axis)
+
+
 # ---- sums and products ----
 
 
@@ -150,16 +177,17 @@ def _prod_vjp(g: Any, _: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 
 def _product_of_others(x: Any, axis: Axes) -> Any:
-    """Return for each element the product of all others that it meets: without division, hence
-    right where some are zero.
+    """Return for each element the product of the others that it meets.
+
+    Without division, hence right where some are zero.
     """
-    order = (*(a for a in range(x.ndim) if a not in axis), *axis)
-    moved = x.permute_dims(order)
-    rows = moved.reshape((x.size // max(count_over(x._type, axis), 1), count_over(x._type, axis)))
-    before = rows._cumulative_product(1, exclusive=True, reverse=False)
-    after = rows._cumulative_product(1, exclusive=True, reverse=True)
-    inverse = tuple(order.index(a) for a in range(x.ndim))
-    return (before * after).reshape(moved.shape).permute_dims(inverse)
+    rows = rows_of(x, axis)
+    last = rows.ndim - 1
+    before = span(rows.cumulative_prod(last, include_initial=True), last, None, -1)
+    after = span(rows.cumulative_prod(last, include_initial=True, reverse=True), last, 1, None)
+    order = _axes_last(x.ndim, axis)
+    moved = (before * after).reshape(tuple(x.shape[a] for a in order))
+    return moved.permute_dims(tuple(order.index(a) for a in range(x.ndim)))
 
 
 def _mean_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
@@ -211,7 +239,7 @@ def _min(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 def _zero(x: Array, is_negative: Any) -> Array:
     """Return zeros of a given sign: NumPy leaves open which of 0.0 and -0.0 is an extremum."""
-    return np.where(is_negative, x.dtype.type(-0.0), x.dtype.type(0.0))
+    return np.asarray(np.where(is_negative, x.dtype.type(-0.0), x.dtype.type(0.0)))
 
 
 def _extremum_vjp(g: Any, out: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
@@ -268,6 +296,10 @@ def _over_nothing(make: Callable[[Shape], Any]) -> tuple[Sample, ...]:
 
 def _same(shape: Shape) -> Shape:
     return shape
+
+
+def _unlike_in_size(shape: Shape) -> Spec:
+    return distinct(shape, -1.0, 2.0)
 
 
 _POSITIONS = (
@@ -409,6 +441,40 @@ class Reduction(Indexing):
         """
         ...
 
+    @composite(canonical=axis_of("max_with_indices"), samples=_POSITIONS[1:3])
+    def max_with_indices(self, /, axis: int, *, keepdims: bool = False) -> tuple[Self, Self]:
+        """Greatest elements along an axis and their positions, int32; of the first, among equals.
+
+        The gradient goes to the positions, so it is not shared among ties.
+
+        >>> import pyrite
+        >>> values, indices = pyrite.tensor([[1.0, 5.0], [7.0, 2.0]]).max_with_indices(1)
+        >>> values.tolist(), indices.tolist()
+        ([5.0, 7.0], [1, 0])
+        """
+        return self._at_positions(self.argmax(axis, keepdims=True), axis, keepdims)
+
+    max_dim_with_indices = max_with_indices
+
+    @composite(canonical=axis_of("min_with_indices"), samples=_POSITIONS[1:3])
+    def min_with_indices(self, /, axis: int, *, keepdims: bool = False) -> tuple[Self, Self]:
+        """Least elements along an axis and their positions, int32; see `max_with_indices`."""
+        return self._at_positions(self.argmin(axis, keepdims=True), axis, keepdims)
+
+    min_dim_with_indices = min_with_indices
+
+    @composite(canonical=axes_of("max_abs"), samples=_samples(_unlike_in_size))
+    def max_abs(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Greatest absolute value over axes."""
+        return self.abs().max(axis, keepdims=keepdims)
+
+    def _at_positions(self, indices: Self, axis: int, keepdims: bool) -> tuple[Self, Self]:
+        values = self.take_along_axis(indices, axis)
+        if keepdims:
+            return values, indices
+        shape = reduced_shape(self.shape, (axis,), False)
+        return values.reshape(shape), indices.reshape(shape)
+
     # ---- truth ----
 
     @primitive(
@@ -434,3 +500,28 @@ class Reduction(Indexing):
     def all(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Whether every element over axes is not zero, as bool; True over none."""
         ...
+
+    @composite(canonical=axes_of("count_nonzero"), vjp=(None,), samples=_samples(bools))
+    def count_nonzero(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """How many elements over axes are not zero, int32.  NaN is not zero."""
+        return self.astype("bool").sum(axis, keepdims=keepdims)
+
+    @composite(vjp=(None,), samples=(sample((2, 3)), sample(())))
+    def contains_nan(self, /) -> Self:
+        """Whether any element is NaN, a bool of shape ()."""
+        return self.not_equal(self).any()
+
+    @composite(vjp=(None, None), promotes=(0, 1), samples=(sample((2, 3), (3,)),))
+    def allclose(
+        self,
+        other: Self | Number,
+        /,
+        *,
+        rtol: float = 1e-5,
+        atol: float = 1e-8,
+        equal_nan: bool = False,
+    ) -> Self:
+        """Whether all elements are close, as `isclose` says, a bool of shape ()."""
+        return self.isclose(other, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+
+    all_close = allclose

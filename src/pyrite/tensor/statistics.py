@@ -1,17 +1,30 @@
-"""Statistics made of reductions: variances, medians, quantiles, counts.
+"""Statistics made of reductions: variances, covariance, log-sum-exp.
 
-Variances take two passes, first the mean and then the squares of the differences from it, so a large
-mean costs no digits.  ``correction`` is what is subtracted from the count: 0 for the variance of
-these elements, 1 for an estimate of the one of a population.
+Variances take two passes, first the mean and then the squares of the differences from it, so that
+a large mean costs no digits.  ``correction`` is what is subtracted from the count: 0 for the
+variance of these elements, 1 for an estimate of that of the population they were drawn from.
+
+float16 and bfloat16 are computed in float32 throughout, and rounded once.
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from pyrite.op import composite, sample
-from pyrite.tensor.reduction import Axes, Axis, Reduction, axes_of, count_over, in_dtype, kept
-from pyrite.types import normalize_axes
+from pyrite.errors import ShapeError
+from pyrite.op import Attributes, composite, sample
+from pyrite.tensor.reduction import (
+    Axes,
+    Axis,
+    Reduction,
+    axes_of,
+    count_over,
+    in_dtype,
+    kept,
+    reduced_shape,
+    require_elements,
+)
+from pyrite.types import TensorType, normalize_axes
 
 
 def _divisor(x: Any, axis: Axes, correction: float) -> float:
@@ -19,8 +32,10 @@ def _divisor(x: Any, axis: Axes, correction: float) -> float:
 
 
 def _var_vjp(g: Any, _: Any, x: Any, *, axis: Axes, correction: float) -> Any:
-    difference = x - x.mean(axis, keepdims=True)
-    return kept(g, x._type, axis) * difference * 2.0 / _divisor(x, axis, correction)
+    wide = in_dtype(x, x.dtype.compute)
+    difference = wide - wide.mean(axis, keepdims=True)
+    slope = difference * 2.0 / _divisor(x, axis, correction)
+    return in_dtype(kept(g, x._type, axis) * slope, x.dtype)
 
 
 def _std_vjp(g: Any, out: Any, x: Any, *, axis: Axes, correction: float) -> Any:
@@ -28,6 +43,31 @@ def _std_vjp(g: Any, out: Any, x: Any, *, axis: Axes, correction: float) -> Any:
     is_zero = out.equal(0.0)
     g_variance = is_zero._where(0.0, g / is_zero._where(1.0, out * 2.0))
     return _var_vjp(g_variance, None, x, axis=axis, correction=correction)
+
+
+def _logsumexp_axes(x: TensorType, *, axis: Axis, keepdims: bool) -> Attributes:
+    axes = normalize_axes("logsumexp", axis, x.ndim)
+    require_elements("logsumexp", x, axes)
+    return {"axis": axes, "keepdims": keepdims}
+
+
+def _logsumexp_vjp(g: Any, out: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    """The cotangent shared as softmax shares; nothing where all elements are -inf."""
+    out = kept(out, x._type, axis)
+    return kept(g, x._type, axis) * (x - _finite(out, float("-inf"))).exp()
+
+
+def _finite(x: Any, *infinities: float) -> Any:
+    """Return a tensor with infinities replaced by 0."""
+    for infinity in infinities:
+        x = x.equal(infinity)._where(0.0, x)
+    return x
+
+
+def _cov_type(x: TensorType, *, correction: float) -> Attributes:
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"cov requires shape (N,) or (D, N), got {x.shape}")
+    return {"correction": correction}
 
 
 _SPREADS = (
@@ -81,4 +121,71 @@ class Statistics(Reduction):
         wide = in_dtype(self, self.dtype.compute)
         variance = wide.var(axis, correction=correction, keepdims=keepdims)
         result: Self = in_dtype(variance**0.5, self.dtype)
+        return result
+
+    def var_bias(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """`var` with ``correction=0``, under Burn's name."""
+        return self.var(axis, keepdims=keepdims)
+
+    @composite(
+        canonical=axes_of("var_mean"),
+        accepts="float",
+        promotes=(0,),
+        samples=_SPREADS,
+    )
+    def var_mean(
+        self, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    ) -> tuple[Self, Self]:
+        """`var` and `mean` over the same axes."""
+        variance = self.var(axis, correction=correction, keepdims=keepdims)
+        return variance, self.mean(axis, keepdims=keepdims)
+
+    def var_mean_bias(self, axis: Axis = None, *, keepdims: bool = False) -> tuple[Self, Self]:
+        """`var_mean` with ``correction=0``, under Burn's name."""
+        return self.var_mean(axis, keepdims=keepdims)
+
+    @composite(
+        canonical=_cov_type,
+        accepts="float",
+        promotes=(0,),
+        samples=(sample((3, 5)), sample((2, 4), correction=0), sample((4,))),
+    )
+    def cov(self, /, *, correction: float = 1.0) -> Self:
+        """Covariances of D variables in N observations.  Shapes: (D, N) -> (D, D), (N,) -> ().
+
+        ``correction=1`` is the default, as in NumPy, torch and Burn.
+        """
+        # Any: matmul joins the chain of families after this one.
+        wide: Any = in_dtype(self, self.dtype.compute)
+        difference = wide - wide.mean(-1, keepdims=True)
+        rows = difference.reshape((-1 if self.ndim == 2 else 1, self.shape[-1]))
+        products = rows @ rows.permute_dims((1, 0))
+        divisor = max(self.shape[-1] - correction, 0.0)
+        result: Self = in_dtype(products / divisor, self.dtype)
+        return result if self.ndim == 2 else result.reshape(())
+
+    # ---- sums of exponentials ----
+
+    @composite(
+        canonical=_logsumexp_axes,
+        vjp=(_logsumexp_vjp,),
+        accepts="float",
+        promotes=(0,),
+        samples=(*_SPREADS[:1], sample((2, 3, 4), axis=(0, 2)), sample((2, 3), axis=-1)),
+    )
+    def logsumexp(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """log of the sum of e ** x over axes, without overflow; -inf where all elements are.
+
+        Raises ShapeError over an axis of size 0.
+
+        >>> import pyrite
+        >>> pyrite.tensor([1000.0, 1000.0]).logsumexp().item() - 1000
+        0.693...
+        """
+        wide = in_dtype(self, self.dtype.compute)
+        axes = normalize_axes("logsumexp", axis, self.ndim)
+        greatest = _finite(wide.max(axes, keepdims=True), float("inf"), float("-inf"))
+        total = (wide - greatest).exp().sum(axes, keepdims=True).log() + greatest
+        shape = reduced_shape(self.shape, axes, keepdims)
+        result: Self = in_dtype(total.reshape(shape), self.dtype)
         return result
