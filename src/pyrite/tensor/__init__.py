@@ -2,7 +2,7 @@
 
     arithmetic → comparison → bitwise → mathematics → movement → indexing → reduction
     → statistics → cumulative → sorting → contraction → activation → normalization
-    → attention → convolution → pooling → interpolation → loss → Tensor
+    → channel_normalization → attention → convolution → pooling → interpolation → loss → Tensor
 
 Each file holds one class of methods that extends the class of the file before; `Tensor` is the last.
 """

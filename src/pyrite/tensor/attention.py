@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyrite.tensor.normalization import Normalization
+from pyrite.tensor.channel_normalization import ChannelNormalization
 
 
-class Attention(Normalization):
+class Attention(ChannelNormalization):
     """Attention."""
 
     __slots__ = ()
