@@ -266,13 +266,18 @@ def test_ctrl_c_while_waiting_for_a_worker_ends_the_threads() -> None:
     main = threading.main_thread().ident
     assert main is not None
 
+    sent = threading.Event()
+
     def interrupt(item: int) -> int:
+        # The first batch is held back until Ctrl-C came, so the main thread is waiting for it.
         if item == 0:
+            sent.wait(60)
+        if item == 16:
             signal.pthread_kill(main, signal.SIGINT)
-        threading.Event().wait(0.01)
+            sent.set()
         return item
 
-    batches = iter(loader(NUMBERS.map(interrupt), workers=3))
+    batches = iter(loader(NUMBERS.map(interrupt), 4, workers=3, prefetch=2))
     with pytest.raises(KeyboardInterrupt):
         next(batches)
     # Joined before the interrupt goes on, so none is left even while its traceback lives.
