@@ -9,13 +9,13 @@ finite result.  At a kink the gradient is PyTorch's: that of relu at 0 is 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, primitive, sample
 from pyrite.tensor.contraction import Contraction
-from pyrite.tensor.reduction import axis_of
-from pyrite.types import TensorType
+from pyrite.types import TensorType, normalize_axis
 
 T = TypeVar("T", bound="Activation")
 
@@ -128,6 +128,13 @@ def _gelu_curvature(x: Any, approximate: Approximation) -> Any:
 
 
 # ---- softmax ----
+
+
+def _axis_of(op: str) -> Callable[..., Attributes]:
+    def canonical(x: TensorType, *_: TensorType, axis: int) -> Attributes:
+        return {"axis": normalize_axis(op, axis, x.ndim)}
+
+    return canonical
 
 
 def _softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int) -> Any:
@@ -406,7 +413,7 @@ class Activation(Contraction):
     @composite(
         accepts="float",
         promotes="all",
-        canonical=axis_of("softmax"),
+        canonical=_axis_of("softmax"),
         infer=_same_type,
         vjp=(lambda g, out, _, *, axis: g._softmax_backward(out, axis=axis),),
         samples=_ROWS,
@@ -425,7 +432,7 @@ class Activation(Contraction):
     @composite(
         accepts="float",
         promotes="all",
-        canonical=axis_of("softmax_backward"),
+        canonical=_axis_of("softmax_backward"),
         infer=_same_type,
         vjp=(
             lambda h, _, _g, out, *, axis: h._softmax_backward(out, axis=axis),
@@ -445,7 +452,7 @@ class Activation(Contraction):
     @composite(
         accepts="float",
         promotes="all",
-        canonical=axis_of("log_softmax"),
+        canonical=_axis_of("log_softmax"),
         infer=_same_type,
         vjp=(lambda g, out, _, *, axis: g._log_softmax_backward(out, axis=axis),),
         samples=_ROWS,
@@ -461,7 +468,7 @@ class Activation(Contraction):
     @composite(
         accepts="float",
         promotes="all",
-        canonical=axis_of("log_softmax_backward"),
+        canonical=_axis_of("log_softmax_backward"),
         infer=_same_type,
         vjp=(
             lambda h, _, _g, out, *, axis: h - (h * out.exp()).sum(axis, keepdims=True),
@@ -477,7 +484,7 @@ class Activation(Contraction):
     @composite(
         accepts="float",
         promotes="all",
-        canonical=axis_of("quiet_softmax"),
+        canonical=_axis_of("quiet_softmax"),
         infer=_same_type,
         vjp=(lambda g, out, _, *, axis: g._softmax_backward(out, axis=axis),),
         samples=_ROWS,
