@@ -1,11 +1,420 @@
-"""Attention: softmax of scaled products, applied to values."""
+"""Attention: softmax of scaled products, applied to values; and dropout, which it may contain.
+
+The forward op gives the output and, per query, the logarithm of the sum of the exponentials of its
+scores.  From that the backward op makes the probabilities again, as FlashAttention-2 does (Dao
+2023, arXiv:2307.08691), so no matrix of queries by keys is kept, and a backend that runs both whole
+never has one.  float16 and bfloat16 are computed in float32 and rounded once.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.op import Attributes, Spec, TensorBase, bind, bools, composite, primitive, sample
 from pyrite.tensor.channel_normalization import ChannelNormalization
+from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
+from pyrite.types import Number, Shape, TensorType, bool_, broadcast, uint32
+
+T = TypeVar("T", bound=ChannelNormalization)
+#: The type of an input that may be None.
+Given = TensorType | None
+
+_OP = "scaled_dot_product_attention"
+
+
+# ---- dropout ----
+
+
+def dropout_threshold(p: float) -> int:
+    """Return the word below which an element is dropped: p of all 32-bit words lie below.
+
+    >>> dropout_threshold(0.5) == 2**31
+    True
+    """
+    return min(round(p * 2**32), 2**32 - 1)
+
+
+def _dropout_attributes(x: TensorType, bits: TensorType, *, p: float) -> Attributes:
+    return {"p": _probability("dropout", p)}
+
+
+def _probability(op: str, p: float) -> float:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"{op} requires 0 <= p <= 1, got {p}")
+    return float(p)
+
+
+def _dropout_type(x: TensorType, bits: TensorType, *, p: float) -> TensorType:
+    _require_words("dropout", bits, x.shape)
+    return x
+
+
+def _require_words(op: str, bits: TensorType, shape: Shape) -> None:
+    if bits.dtype is not uint32 or bits.shape != shape:
+        raise ShapeError(
+            f"{op} requires random bits uint32{list(shape)}, got {bits}; "
+            "draw them: pyrite.random_bits(shape)"
+        )
+
+
+def _random_words(shape: Shape) -> Spec:
+    return Spec(shape, "uint", 0, 2**32)
+
+
+def _dropped(k: Any, x: Any, bits: Any, *, p: float) -> Any:
+    kept = x * (1.0 / (1.0 - p) if p < 1.0 else 0.0)
+    return k.where(bits < dropout_threshold(p), 0.0, kept)
+
+
+# ---- types of attention ----
+
+
+def _canonical(
+    query: TensorType,
+    *rest: Given,
+    is_causal: bool,
+    scale: float | None,
+    softcap: float | None,
+    dropout_p: float,
+) -> Attributes:
+    if softcap is not None and not softcap > 0:
+        raise ArgumentError(f"{_OP} requires softcap > 0, got {softcap}")
+    size = query.shape[-1] if query.shape else 1
+    return {
+        "is_causal": bool(is_causal),
+        "scale": 1.0 / math.sqrt(max(1, size)) if scale is None else float(scale),
+        "softcap": None if softcap is None else float(softcap),
+        "dropout_p": _probability(_OP, dropout_p),
+    }
+
+
+def _types(
+    query: TensorType,
+    key: TensorType,
+    value: TensorType,
+    mask: Given,
+    bias: Given,
+    dropout_bits: Given,
+    *,
+    dropout_p: float,
+    **_: Any,
+) -> tuple[TensorType, ...]:
+    _require_matching(query, key, value)
+    scores = (*query.shape[:-1], key.shape[-2])
+    for name, added in (("mask", mask), ("bias", bias)):
+        if added is not None and _broadcast_or_none(added.shape, scores) != scores:
+            raise ShapeError(
+                f"{_OP} requires a {name} that broadcasts to {scores}, the scores (..., queries, "
+                f"keys), got {added.shape}"
+            )
+    if mask is not None and mask.dtype is not bool_:
+        raise DTypeError(
+            f"{_OP} requires a bool mask, got {mask.dtype.name}; what is added to the scores is "
+            "the bias"
+        )
+    if dropout_bits is not None:
+        _require_words(_OP, dropout_bits, scores)
+    elif dropout_p > 0:
+        raise ArgumentError(
+            f"{_OP} requires dropout_bits where dropout_p > 0, got None for dropout_p={dropout_p}; "
+            f"draw them: pyrite.random_bits({scores})"
+        )
+    out = TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
+    return (out, TensorType(query.shape[:-1], query.dtype.compute))
+
+
+def _require_matching(query: TensorType, key: TensorType, value: TensorType) -> None:
+    q, k, v = query.shape, key.shape, value.shape
+    fits = (
+        len(q) == len(k) == len(v) >= 2
+        and q[-1] == k[-1]
+        and k[:-1] == v[:-1]
+        and q[:-3] == k[:-3]
+        and (q[-3:-2] == k[-3:-2] or (k[-3] > 0 and q[-3] % k[-3] == 0))
+    )
+    if not fits:
+        raise ShapeError(
+            f"{_OP} requires query (..., H, T, D), key (..., K, S, D) and value (..., K, S, E) "
+            f"where K divides H, got {q}, {k} and {v}"
+        )
+    if k[-2] == 0:
+        raise ShapeError(f"{_OP} requires at least one key, got key of shape {k}")
+
+
+def _broadcast_or_none(shape: Shape, scores: Shape) -> Shape | None:
+    try:
+        return broadcast(_OP, shape, scores)
+    except ShapeError:
+        return None
+
+
+def _backward_attributes(
+    g: TensorType, g_sum: TensorType, out: TensorType, log_sum: TensorType, *inputs: Given,
+    argnums: Sequence[int], **attrs: Any,
+) -> Attributes:  # fmt: skip
+    query = inputs[0]
+    assert query is not None
+    return {**_canonical(query, **attrs), "argnums": tuple(argnums)}
+
+
+def _backward_types(
+    g: TensorType, g_sum: TensorType, out: TensorType, log_sum: TensorType, *inputs: Given,
+    argnums: Sequence[int], **attrs: Any,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    found = [inputs[position] for position in argnums]
+    return tuple(t for t in found if t is not None)
+
+
+# ---- arithmetic ----
+
+
+def _causal_type(*, queries: int, keys: int) -> TensorType:
+    return TensorType((queries, keys), bool_)
+
+
+@primitive(
+    reference=lambda *, queries, keys: np.tri(queries, keys, dtype=bool),
+    infer=_causal_type,
+    accepts="any",
+    samples=(sample(queries=3, keys=3), sample(queries=2, keys=4), sample(queries=0, keys=2)),
+)
+def _causal_mask(*, queries: int, keys: int) -> Any:
+    """Whether query i may attend to key j, which is j <= i: () -> (queries, keys)."""
+    ...
+
+
+def causal_mask_of(queries: int, keys: int, on: tuple[type[TensorBase], Any]) -> Any:
+    """Return the causal mask, made by a backend as tensors of a class."""
+    return bind(_causal_mask.op, (), {"queries": queries, "keys": keys}, on=on)  # type: ignore[attr-defined]
+
+
+def _swapped(x: T) -> T:
+    return x.permute_dims((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def _stacked(x: T, key: T) -> T:
+    """Return (..., H, T, D) as (..., K, H // K * T, D): the rows that meet one head of keys.
+
+    So products with keys and values serve all query heads of a group at once, and the gradients of
+    keys and values sum over them.
+    """
+    if x.ndim < 3:
+        return x
+    heads = key.shape[-3]
+    rows = x.shape[-3] * x.shape[-2] // max(1, heads)
+    return x.reshape((*key.shape[:-2], rows, x.shape[-1]))
+
+
+def _raw_scores(query: T, key: T, scale: float) -> T:
+    found = _stacked(query * scale, key) @ _swapped(key)
+    return found.reshape((*query.shape[:-1], key.shape[-2]))
+
+
+def _capped(scores: T, softcap: float | None) -> T:
+    return scores if softcap is None else (scores / softcap).tanh() * softcap
+
+
+def _blocked(scores: T, mask: T | None, bias: T | None, is_causal: bool) -> T:
+    """Return the scores with the bias added, -inf where a query may not attend."""
+    if bias is not None:
+        scores = scores + widened(bias)
+    if mask is not None:
+        scores = mask._where(scores, -math.inf)
+    if is_causal:
+        queries, keys = scores.shape[-2:]
+        allowed = causal_mask_of(queries, keys, (type(scores), scores._backend))
+        scores = allowed._where(scores, -math.inf)
+    return scores
+
+
+def _finite_or(x: T, instead: Number) -> T:
+    """Return x with -inf, the extremum or logarithm of nothing, replaced."""
+    return x.equal(-math.inf)._where(instead, x)
+
+
+def _dropout(x: Any, bits: Any, p: float) -> Any:
+    return x if bits is None or p == 0 else x._dropout(bits, p=p)
+
+
+def _summed_to_shape(x: T, shape: Shape) -> T:
+    """Return x summed over the axes along which a tensor of that shape was stretched."""
+    padded = (1,) * (x.ndim - len(shape)) + shape
+    stretched = tuple(a for a, (n, m) in enumerate(zip(x.shape, padded, strict=True)) if n != m)
+    return x.sum(stretched, keepdims=True).reshape(shape)
+
+
+def _attention_vjp(
+    g: Any, outs: Any, query: Any, key: Any, value: Any, mask: Any, bias: Any, dropout_bits: Any, *,
+    is_causal: bool, scale: float, softcap: float | None, dropout_p: float,
+    tracked: tuple[int, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    found = g[0]._scaled_dot_product_attention_backward(
+        g[1], *outs, query, key, value, mask, bias, dropout_bits,
+        is_causal=is_causal, scale=scale, softcap=softcap, dropout_p=dropout_p, argnums=tracked,
+    )  # fmt: skip
+    return by_position(found, tracked, 6)
 
 
 class Attention(ChannelNormalization):
     """Attention."""
 
     __slots__ = ()
+
+    @primitive(
+        scalar=_dropped,
+        canonical=_dropout_attributes,
+        infer=_dropout_type,
+        vjp=(lambda g, _, _x, bits, *, p: g._dropout(bits, p=p), None),
+        accepts="float",
+        promotes=(0,),
+        samples=(
+            sample((2, 3), _random_words((2, 3)), p=0.4),
+            sample((), _random_words(()), p=0.0),
+        ),
+    )
+    def _dropout(self, bits: Self, /, *, p: float) -> Self:
+        """x / (1 - p), and 0 where the random word is below p * 2 ** 32; all 0 for p = 1."""
+        ...
+
+    @composite(
+        canonical=_canonical,
+        infer=_types,
+        vjp=_attention_vjp,
+        accepts="float",
+        promotes=(0, 1, 2, 4),
+        samples=(
+            sample((2, 3, 4), (2, 5, 4), (2, 5, 2), None, None, None),
+            sample((2, 4, 3, 2), (2, 2, 3, 2), (2, 2, 3, 2), None, None, None, is_causal=True),
+            sample((3, 2), (4, 2), (4, 2), bools((3, 4)), (3, 1), None, scale=0.5, softcap=2.0),
+            sample(
+                (2, 3, 2), (2, 4, 2), (2, 4, 2), None, None, _random_words((2, 3, 4)), dropout_p=0.3
+            ),
+        ),
+    )
+    def _scaled_dot_product_attention(
+        self, key: Self, value: Self, mask: Self | None, bias: Self | None,
+        dropout_bits: Self | None, /, *, is_causal: bool = False, scale: float | None = None,
+        softcap: float | None = None, dropout_p: float = 0.0,
+    ) -> tuple[Self, Self]:  # fmt: skip
+        """Attention, and logsumexp of the scores: (..., H, T, D) -> (..., H, T, E), (..., H, T).
+
+        The second result is float32 for the narrow dtypes, and -inf for a query without a key.
+        """
+        assert scale is not None
+        query, key, value = widened(self), widened(key), widened(value)
+        scores = _capped(_raw_scores(query, key, scale), softcap)
+        scores = _blocked(scores, mask, bias, is_causal)
+        greatest = _finite_or(scores.max(-1, keepdims=True), 0.0)
+        weights = (scores - greatest).exp()
+        total = weights.sum(-1, keepdims=True)
+        sums = _stacked(_dropout(weights, dropout_bits, dropout_p), key) @ value
+        out = sums.reshape((*query.shape[:-1], value.shape[-1])) / total.equal(0.0)._where(
+            1.0, total
+        )
+        return in_dtype(out, self.dtype), (greatest + total.log()).reshape(query.shape[:-1])
+
+    @composite(
+        canonical=_backward_attributes,
+        infer=_backward_types,
+        accepts="float",
+        promotes=(0, 2, 4, 5, 6, 8),
+        samples=(
+            sample(
+                (3, 2), (3,), (3, 2), (3,), (3, 2), (4, 2), (4, 2), bools((3, 4)), (4,), None,
+                is_causal=False, scale=0.5, softcap=2.0, dropout_p=0.0, argnums=(0, 1, 2, 4),
+            ),
+            sample(
+                (2, 3, 2), (2, 3), (2, 3, 2), (2, 3), (2, 3, 2), (1, 3, 2), (1, 3, 2), None, None,
+                _random_words((2, 3, 3)),
+                is_causal=True, scale=None, softcap=None, dropout_p=0.3, argnums=(1,),
+            ),
+        ),
+    )  # fmt: skip
+    def _scaled_dot_product_attention_backward(
+        self, g_log_sum: Self, out: Self, log_sum: Self, query: Self, key: Self, value: Self,
+        mask: Self | None, bias: Self | None, dropout_bits: Self | None, /, *, is_causal: bool,
+        scale: float, softcap: float | None, dropout_p: float, argnums: tuple[int, ...],
+    ) -> Gradients:  # fmt: skip
+        """Gradients of query, key, value and bias (4), those at ``argnums``.
+
+        self and g_log_sum are the cotangents of the two results.
+        Source: Dao 2023, arXiv:2307.08691, section 2.3.2; with P the probabilities, dP the
+        cotangent of P and D = rowsum(g * out), the cotangent of the scores is P * (dP - D).
+        """
+        g, out = widened(self), widened(out)
+        query, key, value = widened(query), widened(key), widened(value)
+        capped = _capped(_raw_scores(query, key, scale), softcap)
+        scores = _blocked(capped, mask, bias, is_causal)
+        rows = (*query.shape[:-1], 1)
+        probabilities = (scores - _finite_or(log_sum, 0.0).reshape(rows)).exp()
+
+        @functools.cache
+        def of_biased() -> Any:
+            dropped = (_stacked(g, key) @ _swapped(value)).reshape(scores.shape)
+            of_probabilities = _dropout(dropped, dropout_bits, dropout_p)
+            shared = (g * out).sum(-1, keepdims=True) - g_log_sum.reshape(rows)
+            return probabilities * (of_probabilities - shared)
+
+        @functools.cache
+        def of_raw() -> Any:
+            if softcap is None:
+                return _stacked(of_biased(), key)
+            tanh = capped / softcap
+            return _stacked(of_biased() * (1.0 - tanh * tanh), key)
+
+        def of_value() -> Any:
+            dropped = _dropout(probabilities, dropout_bits, dropout_p)
+            return _swapped(_stacked(dropped, key)) @ _stacked(g, key)
+
+        makers = {
+            0: lambda: (of_raw() @ key).reshape(query.shape) * scale,
+            1: lambda: _swapped(of_raw()) @ _stacked(query * scale, key),
+            2: of_value,
+            4: lambda: _summed_to_shape(of_biased(), bias.shape if bias is not None else ()),
+        }
+        return chosen(makers, argnums, self.dtype)
+
+    def scaled_dot_product_attention(
+        self,
+        key: Self,
+        value: Self,
+        mask: Self | None = None,
+        *,
+        bias: Self | None = None,
+        is_causal: bool = False,
+        scale: float | None = None,
+        softcap: float | None = None,
+        dropout_p: float = 0.0,
+        dropout_bits: Self | None = None,
+    ) -> Self:
+        """softmax(query keyᵀ * scale + bias) value: (..., H, T, D) -> (..., H, T, E).
+
+        self is the query (..., H, T, D), key (..., K, S, D) and value (..., K, S, E); where K is
+        less than H, each head of keys serves H / K heads of queries in a row (grouped queries).
+        ``scale`` is 1 / sqrt(D) unless given.  In this order the scores (..., H, T, S) are scaled,
+        capped to softcap * tanh(scores / softcap), given the bias, and masked.
+
+        - ``mask`` is True where a query may attend, as in torch and the array API, and broadcasts
+          to the scores; a float mask is added to them, like the bias.
+        - ``is_causal`` lets query i attend to keys j <= i, counted from the first of each, as in
+          torch: with fewer queries than keys (a cache) give a mask instead.
+        - A query that may attend to no key gets 0, where torch gives NaN.
+        - ``dropout_bits`` are random words for each of the scores, `random_bits((..., H, T, S))`,
+          so that a replay drops the same probabilities.
+
+        Raises ShapeError, and DTypeError for an integer mask.
+        Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
+        """
+        if mask is not None and mask.dtype.is_float:
+            bias, mask = mask if bias is None else bias + mask, None
+        out, _ = self._scaled_dot_product_attention(
+            key, value, mask, bias, dropout_bits, is_causal=is_causal, scale=scale,
+            softcap=softcap, dropout_p=dropout_p,
+        )  # fmt: skip
+        return out
