@@ -30,7 +30,7 @@ from pyrite.op import composite as composite
 from pyrite.op import primitive as primitive
 from pyrite.synchronization import no_sync as no_sync
 from pyrite.synchronization import sync_count as sync_count
-from pyrite.tensor import functions
+from pyrite.tensor import functions as _functions
 from pyrite.tensor.functions import *  # noqa: F403 - its __all__ is repeated below
 from pyrite.tensor.parameter import Parameter as Parameter
 from pyrite.tensor.parameter import State as State
@@ -103,4 +103,4 @@ __all__ = [
     "uint64",
     "value_and_grad",
 ]
-__all__ += functions.__all__
+__all__ += _functions.__all__
