@@ -244,10 +244,10 @@ class Rule:
     Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it gets:
     ``_`` and ``_name`` get None, ``*_`` swallows the rest, ``x_type`` gets the type of the input, and
     any other name gets the tensor itself (or the Python number).  Attributes come by keyword, those
-    that the function names.
+    that the function names, or all for ``**attrs``.
     """
 
-    __slots__ = ("_attributes", "_function", "_rest", "_wants")
+    __slots__ = ("_attributes", "_function", "_rest", "_takes_all", "_wants")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         parameters = list(inspect.signature(function).parameters.values())
@@ -257,6 +257,7 @@ class Rule:
         self._wants = tuple(_want(p.name) for p in positional[1:])
         self._rest = _want(rest[0].name) if rest else None
         self._attributes = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
     def want(self, position: int) -> Literal["value", "type", "nothing"]:
         """Return what it needs of position 0, the output, or 1 and up, the inputs."""
@@ -268,7 +269,9 @@ class Rule:
         """Apply to the cotangent and to what was saved: the output, then the inputs."""
         if self._rest in (None, "nothing"):
             saved = saved[: len(self._wants)]
-        return self._function(g, *saved, **{name: attrs[name] for name in self._attributes})
+        if not self._takes_all:
+            attrs = {name: attrs[name] for name in self._attributes}
+        return self._function(g, *saved, **attrs)
 
 
 def _want(name: str) -> Literal["value", "type", "nothing"]:
@@ -436,6 +439,19 @@ def located(error: PyriteError) -> PyriteError:
     if error.location is None:
         error.location = user_location()
     return error if config.full_traceback else error.with_traceback(None)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a function that is no op the errors of one: raised at its call, with its line."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except PyriteError as error:
+            raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+
+    return wrapped
 
 
 def user_location() -> str:
