@@ -119,7 +119,8 @@ class NumPyAlgebra:
     def popcount(self, x: Array) -> Array:
         """Number of one bits, in the dtype of x."""
         unsigned = x.view(f"u{x.dtype.itemsize}")
-        return np.bitwise_count(unsigned).astype(x.dtype)
+        counts: Array = np.bitwise_count(unsigned)
+        return counts.astype(x.dtype)
 
 
 def _ordered_zeros(result: Array, x: Any, y: Any, *, negative: bool) -> Array:
