@@ -1,26 +1,39 @@
-"""Tensors from nothing: constants, ranges, and copies of what the host has."""
+"""Tensors from nothing: constants, ranges, grids, and copies of what the host has.
+
+``device`` is where the result lives, None for the default device.  Python ints become int32 and
+floats float32 unless ``dtype`` says otherwise; arrays keep their dtype.  A shape is an int
+or a tuple.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import numpy as np
 
-from pyrite.backend.device import DeviceLike
+from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
-from pyrite.op import Constant, bind, primitive
+from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.op import Constant, bind, primitive, public
+from pyrite.tensor.movement import stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
+    Array,
     DType,
     DTypeLike,
     Number,
     Shape,
     TensorType,
+    bool_,
     default_float,
     default_int,
     normalize_shape,
+    promote_scalar,
 )
 from pyrite.types import dtype as as_dtype
+
+ShapeLike = int | tuple[int, ...]
 
 
 @primitive(
@@ -34,8 +47,114 @@ def _full(value: Any, /, *, shape: Shape, dtype: DType) -> Tensor:
     ...
 
 
+@primitive(
+    reference=lambda start, step, *, size: start + np.arange(size).astype(start.dtype) * step,
+    infer=lambda start, step, *, size: TensorType((size,), start.dtype),
+    vjp=(None, None),
+    promotes="all",
+)
+def _arange(start: Any, step: Any, /, *, size: int) -> Tensor:
+    """start + i * step for 0 <= i < size, computed in the dtype of start."""
+    ...
+
+
+def create(method: Any, inputs: tuple[Any, ...], where: DeviceLike, **attrs: Any) -> Tensor:
+    """Execute an op that has no tensor among its inputs on a device."""
+    result: Tensor = bind(method.op, inputs, attrs, on=(Tensor, as_device(where).backend))
+    return result
+
+
+def _constant(value: Number, dtype: DType) -> Constant:
+    return Constant(value, TensorType((), dtype))
+
+
+# ---- from the host ----
+
+
+@public
+def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
+    """Return a tensor with a copy of the data: a number, nested sequences, an array or a tensor.
+
+    Arrays, NumPy scalars and tensors keep their dtype.  A later change of the array does not show.
+    Raises ShapeError for ragged sequences, and DTypeError for what is no number or does not fit.
+
+    >>> tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]], shape=(2, 2), dtype=int32, device='numpy')
+    """
+    if isinstance(data, Tensor):
+        moved = data if device is None else data.to(device)
+        return moved if dtype is None else moved.astype(dtype)
+    array = _host_array(data)
+    found = _host_dtype(data, array) if dtype is None else as_dtype(dtype)
+    if not isinstance(data, np.ndarray | np.generic) and found.is_integer:
+        _require_held(array, found)
+    backend = as_device(device).backend
+    handle = backend.upload(array.astype(found.numpy, copy=False))
+    return Tensor(handle, TensorType(array.shape, found), backend)
+
+
+def _host_array(data: Any) -> Array:
+    try:
+        array = np.asarray(data)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ShapeError(
+            f"tensor requires nested sequences of equal lengths, got {error}"
+        ) from None
+    if array.dtype.kind in "OUSMmV" and array.dtype != np.dtype("bfloat16"):
+        raise DTypeError(f"tensor requires numbers, got {type(data).__name__} of {array.dtype}")
+    return array
+
+
+def _host_dtype(data: Any, array: Array) -> DType:
+    """Return the dtype that data has of itself: the defaults for Python's numbers."""
+    if isinstance(data, np.ndarray | np.generic):
+        return as_dtype(array.dtype)
+    if array.size == 0:
+        return default_float
+    return {"i": default_int, "u": default_int, "f": default_float}.get(
+        array.dtype.kind
+    ) or as_dtype(array.dtype)
+
+
+def _require_held(array: Array, dtype: DType) -> None:
+    if array.dtype.kind in "iu" and array.size:
+        for extreme in (int(array.min()), int(array.max())):
+            if not int(dtype.lowest) <= extreme <= int(dtype.highest):
+                raise DTypeError(
+                    f"tensor requires integers between {dtype.lowest} and {dtype.highest} for "
+                    f"{dtype.name}, got {extreme}; give dtype=pyrite.int64"
+                )
+
+
+@public
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    copy: bool | None = None,
+) -> Tensor:
+    """Return obj as a tensor: itself if it is one of that dtype and device, else a copy.
+
+    ``copy=True`` and None mean the same for tensors, whose values never change.  Raises
+    ArgumentError when ``copy=False`` cannot be had; `from_dlpack` shares memory.
+    """
+    if copy is False and not isinstance(obj, Tensor):
+        raise ArgumentError(
+            f"asarray requires copy=None or copy=True for {type(obj).__name__}, got copy=False; "
+            "use from_dlpack(x, copy=False) to share its memory"
+        )
+    return tensor(obj, dtype=dtype, device=device)
+
+
+# ---- one value ----
+
+
+@public
 def full(
-    shape: int | tuple[int, ...],
+    shape: ShapeLike,
     value: Number,
     *,
     dtype: DTypeLike | None = None,
@@ -46,30 +165,233 @@ def full(
     >>> full((2,), 7).numpy().tolist()
     [7, 7]
     """
+    found = promote_scalar("full", bool_, value) if dtype is None else as_dtype(dtype)
     sizes = normalize_shape("full", shape)
-    found = as_dtype(type(value) if dtype is None else dtype)
-    fill = Constant(value, TensorType((), found))
-    return create(_full, (fill,), device, shape=sizes, dtype=found)
+    return create(_full, (_constant(value, found),), device, shape=sizes, dtype=found)
 
 
-def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
-    """Return a tensor with a copy of the data: numbers, nested sequences, or an array.
+def zeros(
+    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
+) -> Tensor:
+    """Return zeros."""
+    return full(shape, 0, dtype=dtype, device=device)
 
-    Arrays keep their dtype; Python ints become int32 and floats float32 unless dtype says otherwise.
 
-    >>> tensor([[1, 2], [3, 4]]).shape
-    (2, 2)
+def ones(
+    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
+) -> Tensor:
+    """Return ones."""
+    return full(shape, 1, dtype=dtype, device=device)
+
+
+def empty(
+    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
+) -> Tensor:
+    """Return zeros: a tensor never changes, so memory left as it was found would be of no use."""
+    return full(shape, 0, dtype=dtype, device=device)
+
+
+def full_like(
+    x: Tensor, value: Number, *, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Tensor:
+    """Return one value everywhere, in the shape, dtype and device of x."""
+    where = Device(x._backend) if device is None else device
+    return full(x.shape, value, dtype=x.dtype if dtype is None else dtype, device=where)
+
+
+def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
+    """Return zeros in the shape, dtype and device of x."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
+    """Return ones in the shape, dtype and device of x."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
+    """Return zeros in the shape, dtype and device of x, as `empty` does."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+# ---- ranges ----
+
+
+@public
+def arange(
+    start: Number,
+    stop: Number | None = None,
+    step: Number = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return start, start + step, ... up to but without stop; ``arange(n)`` is 0 to n - 1.
+
+    Element i is ``start + i * step`` in the dtype of the result.  Raises ArgumentError for step 0.
+
+    >>> arange(2, 8, 3).numpy().tolist()
+    [2, 5]
     """
-    array = np.asarray(data)
-    if dtype is None and not isinstance(data, np.ndarray | np.generic | Tensor):
-        dtype = {"i": default_int, "f": default_float}.get(array.dtype.kind)
-    found = as_dtype(array.dtype if dtype is None else dtype)
-    backend = as_device(device).backend
-    handle = backend.upload(array.astype(found.numpy, copy=False))
-    return Tensor(handle, TensorType(array.shape, found), backend)
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ArgumentError("arange requires step != 0, got 0")
+    whole = all(isinstance(n, int) for n in (first, last, step))
+    found = (default_int if whole else default_float) if dtype is None else as_dtype(dtype)
+    size = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
+    inputs = (_constant(first, found), _constant(step, found))
+    return create(_arange, inputs, device, size=int(size))
 
 
-def create(method: Any, inputs: tuple[Any, ...], where: DeviceLike, **attrs: Any) -> Tensor:
-    """Execute an op that has no tensor among its inputs on a device."""
-    result: Tensor = bind(method.op, inputs, attrs, on=(Tensor, as_device(where).backend))
-    return result
+@public
+def linspace(
+    start: Number,
+    stop: Number,
+    num: int,
+    *,
+    dtype: DTypeLike = default_float,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """Return num evenly spaced numbers from start to stop, or up to but without it.
+
+    The first half counts up from start and the second down from stop, so that both are met exactly.
+
+    >>> linspace(0, 1, 5).numpy().tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    found = as_dtype(dtype)
+    if num < 0 or not found.is_float:
+        raise ArgumentError(
+            f"linspace requires num >= 0 and a float dtype, got {num} and {found.name}"
+        )
+    gaps = max(1, num - 1 if endpoint else num)
+    step = (stop - start) / gaps
+    index = arange(num, dtype=found.compute, device=device)
+    up = index * step + start
+    if endpoint and num > 1:
+        down = (index - gaps) * step + stop
+        up = (index < num / 2).where(up, down)
+    return up.astype(found)
+
+
+def logspace(
+    start: Number,
+    stop: Number,
+    num: int,
+    *,
+    base: float = 10.0,
+    dtype: DTypeLike = default_float,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """Return num numbers from base ** start to base ** stop, whose logarithms `linspace` gives."""
+    exponents = linspace(
+        start, stop, num, dtype=as_dtype(dtype).compute, device=device, endpoint=endpoint
+    )
+    powers: Tensor = base**exponents
+    return powers.astype(dtype)
+
+
+# ---- matrices and masks ----
+
+
+@public
+def eye(
+    rows: int,
+    columns: int | None = None,
+    *,
+    offset: int = 0,
+    dtype: DTypeLike = default_float,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return ones on a diagonal and zeros elsewhere: (rows, columns), columns = rows by default.
+
+    >>> eye(2, 3, offset=1).numpy().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    shape = normalize_shape("eye", (rows, rows if columns is None else columns))
+    band = (offset, offset)
+    return _masked(shape, band, device).astype(dtype)
+
+
+@public
+def tril_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
+    """Return a bool mask that is True on and below a diagonal: where `tril` keeps.
+
+    Burn's function of this name is the complement: True where ``mask_fill`` is to fill.
+    """
+    return _masked(normalize_shape("tril_mask", shape), (None, offset), device)
+
+
+@public
+def triu_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
+    """Return a bool mask that is True on and above a diagonal: where `triu` keeps.
+
+    Burn's function of this name is the complement: True where ``mask_fill`` is to fill.
+    """
+    return _masked(normalize_shape("triu_mask", shape), (offset, None), device)
+
+
+@public
+def diag_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
+    """Return a bool mask that is True on a diagonal.  Burn's is the complement."""
+    return _masked(normalize_shape("diag_mask", shape), (offset, offset), device)
+
+
+def _masked(shape: Shape, band: tuple[int | None, int | None], where: DeviceLike) -> Tensor:
+    return full(shape, True, device=where)._band(*band)
+
+
+def tri(
+    rows: int,
+    columns: int | None = None,
+    *,
+    offset: int = 0,
+    dtype: DTypeLike = default_float,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return ones on and below a diagonal and zeros above."""
+    shape = (rows, rows if columns is None else columns)
+    return tril_mask(shape, offset=offset, device=device).astype(dtype)
+
+
+# ---- grids ----
+
+
+@public
+def meshgrid(*axes: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
+    """Return the coordinates of a grid, one tensor for each of n vectors.
+
+    With "ij" all have shape (n0, n1, ...); with "xy", the default as in the standard, the first two
+    axes are swapped.  Raises ShapeError unless each is a vector.
+
+    >>> [g.shape for g in meshgrid(arange(2), arange(3), indexing="ij")]
+    [(2, 3), (2, 3)]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid requires indexing of 'xy' or 'ij', got {indexing!r}")
+    if wrong := [x.shape for x in axes if x.ndim > 1]:
+        raise ShapeError(f"meshgrid requires vectors, got shape {wrong[0]}")
+    vectors = [x.flatten() for x in axes]
+    shape = tuple(x.size for x in vectors)
+    grids = [
+        x.reshape(tuple(-1 if a == i else 1 for a in range(len(vectors)))).broadcast_to(shape)
+        for i, x in enumerate(vectors)
+    ]
+    swap = indexing == "xy" and len(grids) > 1
+    return tuple(grid.swap_axes(0, 1) if swap else grid for grid in grids)
+
+
+@public
+def cartesian_grid(shape: ShapeLike, *, device: DeviceLike = None) -> Tensor:
+    """Return the index of every element of a shape, int32 (*shape, rank).
+
+    >>> cartesian_grid((2, 2)).numpy().tolist()
+    [[[0, 0], [0, 1]], [[1, 0], [1, 1]]]
+    """
+    sizes = normalize_shape("cartesian_grid", shape)
+    if not sizes:
+        return zeros((0,), dtype=default_int, device=device)
+    ranges = [arange(n, device=device) for n in sizes]
+    return stack(meshgrid(*ranges, indexing="ij"), -1)

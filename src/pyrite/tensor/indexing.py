@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyrite.tensor.movement import Movement
+from pyrite.tensor.rearrangement import Rearrangement
 
 
-class Indexing(Movement):
+class Indexing(Rearrangement):
     """Indexing."""
 
     __slots__ = ()
