@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, composite, primitive, sample
+from pyrite.op import Attributes, composite, primitive, public, sample
 from pyrite.tensor.contraction import Contraction
 from pyrite.types import TensorType, normalize_axis
 
@@ -42,6 +42,7 @@ _ROWS = (
     sample((3, 0)),
 )
 _PAIRS_OF_ROWS = (sample((2, 3), (2, 3)), sample((2, 3, 4), (2, 3, 4), axis=1))
+_HALVES = (sample((2, 6)), sample((2, 4, 3), axis=1), sample((2,), axis=0))
 _EITHER_GELU = (sample((2, 3)), sample((4,), approximate="tanh"))
 _EITHER_GELU_BACKWARD = (
     sample((2, 3), (2, 3)),
@@ -51,6 +52,23 @@ _EITHER_GELU_BACKWARD = (
 
 def _same_type(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
     return x
+
+
+def _axis_of(op: str) -> Callable[..., Attributes]:
+    def canonical(x: TensorType, *_: TensorType, axis: int) -> Attributes:
+        return {"axis": normalize_axis(op, axis, x.ndim)}
+
+    return canonical
+
+
+def _half_type(op: str) -> Callable[..., TensorType]:
+    def infer(x: TensorType, *, axis: int) -> TensorType:
+        if x.shape[axis] % 2:
+            raise ShapeError(f"{op} requires x.shape[{axis}] to be even, got {x.shape}")
+        shape = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
+        return TensorType(shape, x.dtype)
+
+    return infer
 
 
 # ---- the logistic function and its kin ----
@@ -128,13 +146,6 @@ def _gelu_curvature(x: Any, approximate: Approximation) -> Any:
 
 
 # ---- softmax ----
-
-
-def _axis_of(op: str) -> Callable[..., Attributes]:
-    def canonical(x: TensorType, *_: TensorType, axis: int) -> Attributes:
-        return {"axis": normalize_axis(op, axis, x.ndim)}
-
-    return canonical
 
 
 def _softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int) -> Any:
@@ -216,10 +227,12 @@ class Activation(Contraction):
         """x, not less than min_value and not greater than max_value; at both the gradient is 0."""
         ...
 
+    @public
     def relu6(self, /) -> Self:
         """min(max(x, 0), 6)."""
         return self.hardtanh(0.0, 6.0)
 
+    @public
     def hard_sigmoid(self, /, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
         """alpha * x + beta, not less than 0 and not greater than 1.
 
@@ -245,6 +258,7 @@ class Activation(Contraction):
         """x where x > threshold, else value; NaN stays NaN."""
         ...
 
+    @public
     def thresholded_relu(self, /, alpha: float = 1.0) -> Self:
         """x where x > alpha, else 0."""
         return self.threshold(alpha, 0.0)
@@ -261,10 +275,12 @@ class Activation(Contraction):
         """x - bias where x > lambd, x + bias where x < -lambd, else 0; NaN stays NaN."""
         ...
 
+    @public
     def hard_shrink(self, /, lambd: float = 0.5) -> Self:
         """x where |x| > lambd, else 0."""
         return self.shrink(lambd, 0.0)
 
+    @public
     def soft_shrink(self, /, lambd: float = 0.5) -> Self:
         """x moved towards 0 by lambd, and 0 where it would pass it."""
         return self.shrink(lambd, lambd)
@@ -297,6 +313,7 @@ class Activation(Contraction):
         """
         ...
 
+    @public
     def selu(self, /) -> Self:
         """1.0507 * elu(x, alpha=1.6733), which keeps mean 0 and variance 1 through layers."""
         return self.elu(SELU_ALPHA) * SELU_SCALE
@@ -372,6 +389,40 @@ class Activation(Contraction):
         """x - tanh(x)."""
         return self - self.tanh()
 
+    # ---- gates ----
+
+    @composite(
+        accepts="float",
+        promotes="all",
+        canonical=_axis_of("glu"),
+        infer=_half_type("glu"),
+        samples=_HALVES,
+    )
+    def glu(self, /, axis: int = -1) -> Self:
+        """The first half of an axis, times the sigmoid of the second: (..., 2 D) -> (..., D).
+
+        Raises ShapeError when the size of the axis is odd.
+        Source: Dauphin et al. 2016, arXiv:1612.08083.
+        """
+        x, gate = self.split((self.shape[axis] // 2,) * 2, axis)
+        return x * gate.sigmoid()
+
+    @composite(
+        accepts="float",
+        promotes="all",
+        canonical=_axis_of("swiglu"),
+        infer=_half_type("swiglu"),
+        samples=_HALVES,
+    )
+    def swiglu(self, /, axis: int = -1) -> Self:
+        """The silu of the first half of an axis, times the second: (..., 2 D) -> (..., D).
+
+        Raises ShapeError when the size of the axis is odd.
+        Source: Shazeer 2020, arXiv:2002.05202.
+        """
+        gate, x = self.split((self.shape[axis] // 2,) * 2, axis)
+        return gate.silu() * x
+
     # ---- gelu ----
 
     @primitive(
@@ -445,6 +496,7 @@ class Activation(Contraction):
         g, wide = _widened(self), _widened(out)
         return _narrowed(wide * (g - (g * wide).sum(axis, keepdims=True)), self)
 
+    @public
     def softmin(self, /, axis: int = -1) -> Self:
         """softmax(-x)."""
         return (-self).softmax(axis)

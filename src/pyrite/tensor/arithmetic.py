@@ -30,7 +30,7 @@ from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 from pyrite.errors import ArgumentError
-from pyrite.op import Attributes, TensorBase, primitive, sample
+from pyrite.op import Attributes, TensorBase, primitive, public, sample
 from pyrite.types import DType, DTypeLike, Number, TensorType
 from pyrite.types import dtype as as_dtype
 
@@ -92,6 +92,7 @@ class Arithmetic(TensorBase):
 
     __add__ = add
 
+    @public
     def __radd__(self, other: Number) -> Self:
         return reflected(type(self).add, other, self)
 
@@ -102,6 +103,7 @@ class Arithmetic(TensorBase):
 
     sub = __sub__ = subtract
 
+    @public
     def __rsub__(self, other: Number) -> Self:
         return reflected(type(self).subtract, other, self)
 
@@ -115,6 +117,7 @@ class Arithmetic(TensorBase):
 
     mul = __mul__ = multiply
 
+    @public
     def __rmul__(self, other: Number) -> Self:
         return reflected(type(self).multiply, other, self)
 
@@ -130,6 +133,7 @@ class Arithmetic(TensorBase):
 
     div = __truediv__ = divide
 
+    @public
     def __rtruediv__(self, other: Number) -> Self:
         return reflected(type(self).divide, other, self)
 
@@ -144,6 +148,7 @@ class Arithmetic(TensorBase):
 
     __floordiv__ = floor_divide
 
+    @public
     def __rfloordiv__(self, other: Number) -> Self:
         return reflected(type(self).floor_divide, other, self)
 
@@ -158,6 +163,7 @@ class Arithmetic(TensorBase):
 
     __mod__ = remainder
 
+    @public
     def __rmod__(self, other: Number) -> Self:
         return reflected(type(self).remainder, other, self)
 
@@ -286,6 +292,7 @@ class Arithmetic(TensorBase):
         """x, not less than min and not greater than max."""
         ...
 
+    @public
     def clip(self, /, min: Self | Number | None = None, max: Self | Number | None = None) -> Self:
         """x, not less than min and not greater than max; max wins where min is greater.
 
@@ -299,10 +306,12 @@ class Arithmetic(TensorBase):
 
     clamp = clip
 
+    @public
     def clamp_min(self, min: Self | Number, /) -> Self:
         """x, not less than min."""
         return self._clip(min, None)
 
+    @public
     def clamp_max(self, max: Self | Number, /) -> Self:
         """x, not greater than max."""
         return self._clip(None, max)
@@ -341,6 +350,7 @@ class Arithmetic(TensorBase):
         """
         ...
 
+    @public
     def __round__(self, decimals: int = 0) -> Self:
         return self.round(decimals)
 
@@ -360,6 +370,7 @@ class Arithmetic(TensorBase):
 
     powf = powi = __pow__ = pow
 
+    @public
     def __rpow__(self, other: Number) -> Self:
         return reflected(type(self).pow, other, self)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pyrite.op import integers, primitive, sample
+from pyrite.op import integers, primitive, public, sample
 from pyrite.tensor.arithmetic import reflected
 from pyrite.tensor.comparison import Comparison
 from pyrite.types import Number
@@ -32,6 +32,7 @@ class Bitwise(Comparison):
 
     __and__ = bitwise_and
 
+    @public
     def __rand__(self, other: Number) -> Self:
         return reflected(type(self).bitwise_and, other, self)
 
@@ -42,6 +43,7 @@ class Bitwise(Comparison):
 
     __or__ = bitwise_or
 
+    @public
     def __ror__(self, other: Number) -> Self:
         return reflected(type(self).bitwise_or, other, self)
 
@@ -52,6 +54,7 @@ class Bitwise(Comparison):
 
     __xor__ = bitwise_xor
 
+    @public
     def __rxor__(self, other: Number) -> Self:
         return reflected(type(self).bitwise_xor, other, self)
 
@@ -74,6 +77,7 @@ class Bitwise(Comparison):
 
     __lshift__ = bitwise_left_shift
 
+    @public
     def __rlshift__(self, other: Number) -> Self:
         return reflected(type(self).bitwise_left_shift, other, self)
 
@@ -92,6 +96,7 @@ class Bitwise(Comparison):
 
     __rshift__ = bitwise_right_shift
 
+    @public
     def __rrshift__(self, other: Number) -> Self:
         return reflected(type(self).bitwise_right_shift, other, self)
 

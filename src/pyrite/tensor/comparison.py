@@ -10,13 +10,14 @@ from typing import Any, Self, TypeVar
 import ml_dtypes
 
 from pyrite.errors import DTypeError
-from pyrite.op import Attributes, bools, primitive, sample
+from pyrite.op import Attributes, bools, primitive, public, sample
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.types import Number, TensorType, broadcast
 
 T = TypeVar("T", bound="Comparison")
 
 
+@public
 def where(condition: T, x: T | Number, y: T | Number) -> T:
     """x where the condition holds, else y: three shapes that broadcast -> (...).
 
@@ -196,10 +197,12 @@ class Comparison(Arithmetic):
         """x where the condition holds, else y."""
         ...
 
+    @public
     def where(self, condition: Self, other: Self | Number, /) -> Self:
         """x where the condition holds, else the other; see the function of this name."""
         return condition._where(self, other)
 
+    @public
     def mask_where(self, mask: Self, value: Self | Number, /) -> Self:
         """The value, a tensor or a number, where the mask holds, else x; see `where`."""
         return mask._where(value, self)
@@ -220,6 +223,7 @@ class Comparison(Arithmetic):
         """x with NaN and the infinities replaced."""
         ...
 
+    @public
     def nan_to_num(
         self,
         /,

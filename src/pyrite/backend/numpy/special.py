@@ -1,8 +1,8 @@
 """Special functions that NumPy lacks, vectorised.
 
-Computed in float64 and rounded to the dtype of the operand.  The stated errors are bounds of those
-found on dense grids against SciPy and mpmath (tests/backend/numpy/test_special.py); they are relative
-unless they say of what.
+Computed in float64 and rounded to the dtype of the operand.  The stated errors are bounds of what
+was found on dense grids against SciPy and mpmath (tests/backend/numpy/test_special.py); they are
+relative unless they say of what.
 """
 
 from __future__ import annotations
