@@ -79,6 +79,10 @@ class Executor(Protocol):
         """Execute one op on handles, Constants and Nones; ``out`` holds the types if known."""
         ...
 
+    def upload(self, array: Array) -> Handle:
+        """Return a handle of a copy of an array."""
+        ...
+
     def type_of(self, handle: Handle) -> TensorType:
         """Return the type of a handle."""
         ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyrite.tensor.pooling import Pooling
+from pyrite.tensor.average_pooling import AveragePooling
 
 
-class Interpolation(Pooling):
+class Interpolation(AveragePooling):
     """Interpolation."""
 
     __slots__ = ()

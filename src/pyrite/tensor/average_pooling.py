@@ -1,0 +1,267 @@
+"""Average pooling: the mean of every window of (N, C, *sizes), and of windows for a given size."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Self
+
+import numpy as np
+
+from pyrite.errors import ShapeError
+from pyrite.op import Attributes, composite, primitive, public, sample
+from pyrite.tensor.max_pooling import MaxPooling
+from pyrite.tensor.resampling import Taps
+from pyrite.tensor.window import (
+    Padding,
+    Pairs,
+    Sizes,
+    adaptive_attributes,
+    adaptive_type,
+    adaptive_windows,
+    pool_attributes,
+    pool_counts,
+    pool_name,
+    tap,
+)
+from pyrite.types import Array, Shape, TensorType
+
+
+def _mean_attributes(x: TensorType, **attrs: Any) -> Attributes:
+    found = pool_attributes(pool_name("avg_pool", x), x, dilation=1, **attrs)
+    del found["dilation"]
+    return found
+
+
+def _mean_type(x: TensorType, *, count_include_pad: bool, **windows: Any) -> TensorType:
+    undilated = (1,) * (x.ndim - 2)
+    op = pool_name("avg_pool", x)
+    counts = pool_counts(op, x.shape[2:], dilation=undilated, **windows)
+    return TensorType((*x.shape[:2], *counts), x.dtype)
+
+
+def _shared_type(g: TensorType, *, sizes: Shape, **windows: Any) -> TensorType:
+    x = TensorType((*g.shape[:2], *sizes), g.dtype)
+    expected = _mean_type(x, **windows)
+    if g.shape != expected.shape:
+        raise ShapeError(
+            f"avg_pool_backward requires g of shape {expected.shape} for x {x.shape}, got {g.shape}"
+        )
+    return x
+
+
+def _mean(x: Array, *, kernel_size: Shape, stride: Shape, **rest: Any) -> Array:
+    divisor, padding = _divisor(x.shape[2:], kernel_size, stride, **rest)
+    padded = np.pad(x, ((0, 0), (0, 0), *padding))
+    total: Array = np.zeros(x.shape[:2] + divisor.shape, x.dtype)
+    for index in _taps(kernel_size, divisor.shape, stride):
+        total += padded[..., *index]
+    mean: Array = total / divisor.astype(x.dtype)
+    return mean
+
+
+def _shared(g: Array, *, sizes: Shape, kernel_size: Shape, stride: Shape, **rest: Any) -> Array:
+    divisor, padding = _divisor(sizes, kernel_size, stride, **rest)
+    padded = tuple(n + sum(pair) for n, pair in zip(sizes, padding, strict=True))
+    total: Array = np.zeros(g.shape[:2] + padded, g.dtype)
+    share = g / divisor.astype(g.dtype)
+    for index in _taps(kernel_size, divisor.shape, stride):
+        total[..., *index] += share
+    inside = (slice(b, b + n) for n, (b, _) in zip(sizes, padding, strict=True))
+    return np.ascontiguousarray(total[..., *inside])
+
+
+def _taps(kernel_size: Shape, counts: Shape, stride: Shape) -> list[tuple[slice, ...]]:
+    """Return one spatial index per element of a window: that element of all windows."""
+    undilated = (1,) * len(stride)
+    offsets = itertools.product(*map(range, kernel_size))
+    return [tap(offset, counts, stride, undilated) for offset in offsets]
+
+
+def _divisor(
+    sizes: Shape,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> tuple[Array, Pairs]:
+    """Return the number of elements of each window, and the padding that windows really reach.
+
+    The part of a window that ceil_mode lets run past the padding is never counted.
+    """
+    undilated = (1,) * len(sizes)
+    counts = pool_counts("avg_pool", sizes, kernel_size, stride, padding, undilated, ceil_mode)
+    divisor: Array = np.ones((), np.int64)
+    reached = []
+    axes = zip(sizes, kernel_size, stride, padding, counts, strict=True)
+    for n, k, s, (before, after), count in axes:
+        starts = np.arange(count) * s - before
+        low, high = (-before, n + after) if count_include_pad else (0, n)
+        lengths = np.minimum(starts + k, high) - np.maximum(starts, low)
+        divisor = divisor[..., None] * lengths
+        reached.append((before, max((count - 1) * s + k - before - n, 0)))
+    return divisor, tuple(reached)
+
+
+def _adaptive_taps(size: int, count: int) -> Taps:
+    starts, ends = adaptive_windows(size, count)
+    steps = np.arange((ends - starts).max())
+    lengths = (ends - starts)[:, None]
+    places = np.minimum(starts[:, None] + steps, size - 1)
+    return Taps(places, (steps < lengths) / lengths)
+
+
+class AveragePooling(MaxPooling):
+    """Average pooling of (N, C, *sizes) over one to three axes; arguments as in `MaxPooling`."""
+
+    __slots__ = ()
+
+    @primitive(
+        reference=_mean,
+        infer=_mean_type,
+        canonical=_mean_attributes,
+        vjp=(
+            lambda g, _, x_type, **windows: g._avg_pool_backward(sizes=x_type.shape[2:], **windows),
+        ),
+        accepts="float",
+        promotes="all",
+        samples=(
+            sample((2, 2, 5), kernel_size=2),
+            sample((1, 2, 5, 4), kernel_size=3, stride=2, padding=1, ceil_mode=True),
+            sample((1, 1, 3, 4, 3), kernel_size=2, padding=1, count_include_pad=False),
+            sample((0, 2, 4), kernel_size=2),
+        ),
+    )
+    def avg_pool(
+        self,
+        /,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Padding = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> Self:
+        """The mean of every window: (N, C, *S) -> (N, C, *S'), S' as in `max_pool`.
+
+        ``count_include_pad`` says whether the zeros of the padding count as elements.
+        """
+        ...
+
+    @primitive(
+        reference=_shared,
+        infer=_shared_type,
+        vjp=(lambda c, *_, sizes, **windows: c.avg_pool(**windows),),
+        accepts="float",
+        promotes="all",
+        samples=(
+            sample(
+                (1, 2, 3, 2), sizes=(5, 4), kernel_size=(3, 2), stride=(2, 2),
+                padding=((1, 1), (0, 0)), ceil_mode=False, count_include_pad=False,
+            ),
+        ),
+    )  # fmt: skip
+    def _avg_pool_backward(
+        self,
+        /,
+        *,
+        sizes: Shape,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Pairs,
+        ceil_mode: bool,
+        count_include_pad: bool,
+    ) -> Self:
+        """The transpose of `avg_pool`, g shared out over windows: (N, C, *S') -> (N, C, *sizes)."""
+        ...
+
+    # ---- to a given size ----
+
+    @composite(
+        infer=adaptive_type,
+        canonical=adaptive_attributes,
+        accepts="float",
+        promotes="all",
+        samples=(
+            sample((2, 2, 5), output_size=2),
+            sample((1, 2, 3, 4), output_size=(2, 5)),
+            sample((1, 1, 2, 4, 3), output_size=1),
+        ),
+    )
+    def adaptive_avg_pool(self, /, output_size: Sizes) -> Self:
+        """The means of as many windows as asked for: (N, C, *S) -> (N, C, *output_size).
+
+        Window i of an axis reaches from floor(i S / output) to ceil((i + 1) S / output); windows
+        overlap where the sizes do not divide.
+        """
+        counts: Any = output_size
+        pairs = list(zip(self.shape[2:], counts, strict=True))
+        if all(n % count == 0 for n, count in pairs):
+            return self.avg_pool(tuple(n // count for n, count in pairs))
+        axes = enumerate(pairs, start=2)
+        return self._resampled({axis: _adaptive_taps(n, count) for axis, (n, count) in axes})
+
+    # ---- by the number of axes ----
+
+    @public
+    def avg_pool1d(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Padding = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> Self:
+        """`avg_pool` over one axis: (N, C, W) -> (N, C, W')."""
+        x = self._of_rank("avg_pool1d", 1)
+        return x.avg_pool(
+            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
+        )
+
+    @public
+    def adaptive_avg_pool1d(self, output_size: Sizes) -> Self:
+        """`adaptive_avg_pool` over one axis: (N, C, W) -> (N, C, W')."""
+        return self._of_rank("adaptive_avg_pool1d", 1).adaptive_avg_pool(output_size)
+
+    @public
+    def avg_pool2d(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Padding = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> Self:
+        """`avg_pool` over two axes: (N, C, H, W) -> (N, C, H', W')."""
+        x = self._of_rank("avg_pool2d", 2)
+        return x.avg_pool(
+            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
+        )
+
+    @public
+    def adaptive_avg_pool2d(self, output_size: Sizes) -> Self:
+        """`adaptive_avg_pool` over two axes: (N, C, H, W) -> (N, C, H', W')."""
+        return self._of_rank("adaptive_avg_pool2d", 2).adaptive_avg_pool(output_size)
+
+    @public
+    def avg_pool3d(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Padding = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> Self:
+        """`avg_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
+        x = self._of_rank("avg_pool3d", 3)
+        return x.avg_pool(
+            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
+        )
+
+    @public
+    def adaptive_avg_pool3d(self, output_size: Sizes) -> Self:
+        """`adaptive_avg_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
+        return self._of_rank("adaptive_avg_pool3d", 3).adaptive_avg_pool(output_size)
