@@ -7,11 +7,14 @@ Ops return at once; only looking at values waits.  ``no_sync()`` forbids that wi
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from pyrite.errors import SyncError
+
+T = TypeVar("T")
 
 _forbidden: ContextVar[bool] = ContextVar("pyrite_no_sync", default=False)
 _lock = threading.Lock()
@@ -48,3 +51,23 @@ def note_sync(what: str) -> None:
 def sync_count() -> int:
     """Return how many reads this process has waited for."""
     return _count
+
+
+async def awaited(read: Callable[[], T]) -> T:
+    """Return what ``read`` returns, waiting on a thread, so that the event loop goes on meanwhile.
+
+    Such a read is not hidden, and hence allowed inside ``no_sync()``.
+
+    >>> import asyncio
+    >>> asyncio.run(awaited(lambda: 7))
+    7
+    """
+    # Half of the time to import pyrite; who awaits has it loaded already.
+    import asyncio
+
+    def allowed() -> T:
+        # The thread runs in a copy of this context, so nothing is to be set back.
+        _forbidden.set(False)
+        return read()
+
+    return await asyncio.to_thread(allowed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyrite.errors import AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, located, primitive, sample
-from pyrite.tensor.sorting import Sorting
+from pyrite.tensor.sets import Sets
 from pyrite.types import (
     Array,
     Shape,
@@ -177,7 +177,7 @@ def _bilinear_type(
     return TensorType((*x.shape[:-1], weight.shape[0]), x.dtype)
 
 
-class Contraction(Sorting):
+class Contraction(Sets):
     """Products of matrices and vectors."""
 
     __slots__ = ()

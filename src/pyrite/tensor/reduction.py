@@ -106,7 +106,8 @@ def count_over(x: TensorType, axis: Axes) -> int:
 
 def span(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
     """Return the elements start <= i < stop along an axis, as slices count."""
-    return x[(slice(None),) * axis + (slice(start, stop),)]
+    first, end, _ = slice(start, stop).indices(x.shape[axis])
+    return x._along(axis, first, max(end - first, 0))
 
 
 def rows_of(x: Any, axis: Axes) -> Any:

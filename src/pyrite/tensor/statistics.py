@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, composite, sample
+from pyrite.op import Attributes, composite, public, sample
 from pyrite.tensor.reduction import (
     Axes,
     Axis,
@@ -123,6 +123,7 @@ class Statistics(Reduction):
         result: Self = in_dtype(variance**0.5, self.dtype)
         return result
 
+    @public
     def var_bias(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """`var` with ``correction=0``, under Burn's name."""
         return self.var(axis, keepdims=keepdims)
@@ -140,6 +141,7 @@ class Statistics(Reduction):
         variance = self.var(axis, correction=correction, keepdims=keepdims)
         return variance, self.mean(axis, keepdims=keepdims)
 
+    @public
     def var_mean_bias(self, axis: Axis = None, *, keepdims: bool = False) -> tuple[Self, Self]:
         """`var_mean` with ``correction=0``, under Burn's name."""
         return self.var_mean(axis, keepdims=keepdims)

@@ -99,6 +99,10 @@ class Tensor(Loss):
         value: Number = self.numpy().item()
         return value
 
+    def tolist(self) -> Any:
+        """Return the values as Python numbers in nested lists, or as one number for shape ()."""
+        return self.numpy().tolist()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
