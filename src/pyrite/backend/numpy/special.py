@@ -189,7 +189,7 @@ def lgamma(x: Array) -> Array:
 def _lgamma_above_zero(x: Array) -> Array:
     """Stirling's series from 8 on; below, steps of 1 to 2 + z with |z| <= 1/2."""
     steps = np.clip(np.floor(x - 1.5), -2.0, 6.0)
-    z = x - 2.0 - steps
+    z = x - (2.0 + steps)
     product = np.ones_like(x)
     for k in range(1, 7):
         product *= np.where(steps >= k, x - k, 1.0)
