@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyrite.errors import ArgumentError
 from pyrite.nn.module import Module
+from pyrite.tensor.dropout import dropout
 from pyrite.tensor.tensor import Tensor
 
 
@@ -20,4 +21,4 @@ class Dropout(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x, thinned out in training."""
-        return x.dropout(self.p) if self.training else x
+        return dropout(x, self.p) if self.training else x

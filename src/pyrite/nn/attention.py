@@ -1,0 +1,221 @@
+"""Attention layers: several heads, grouped keys, and caches for decoding token by token.
+
+A mask is True where a query may attend to a key.  Caches are values: decoding takes one and returns
+the next, so that branches of a beam share their past.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyrite.backend.device import DeviceLike
+from pyrite.errors import ArgumentError, ShapeError
+from pyrite.nn.init import Initializer, positive
+from pyrite.nn.linear import Linear
+from pyrite.nn.module import Module
+from pyrite.tensor.creation import full
+from pyrite.tensor.mask import causal_mask
+from pyrite.tensor.movement import concat
+from pyrite.tensor.random import random_bits
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import DTypeLike
+
+
+class KeyValueCache(NamedTuple):
+    """What attention remembers of the tokens so far: keys and values, each (N, K, S, D)."""
+
+    key: Tensor
+    value: Tensor
+
+    @property
+    def length(self) -> int:
+        """Number of tokens remembered."""
+        return self.key.shape[-2]
+
+    def extended(self, other: KeyValueCache) -> KeyValueCache:
+        """Return the cache with more tokens at its end."""
+        key, value = (concat(pair, axis=-2) for pair in zip(self, other, strict=True))
+        return KeyValueCache(key, value)
+
+
+class MultiHeadAttention(Module):
+    """Attention of several heads: query (N, T, D), key and value (N, S, D) -> (N, T, D).
+
+    heads: number of query heads, a divisor of features.
+    kv_heads: number of key and value heads, a divisor of heads; fewer make grouped queries.
+    quiet: softmax over the keys and a silent one with score 0, so that a head may attend to nothing.
+
+    Key and value default to the query, value to the key.  Raises ShapeError where shapes do not fit.
+    Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
+
+    >>> from pyrite import nn
+    >>> nn.MultiHeadAttention(8, heads=2)(pyrite.ones((3, 5, 8)), is_causal=True).shape
+    (3, 5, 8)
+    """
+
+    def __init__(
+        self,
+        features: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        quiet: bool = False,
+        softcap: float | None = None,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
+    ) -> None:
+        kv_heads = heads if kv_heads is None else kv_heads
+        positive("MultiHeadAttention", features=features, heads=heads, kv_heads=kv_heads)
+        if features % heads or heads % kv_heads:
+            raise ArgumentError(
+                "MultiHeadAttention requires heads to divide features and kv_heads to divide "
+                f"heads, got features={features}, heads={heads}, kv_heads={kv_heads}"
+            )
+        if not 0 <= dropout < 1:
+            raise ArgumentError(f"MultiHeadAttention requires 0 <= dropout < 1, got {dropout}")
+        if quiet and softcap is not None:
+            raise ArgumentError("MultiHeadAttention requires quiet or softcap, got both")
+        size = features // heads
+
+        def linear(outputs: int) -> Linear:
+            return Linear(
+                features, outputs, bias, initializer=initializer, dtype=dtype, device=device
+            )
+
+        self.heads = heads
+        self.kv_heads = kv_heads
+        self.dropout = dropout
+        self.quiet = quiet
+        self.softcap = softcap
+        self.query = linear(features)
+        self.key = linear(kv_heads * size)
+        self.value = linear(kv_heads * size)
+        self.output = linear(features)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Return what the queries attend to.
+
+        mask: bool, broadcast to (N, heads, T, S); bias: float, added to the scores.
+        """
+        source = query if key is None else key
+        memory = self.remember(source, source if value is None else value)
+        return self.attend(query, memory, mask=mask, bias=bias, is_causal=is_causal)
+
+    def remember(self, key: Tensor, value: Tensor | None = None) -> KeyValueCache:
+        """Return the projected keys and values, to attend to more than once."""
+        value = key if value is None else value
+        return KeyValueCache(
+            _split_heads(self.key(key), self.kv_heads),
+            _split_heads(self.value(value), self.kv_heads),
+        )
+
+    def attend(
+        self,
+        query: Tensor,
+        memory: KeyValueCache,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Return what the queries attend to among keys and values that were projected before."""
+        q = _split_heads(self.query(query), self.heads)
+        return self.output(_join_heads(self._mixed(q, memory, mask, bias, is_causal)))
+
+    def decode(
+        self, x: Tensor, cache: KeyValueCache | None = None, *, mask: Tensor | None = None
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Return the outputs of the next tokens (N, T, D), and the cache that includes them.
+
+        The tokens attend to all before them and causally to one another.
+        """
+        new = self.remember(x)
+        past = 0 if cache is None else cache.length
+        memory = new if cache is None else cache.extended(new)
+        allowed = _causal_after(past, x.shape[-2], x)
+        allowed = allowed if mask is None else allowed & mask
+        return self.attend(x, memory, mask=allowed), memory
+
+    def _mixed(
+        self,
+        q: Tensor,
+        memory: KeyValueCache,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        if self.quiet:
+            memory, mask, bias, is_causal = _with_silent_key(q, memory, mask, bias, is_causal)
+        scores = (*q.shape[:-1], memory.length)
+        p = self.dropout if self.training else 0.0
+        return q.scaled_dot_product_attention(
+            memory.key,
+            memory.value,
+            mask,
+            bias=bias,
+            is_causal=is_causal,
+            softcap=self.softcap,
+            dropout_p=p,
+            dropout_bits=random_bits(scores, device=q.device) if p else None,
+        )
+
+
+def _split_heads(x: Tensor, heads: int) -> Tensor:
+    """(N, T, heads * D) -> (N, heads, T, D)."""
+    if x.ndim != 3:
+        raise ShapeError(f"MultiHeadAttention requires tensors (N, T, D), got {x.shape}")
+    n, t, features = x.shape
+    return x.reshape((n, t, heads, features // heads)).permute_dims((0, 2, 1, 3))
+
+
+def _join_heads(x: Tensor) -> Tensor:
+    """(N, heads, T, D) -> (N, T, heads * D)."""
+    n, heads, t, size = x.shape
+    return x.permute_dims((0, 2, 1, 3)).reshape((n, t, heads * size))
+
+
+def _causal_after(past: int, length: int, like: Tensor) -> Tensor:
+    """Return whether new token i may attend to token j of past + length: (length, past + length)."""
+    causal = causal_mask(length, device=like.device)
+    if not past:
+        return causal
+    before = full((length, past), True, device=like.device)
+    return concat((before, causal), axis=-1)
+
+
+def _with_silent_key(
+    q: Tensor, memory: KeyValueCache, mask: Tensor | None, bias: Tensor | None, is_causal: bool
+) -> tuple[KeyValueCache, Tensor | None, Tensor | None, bool]:
+    """Return the same attention with one more key, which scores 0 and has value 0.
+
+    Softmax over it is Miller's quiet softmax, exp(x) / (1 + sum(exp(x))), 2023.
+    """
+    if is_causal:
+        causal = causal_mask(q.shape[-2], memory.length, device=q.device)
+        mask = causal if mask is None else mask & causal
+    silent = KeyValueCache(*(_one_more(t, 0.0, axis=-2) for t in memory))
+    wide_mask = None if mask is None else _one_more(_full_width(mask, memory), True, axis=-1)
+    wide_bias = None if bias is None else _one_more(_full_width(bias, memory), 0.0, axis=-1)
+    return silent, wide_mask, wide_bias, False
+
+
+def _full_width(t: Tensor, memory: KeyValueCache) -> Tensor:
+    return t.broadcast_to((*t.shape[:-1], memory.length))
+
+
+def _one_more(t: Tensor, value: float, *, axis: int) -> Tensor:
+    shape = list(t.shape)
+    shape[axis] = 1
+    return concat((t, full(tuple(shape), value, dtype=t.dtype, device=t.device)), axis=axis)

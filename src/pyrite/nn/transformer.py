@@ -1,0 +1,312 @@
+"""Transformers: position-wise feed-forward, encoder and decoder, whole or token by token.
+
+Layers normalise before attention by default (``norm_first``; Xiong et al. 2020, arXiv:2002.04745);
+``norm_first=False`` is the original order of Vaswani et al. 2017, arXiv:1706.03762.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict, Unpack
+
+from pyrite.backend.device import DeviceLike
+from pyrite.nn.attention import KeyValueCache, MultiHeadAttention
+from pyrite.nn.dropout import Dropout
+from pyrite.nn.init import Initializer, positive
+from pyrite.nn.linear import Linear
+from pyrite.nn.module import Module
+from pyrite.nn.norm import LayerNorm
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import DTypeLike
+
+Function = Callable[[Tensor], Tensor]
+
+
+class Options(TypedDict, total=False):
+    """What all layers of a transformer share."""
+
+    dropout: float
+    activation: Function
+    norm_first: bool
+    quiet: bool
+    kv_heads: int | None
+    initializer: Initializer | None
+    dtype: DTypeLike | None
+    device: DeviceLike
+
+
+class PositionWiseFeedForward(Module):
+    """Linear, activation, dropout, Linear, on each position alone: (..., D) -> (..., D).
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.3, with GELU for ReLU.
+
+    >>> from pyrite import nn
+    >>> nn.PositionWiseFeedForward(8, 32)(pyrite.ones((2, 5, 8))).shape
+    (2, 5, 8)
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden_features: int,
+        *,
+        dropout: float = 0.1,
+        activation: Function = Tensor.gelu,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
+    ) -> None:
+        self.inner = Linear(
+            features, hidden_features, initializer=initializer, dtype=dtype, device=device
+        )
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.outer = Linear(
+            hidden_features, features, initializer=initializer, dtype=dtype, device=device
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output of every position."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))
+
+    def extra_repr(self) -> str:
+        """Return the activation's name."""
+        return f"activation={getattr(self.activation, '__name__', self.activation)}"
+
+
+class _Layer(Module):
+    """Residual blocks, each normalised before or after."""
+
+    norm_first: bool
+    residual_dropout: Dropout
+
+    def _residual(self, x: Tensor, norm: LayerNorm, block: Function) -> Tensor:
+        if self.norm_first:
+            return x + self.residual_dropout(block(norm(x)))
+        normed: Tensor = norm(x + self.residual_dropout(block(x)))
+        return normed
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and feed-forward, each with a residual: (N, T, D) -> (N, T, D)."""
+
+    def __init__(
+        self, features: int, heads: int, hidden_features: int, **options: Unpack[Options]
+    ) -> None:
+        self.norm_first = options.get("norm_first", True)
+        self.attention = _attention(features, heads, options)
+        self.feed_forward = _feed_forward(features, hidden_features, options)
+        self.residual_dropout = Dropout(options.get("dropout", 0.1))
+        self.norm1 = _norm(features, options)
+        self.norm2 = _norm(features, options)
+
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Return the encoded positions; mask is True where a position may be attended to."""
+        x = self._residual(
+            x, self.norm1, lambda y: self.attention(y, mask=mask, is_causal=is_causal)
+        )
+        return self._residual(x, self.norm2, self.feed_forward)
+
+    def decode(self, x: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, KeyValueCache]:
+        """Return the next positions encoded causally, and the cache that includes them."""
+        caches: list[KeyValueCache] = []
+
+        def attend(y: Tensor) -> Tensor:
+            out, found = self.attention.decode(y, cache)
+            caches.append(found)
+            return out
+
+        x = self._residual(x, self.norm1, attend)
+        return self._residual(x, self.norm2, self.feed_forward), caches[0]
+
+
+class TransformerEncoder(Module):
+    """Layers of self-attention: (N, T, D) -> (N, T, D).
+
+    >>> from pyrite import nn
+    >>> nn.TransformerEncoder(8, heads=2, hidden_features=16, layers=2)(pyrite.ones((3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    def __init__(
+        self,
+        features: int,
+        heads: int,
+        hidden_features: int,
+        layers: int,
+        **options: Unpack[Options],
+    ) -> None:
+        positive("TransformerEncoder", layers=layers)
+        self.layers = tuple(
+            TransformerEncoderLayer(features, heads, hidden_features, **options)
+            for _ in range(layers)
+        )
+        self.norm = _norm(features, options) if options.get("norm_first", True) else None
+
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Return the encoded positions; mask broadcasts to (N, heads, T, T)."""
+        for layer in self.layers:
+            x = layer(x, mask=mask, is_causal=is_causal)
+        return self._normed(x)
+
+    def decode(
+        self, x: Tensor, caches: tuple[KeyValueCache, ...] | None = None
+    ) -> tuple[Tensor, tuple[KeyValueCache, ...]]:
+        """Return the next positions (N, T, D) encoded causally, and a cache for each layer."""
+        given = caches or (None,) * len(self.layers)
+        found = []
+        for layer, cache in zip(self.layers, given, strict=True):
+            x, extended = layer.decode(x, cache)
+            found.append(extended)
+        return self._normed(x), tuple(found)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x)
+
+
+class DecoderCache(NamedTuple):
+    """What a decoder layer remembers: its own tokens so far, and the encoder's output, projected."""
+
+    own: KeyValueCache
+    memory: KeyValueCache
+
+
+class TransformerDecoderLayer(_Layer):
+    """Causal self-attention, attention to a memory, feed-forward: (N, T, D), (N, S, D) -> (N, T, D)."""
+
+    def __init__(
+        self, features: int, heads: int, hidden_features: int, **options: Unpack[Options]
+    ) -> None:
+        self.norm_first = options.get("norm_first", True)
+        self.attention = _attention(features, heads, options)
+        self.cross_attention = _attention(features, heads, options)
+        self.feed_forward = _feed_forward(features, hidden_features, options)
+        self.residual_dropout = Dropout(options.get("dropout", 0.1))
+        self.norm1 = _norm(features, options)
+        self.norm2 = _norm(features, options)
+        self.norm3 = _norm(features, options)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        *,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """Return the decoded positions; masks are True where attention is allowed."""
+        projected = self.cross_attention.remember(memory)
+        x = self._residual(
+            x, self.norm1, lambda y: self.attention(y, mask=mask, is_causal=is_causal)
+        )
+        return self._after_own(x, projected, memory_mask)
+
+    def decode(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        cache: DecoderCache | None,
+        memory_mask: Tensor | None = None,
+    ) -> tuple[Tensor, DecoderCache]:
+        """Return the next positions, and the cache that includes them; memory is projected once."""
+        projected = self.cross_attention.remember(memory) if cache is None else cache.memory
+        own: list[KeyValueCache] = []
+
+        def attend(y: Tensor) -> Tensor:
+            out, found = self.attention.decode(y, None if cache is None else cache.own)
+            own.append(found)
+            return out
+
+        x = self._after_own(self._residual(x, self.norm1, attend), projected, memory_mask)
+        return x, DecoderCache(own[0], projected)
+
+    def _after_own(self, x: Tensor, memory: KeyValueCache, mask: Tensor | None) -> Tensor:
+        x = self._residual(
+            x, self.norm2, lambda y: self.cross_attention.attend(y, memory, mask=mask)
+        )
+        return self._residual(x, self.norm3, self.feed_forward)
+
+
+class TransformerDecoder(Module):
+    """Layers of causal self-attention and attention to a memory: (N, T, D), (N, S, D) -> (N, T, D)."""
+
+    def __init__(
+        self,
+        features: int,
+        heads: int,
+        hidden_features: int,
+        layers: int,
+        **options: Unpack[Options],
+    ) -> None:
+        positive("TransformerDecoder", layers=layers)
+        self.layers = tuple(
+            TransformerDecoderLayer(features, heads, hidden_features, **options)
+            for _ in range(layers)
+        )
+        self.norm = _norm(features, options) if options.get("norm_first", True) else None
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        *,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """Return the decoded positions; masks broadcast to (N, heads, T, T) and (N, heads, T, S)."""
+        for layer in self.layers:
+            x = layer(x, memory, mask=mask, memory_mask=memory_mask, is_causal=is_causal)
+        return x if self.norm is None else self.norm(x)
+
+    def decode(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        caches: tuple[DecoderCache, ...] | None = None,
+        *,
+        memory_mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[DecoderCache, ...]]:
+        """Return the next positions (N, T, D), and a cache for each layer."""
+        given = caches or (None,) * len(self.layers)
+        found = []
+        for layer, cache in zip(self.layers, given, strict=True):
+            x, extended = layer.decode(x, memory, cache, memory_mask)
+            found.append(extended)
+        return (x if self.norm is None else self.norm(x)), tuple(found)
+
+
+def _attention(features: int, heads: int, options: Options) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        features,
+        heads,
+        kv_heads=options.get("kv_heads"),
+        dropout=options.get("dropout", 0.1),
+        quiet=options.get("quiet", False),
+        initializer=options.get("initializer"),
+        dtype=options.get("dtype"),
+        device=options.get("device"),
+    )
+
+
+def _feed_forward(
+    features: int, hidden_features: int, options: Options
+) -> PositionWiseFeedForward:
+    return PositionWiseFeedForward(
+        features,
+        hidden_features,
+        dropout=options.get("dropout", 0.1),
+        activation=options.get("activation", Tensor.gelu),
+        initializer=options.get("initializer"),
+        dtype=options.get("dtype"),
+        device=options.get("device"),
+    )
+
+
+def _norm(features: int, options: Options) -> LayerNorm:
+    return LayerNorm(features, dtype=options.get("dtype"), device=options.get("device"))

@@ -1,0 +1,174 @@
+"""Attention layers against PyTorch's, and caches against the whole sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyrite import nn
+from pyrite.autodiff import value_and_grad
+from pyrite.errors import ArgumentError, ShapeError
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.mask import causal_mask
+from pyrite.tensor.random import random_stream
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2, 5, 8))
+MEMORY = RNG.normal(size=(2, 4, 8))
+
+
+def seeded(make):
+    with random_stream(1):
+        return make()
+
+
+def torch_twin(torch, ours):
+    theirs = torch.nn.MultiheadAttention(8, ours.heads, batch_first=True, dtype=torch.float64)
+    projections = (ours.query, ours.key, ours.value)
+    weight = np.concatenate([p.weight.numpy() for p in projections])
+    bias = np.concatenate([p.bias.numpy() for p in projections])
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.tensor(weight))
+        theirs.in_proj_bias.copy_(torch.tensor(bias))
+        theirs.out_proj.weight.copy_(torch.tensor(ours.output.weight.numpy()))
+        theirs.out_proj.bias.copy_(torch.tensor(ours.output.bias.numpy()))
+    return theirs
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_values_are_pytorchs(heads):
+    torch = pytest.importorskip("torch")
+    ours = seeded(lambda: nn.MultiHeadAttention(8, heads, dtype="float64"))
+    theirs = torch_twin(torch, ours)
+    blocked = np.triu(np.ones((5, 5), bool), 1)
+    want, _ = theirs(*[torch.tensor(X)] * 3, attn_mask=torch.tensor(blocked))
+    np.testing.assert_allclose(
+        ours(tensor(X), is_causal=True).numpy(), want.detach().numpy(), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        ours(tensor(X), mask=tensor(~blocked)).numpy(), want.detach().numpy(), atol=1e-12
+    )
+    crossed, _ = theirs(torch.tensor(X), torch.tensor(MEMORY), torch.tensor(MEMORY))
+    np.testing.assert_allclose(
+        ours(tensor(X), tensor(MEMORY)).numpy(), crossed.detach().numpy(), atol=1e-12
+    )
+
+
+def test_grouped_queries_are_repeated_keys():
+    grouped = seeded(lambda: nn.MultiHeadAttention(8, 4, kv_heads=2, dtype="float64"))
+    full = seeded(lambda: nn.MultiHeadAttention(8, 4, dtype="float64"))
+
+    def repeated(linear, like):
+        weight = np.repeat(linear.weight.numpy().reshape(2, 2, 8), 2, axis=0).reshape(8, 8)
+        bias = np.repeat(linear.bias.numpy().reshape(2, 2), 2, axis=0).reshape(8)
+        return like.replace(
+            weight=like.weight.with_value(tensor(weight)), bias=like.bias.with_value(tensor(bias))
+        )
+
+    full = full.replace(
+        query=grouped.query, output=grouped.output,
+        key=repeated(grouped.key, full.key), value=repeated(grouped.value, full.value),
+    )  # fmt: skip
+    np.testing.assert_allclose(grouped(tensor(X)).numpy(), full(tensor(X)).numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"kv_heads": 2}, {"quiet": True}], ids=str)
+def test_token_by_token_with_a_cache_equals_the_whole(options):
+    layer = seeded(lambda: nn.MultiHeadAttention(8, 4, dtype="float64", **options))
+    whole = layer(tensor(X), is_causal=True).numpy()
+    first, cache = layer.decode(tensor(X[:, :3]))
+    np.testing.assert_allclose(first.numpy(), whole[:, :3], atol=1e-12)
+    for t in (3, 4):
+        out, cache = layer.decode(tensor(X[:, t : t + 1]), cache)
+        np.testing.assert_allclose(out.numpy(), whole[:, t : t + 1], atol=1e-12)
+    assert cache.length == 5
+
+
+def test_quiet_attention_is_softmax_with_one_more_in_the_denominator():
+    layer = seeded(lambda: nn.MultiHeadAttention(8, 1, quiet=True, dtype="float64"))
+    q, k, v = (np.asarray(p(tensor(X))) for p in (layer.query, layer.key, layer.value))
+    scores = np.exp(q @ np.swapaxes(k, 1, 2) / np.sqrt(8))
+    mixed = scores / (1 + scores.sum(-1, keepdims=True)) @ v
+    want = layer.output(tensor(mixed)).numpy()
+    np.testing.assert_allclose(layer(tensor(X)).numpy(), want, atol=1e-12)
+    causal = layer(tensor(X), is_causal=True).numpy()
+    masked = layer(tensor(X), mask=causal_mask(5)).numpy()
+    np.testing.assert_allclose(causal, masked, atol=1e-12)
+
+
+def test_dropout_only_in_training():
+    layer = seeded(lambda: nn.MultiHeadAttention(8, 2, dropout=0.5, dtype="float64"))
+    x = tensor(X)
+    np.testing.assert_array_equal(layer(x).numpy(), layer(x).numpy())
+    outs = [
+        value_and_grad(lambda m: (m(x).sum(), m(x)), has_aux=True)(layer)[0][1].numpy()
+        for _ in range(2)
+    ]
+    assert np.abs(outs[0] - outs[1]).max() > 1e-3
+
+
+def test_transformer_encoder_layer_is_pytorchs():
+    torch = pytest.importorskip("torch")
+    for norm_first in (True, False):
+        ours = seeded(
+            lambda n=norm_first: nn.TransformerEncoderLayer(
+                8, 2, 16, dropout=0.0, norm_first=n, dtype="float64"
+            )
+        )
+        theirs = torch.nn.TransformerEncoderLayer(
+            8, 2, 16, 0.0, "gelu", batch_first=True, norm_first=norm_first, dtype=torch.float64
+        )
+        theirs.self_attn = torch_twin(torch, ours.attention)
+        for name, layer in (("linear1", ours.feed_forward.inner), ("linear2", ours.feed_forward.outer)):
+            getattr(theirs, name).weight.data = torch.tensor(layer.weight.numpy())
+            getattr(theirs, name).bias.data = torch.tensor(layer.bias.numpy())
+        want = theirs(torch.tensor(X)).detach().numpy()
+        np.testing.assert_allclose(ours(tensor(X)).numpy(), want, atol=1e-10)
+
+
+def test_an_encoder_decodes_token_by_token_as_it_encodes_causally():
+    encoder = seeded(lambda: nn.TransformerEncoder(8, 2, 16, 3, dropout=0.0, dtype="float64"))
+    whole = encoder(tensor(X), is_causal=True).numpy()
+    caches = None
+    for t in range(5):
+        out, caches = encoder.decode(tensor(X[:, t : t + 1]), caches)
+        np.testing.assert_allclose(out.numpy(), whole[:, t : t + 1], atol=1e-12)
+
+
+def test_a_decoder_decodes_token_by_token_as_it_does_at_once():
+    decoder = seeded(lambda: nn.TransformerDecoder(8, 2, 16, 2, dropout=0.0, dtype="float64"))
+    mask = tensor(np.array([True, True, False, True]))
+    whole = decoder(tensor(X), tensor(MEMORY), memory_mask=mask).numpy()
+    caches = None
+    for t in range(5):
+        out, caches = decoder.decode(
+            tensor(X[:, t : t + 1]), tensor(MEMORY), caches, memory_mask=mask
+        )
+        np.testing.assert_allclose(out.numpy(), whole[:, t : t + 1], atol=1e-12)
+
+
+def test_a_padded_position_changes_nothing():
+    encoder = seeded(lambda: nn.TransformerEncoder(8, 2, 16, 1, dropout=0.0, dtype="float64"))
+    mask = tensor(np.array([True, True, True, False, False]))
+    other = X.copy()
+    other[:, 3:] += 100
+    a, b = (encoder(tensor(x), mask=mask).numpy()[:, :3] for x in (X, other))
+    np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_every_parameter_gets_a_gradient():
+    decoder = seeded(lambda: nn.TransformerDecoder(8, 2, 16, 1))
+    x, memory = tensor(X.astype("float32")), tensor(MEMORY.astype("float32"))
+    _, grads = value_and_grad(lambda m: (m(x, memory) ** 2).sum())(decoder)
+    assert all(p in grads for p in decoder.parameters())
+
+
+def test_sizes_are_checked():
+    with pytest.raises(ArgumentError, match="heads to divide features"):
+        nn.MultiHeadAttention(8, 3)
+    with pytest.raises(ArgumentError, match="kv_heads to divide"):
+        nn.MultiHeadAttention(8, 4, kv_heads=3)
+    with pytest.raises(ShapeError, match=r"tensors \(N, T, D\), got \(5, 8\)"):
+        nn.MultiHeadAttention(8, 2)(tensor(X[0].astype("float32")))
+    with pytest.raises(ShapeError, match="Linear requires"):
+        nn.MultiHeadAttention(6, 2)(tensor(X.astype("float32")))
