@@ -13,10 +13,20 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
-import numpy as np
-
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.op import Attributes, Spec, TensorBase, bind, bools, composite, primitive, sample
+from pyrite.op import (
+    OPS,
+    Attributes,
+    Constant,
+    Spec,
+    TensorBase,
+    bind,
+    bools,
+    composite,
+    primitive,
+    public,
+    sample,
+)
 from pyrite.tensor.channel_normalization import ChannelNormalization
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.types import Number, Shape, TensorType, bool_, broadcast, uint32
@@ -174,24 +184,12 @@ def _backward_types(
 # ---- arithmetic ----
 
 
-def _causal_type(*, queries: int, keys: int) -> TensorType:
-    return TensorType((queries, keys), bool_)
-
-
-@primitive(
-    reference=lambda *, queries, keys: np.tri(queries, keys, dtype=bool),
-    infer=_causal_type,
-    accepts="any",
-    samples=(sample(queries=3, keys=3), sample(queries=2, keys=4), sample(queries=0, keys=2)),
-)
-def _causal_mask(*, queries: int, keys: int) -> Any:
-    """Whether query i may attend to key j, which is j <= i: () -> (queries, keys)."""
-    ...
-
-
-def causal_mask_of(queries: int, keys: int, on: tuple[type[TensorBase], Any]) -> Any:
-    """Return the causal mask, made by a backend as tensors of a class."""
-    return bind(_causal_mask.op, (), {"queries": queries, "keys": keys}, on=on)  # type: ignore[attr-defined]
+def _lower_triangle(queries: int, keys: int, like: TensorBase) -> Any:
+    """Return where key j <= query i, as a tensor of the kind of another."""
+    # `full` is declared with Tensor, above this file, so the table finds it.
+    true = Constant(True, TensorType((), bool_))
+    attrs = {"shape": (queries, keys), "dtype": bool_}
+    return bind(OPS["full"], (true,), attrs, on=(type(like), like._backend))._band(None, 0)
 
 
 def _swapped(x: T) -> T:
@@ -228,8 +226,7 @@ def _blocked(scores: T, mask: T | None, bias: T | None, is_causal: bool) -> T:
         scores = mask._where(scores, -math.inf)
     if is_causal:
         queries, keys = scores.shape[-2:]
-        allowed = causal_mask_of(queries, keys, (type(scores), scores._backend))
-        scores = allowed._where(scores, -math.inf)
+        scores = _lower_triangle(queries, keys, scores)._where(scores, -math.inf)
     return scores
 
 
@@ -380,6 +377,7 @@ class Attention(ChannelNormalization):
         }
         return chosen(makers, argnums, self.dtype)
 
+    @public
     def scaled_dot_product_attention(
         self,
         key: Self,

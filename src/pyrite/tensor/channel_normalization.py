@@ -294,7 +294,7 @@ class ChannelNormalization(Normalization):
         channels = x.shape[1]
         margins = ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (x.ndim - 2))
         squares = (x * x).pad(margins)
-        total = squares[:, :channels]
+        total = squares.narrow(1, 0, channels)
         for start in range(1, size):
-            total = total + squares[:, start : start + channels]
+            total = total + squares.narrow(1, start, channels)
         return in_dtype(x / (total * (alpha / size) + k) ** beta, self.dtype)

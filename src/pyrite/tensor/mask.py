@@ -10,35 +10,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
-from pyrite.backend.device import device as as_device
 from pyrite.errors import ShapeError
 from pyrite.op import public
-from pyrite.tensor.attention import causal_mask_of
-from pyrite.tensor.creation import tensor
+from pyrite.tensor.creation import tensor, tril_mask
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import normalize_shape
 
 
 @public
 def causal_mask(queries: int, keys: int | None = None, *, device: DeviceLike = None) -> Tensor:
-    """Return whether query i may attend to key j, j <= i: bool (queries, keys).
+    """Return whether query i may attend to key j, which is j <= i: bool (queries, keys).
 
     >>> causal_mask(2, 3).numpy().tolist()
     [[True, False, False], [True, True, False]]
     """
-    rows, columns = normalize_shape("causal_mask", (queries, queries if keys is None else keys))
-    found: Tensor = causal_mask_of(rows, columns, (Tensor, as_device(device).backend))
-    return found
+    return tril_mask((queries, queries if keys is None else keys), device=device)
 
 
 @public
 def generate_autoregressive_mask(
     batch_size: int, length: int, *, device: DeviceLike = None
 ) -> Tensor:
-    """Return the causal mask for each sample of a batch: bool (N, T, T).
+    """Return the causal mask for each of a batch: bool (N, T, T).
 
-    Attention with heads wants an axis for them: ``mask.reshape((N, 1, T, T))``, or just
-    `causal_mask`, which broadcasts.
+    Attention with heads wants an axis for them: ``mask.reshape(N, 1, T, T)``, or just
+    `causal_mask`, which broadcasts; or ``is_causal``, which needs no mask.
+
+    >>> generate_autoregressive_mask(1, 2).numpy().tolist()
+    [[[True, False], [True, True]]]
     """
     sizes = normalize_shape("generate_autoregressive_mask", (batch_size, length, length))
     return causal_mask(length, device=device).broadcast_to(sizes)
@@ -58,7 +57,7 @@ def generate_padding_mask(
     T is ``length`` if given, else that of the longest sequence, but at most ``max_length``.  Longer
     sequences lose their end, shorter ones end in ``pad_token``.  The mask is False at padding, also
     where a sequence itself holds the pad token.  Attention with heads wants it as
-    ``mask.reshape((N, 1, 1, T))``.
+    ``mask.reshape(N, 1, 1, T)``.
 
     Raises ShapeError for an empty list of sequences without ``length``, and for a negative length.
 
