@@ -160,6 +160,11 @@ def test_quantiles_outside_the_unit_interval_are_refused() -> None:
         tensor([1.0]).quantile(0.5, method="cubic")  # type: ignore[arg-type]
 
 
+def test_the_parts_may_be_an_array() -> None:
+    got = tensor([1.0, 2.0, 3.0]).quantile(np.linspace(0, 1, 3))  # type: ignore[arg-type]
+    assert got.tolist() == [1, 2, 3]
+
+
 def test_a_quantile_of_nan_is_nan() -> None:
     got = tensor([[1.0, NAN], [1.0, 2.0]]).quantile((0.0, 1.0), 1)
     np.testing.assert_array_equal(got.numpy(), [[NAN, 1], [NAN, 2]])

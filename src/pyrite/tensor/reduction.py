@@ -224,7 +224,7 @@ def _extremum_type(op: str) -> Callable[..., TensorType]:
 
 def _max(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     greatest = np.asarray(np.max(x, axis=axis, keepdims=keepdims))
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" or np.all(greatest):
         return greatest
     has_plus = np.any((x == 0) & ~np.signbit(x), axis=axis, keepdims=keepdims)
     return np.where(greatest == 0, _zero(x, ~has_plus), greatest)
@@ -232,7 +232,7 @@ def _max(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 def _min(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     least = np.asarray(np.min(x, axis=axis, keepdims=keepdims))
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" or np.all(least):
         return least
     has_minus = np.any((x == 0) & np.signbit(x), axis=axis, keepdims=keepdims)
     return np.where(least == 0, _zero(x, has_minus), least)
@@ -395,6 +395,8 @@ class Reduction(Indexing):
         """
         ...
 
+    amax = max
+
     @primitive(
         reference=_min,
         canonical=axes_of("min"),
@@ -406,6 +408,8 @@ class Reduction(Indexing):
     def min(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Least element over axes; NaN if any is NaN.  Ties share the gradient as in `max`."""
         ...
+
+    amin = min
 
     @primitive(
         reference=_argmax,

@@ -97,13 +97,18 @@ def _quantile_attributes(
 ) -> Attributes:
     axes = normalize_axes("quantile", axis, x.ndim)
     require_elements("quantile", x, axes)
-    many = q if isinstance(q, Sequence) else (q,)
-    if not many or not all(0 <= p <= 1 for p in many):
+    many = np.asarray(q, float)
+    if many.ndim > 1 or many.size == 0 or not np.all((many >= 0) & (many <= 1)):
         raise ArgumentError(f"quantile requires 0 <= q <= 1, one or several, got q={q}")
     if method not in _METHODS:
         raise ArgumentError(f"quantile requires a method of {', '.join(_METHODS)}, got {method!r}")
-    found = tuple(map(float, q)) if isinstance(q, Sequence) else float(q)
-    return {"q": found, "axis": axes, "keepdims": keepdims, "method": method}
+    found = many.tolist()
+    return {
+        "q": tuple(found) if many.ndim else found,
+        "axis": axes,
+        "keepdims": keepdims,
+        "method": method,
+    }
 
 
 def _between(ordered: Any, q: float, method: Method) -> Any:
@@ -319,9 +324,7 @@ class Sorting(Cumulative):
             in_dtype(v.reshape((1, *shape)), self.dtype)
             for v in _quantiles(self, many, axes, method)
         ]
-        if isinstance(q, Sequence):
-            return concat(found, axis=0)
-        result: Self = found[0].reshape(shape)
+        result: Self = concat(found) if isinstance(q, Sequence) else found[0].reshape(shape)
         return result
 
     # ---- search ----
