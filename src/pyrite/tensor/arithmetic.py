@@ -63,6 +63,22 @@ def _clip_rule(k: Any, x: Any, low: Any, high: Any) -> Any:
     return x if high is None else k.minimum(x, high)
 
 
+def _clip_slope(g: Any, _: Any, x: Any, low: Any, high: Any) -> Any:
+    if low is not None:
+        g = (x >= low)._where(g, 0)
+    return g if high is None else (x <= high)._where(g, 0)
+
+
+def _clip_slope_by_low(g: Any, _: Any, x: Any, low: Any, high: Any) -> Any:
+    g = (x < low)._where(g, 0)
+    return g if high is None else (low <= high)._where(g, 0)
+
+
+def _clip_slope_by_high(g: Any, _: Any, x: Any, low: Any, high: Any) -> Any:
+    above = x > high
+    return (above if low is None else above | (high < low))._where(g, 0)
+
+
 class Arithmetic(TensorBase):
     """Conversion, arithmetic, rounding, extrema and powers."""
 
@@ -276,11 +292,7 @@ class Arithmetic(TensorBase):
 
     @primitive(
         scalar=_clip_rule,
-        vjp=(
-            lambda g, out, x: (x == out)._where(g, 0),
-            lambda g, _, x, low: (x < low)._where(g, 0),
-            lambda g, _, x, _low, high: (x > high)._where(g, 0),
-        ),
+        vjp=(_clip_slope, _clip_slope_by_low, _clip_slope_by_high),
         samples=(
             sample((2, 3), -5.0, 5.0),
             sample((2, 3), None, 5.0),
