@@ -271,7 +271,7 @@ def linspace(
     up = index * step + start
     if endpoint and num > 1:
         down = (index - gaps) * step + stop
-        up = (index < num / 2).where(up, down)
+        up = (index < num / 2)._where(up, down)
     return up.astype(found)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyrite.tensor.rearrangement import Rearrangement
+from pyrite.tensor.gathering import Gathering
 
 
-class Indexing(Rearrangement):
+class Indexing(Gathering):
     """Indexing."""
 
     __slots__ = ()

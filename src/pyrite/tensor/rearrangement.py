@@ -161,8 +161,9 @@ class Rearrangement(Movement):
         *batch, size = self.shape
         side = size + abs(offset)
         start = offset if offset >= 0 else -offset * side
-        flat = type(self)._slice_update(
-            0,  # type: ignore[arg-type]
+        zeros: Any = 0
+        flat: Self = type(self)._slice_update(
+            zeros,
             self,
             shape=(*batch, side * side),
             start=(0,) * len(batch) + (start if size else 0,),
@@ -264,8 +265,9 @@ class Rearrangement(Movement):
         """Return it with elements added before and after, on each axis.
 
         ``widths`` is one int for both sides of every axis, or pairs (before, after) for the last
-        axes.  "constant" adds ``value``, "edge" repeats the outermost element, "reflect" mirrors around it
-        (each width less than the size), "circular" continues at the other end (at most the size).
+        axes.  "constant" adds ``value``, "edge" repeats the outermost element, "reflect" mirrors
+        around it (widths less than the size), "circular" continues at the other end (at most the
+        size).
         Raises ShapeError where an axis is too short for the mode.
 
         >>> import pyrite
@@ -287,14 +289,16 @@ class Rearrangement(Movement):
 
     def _pad_constant(self, pairs: list[tuple[int, int]], value: Number) -> Self:
         shape = tuple(b + n + a for n, (b, a) in zip(self.shape, pairs, strict=True))
-        return type(self)._slice_update(
-            value,  # type: ignore[arg-type]
+        background: Any = value
+        padded: Self = type(self)._slice_update(
+            background,
             self,
             shape=shape,
             start=tuple(b if n else 0 for n, (b, _) in zip(self.shape, pairs, strict=True)),
             size=self.shape,
             step=(1,) * self.ndim,
         )
+        return padded
 
     # ---- windows ----
 
@@ -335,12 +339,12 @@ class Rearrangement(Movement):
 
 
 def _pairs(widths: PadWidths, ndim: int) -> list[tuple[int, int]]:
-    given = [(widths, widths)] * ndim if isinstance(widths, int) else [tuple(w) for w in widths]
+    given = [(widths, widths)] * ndim if isinstance(widths, int) else list(widths)
     if len(given) > ndim or any(len(pair) != 2 or min(pair) < 0 for pair in given):
         raise ArgumentError(
             f"pad requires at most {ndim} pairs (before, after) of widths >= 0, got {widths}"
         )
-    return [(0, 0)] * (ndim - len(given)) + given  # type: ignore[return-value]
+    return [(0, 0)] * (ndim - len(given)) + given
 
 
 def _require_room(mode: str, size: int, width: int, axis: int) -> None:
