@@ -82,6 +82,14 @@ def _written(
     return TensorType(shape, x.dtype)
 
 
+def _scatter_axis(*_: TensorType, shape: Shape, axis: int, reduction: str) -> Attributes:
+    return {
+        "shape": shape,
+        "axis": normalize_axis("scatter", axis, len(shape)),
+        "reduction": reduction,
+    }
+
+
 def _scatter_type(
     x: TensorType,
     indices: TensorType,
@@ -171,11 +179,13 @@ def _write(x: Any, places: tuple[Array, ...], updates: Any, shape: Shape, reduct
     return out
 
 
-def _scatter(x: Any, indices: Any, updates: Any, *, shape: Shape, axis: int, reduction: str) -> Any:
+def _scattered(
+    x: Any, indices: Any, updates: Any, *, shape: Shape, axis: int, reduction: str
+) -> Any:
     return _write(x, _places_along("scatter", shape, indices, axis), updates, shape, reduction)
 
 
-def _scatter_nd(x: Any, indices: Any, updates: Any, *, shape: Shape, reduction: str) -> Any:
+def _scattered_nd(x: Any, indices: Any, updates: Any, *, shape: Shape, reduction: str) -> Any:
     return _write(x, _places_nd("scatter_nd", shape, indices), updates, shape, reduction)
 
 
@@ -187,12 +197,12 @@ def _is_last(places: tuple[Array, ...], shape: Shape) -> Array:
     return np.asarray(latest[places] == order)
 
 
-def _take_along_axis(x: Any, indices: Any, *, axis: int) -> Any:
+def _taken_along(x: Any, indices: Any, *, axis: int) -> Any:
     whole = checked_indices("take_along_axis", indices, x.shape[axis], axis)
     return np.take_along_axis(x, whole, axis)
 
 
-def _embedding_backward(indices: Any, g: Any, *, rows: int) -> Any:
+def _embedding_gradient(indices: Any, g: Any, *, rows: int) -> Any:
     out = np.zeros((rows, g.shape[-1]), g.dtype)
     np.add.at(out, checked_indices("embedding", indices, rows, 0), g)
     return out
@@ -226,7 +236,9 @@ def _product_cotangents(g: Any, _: Any, x: Any, updates: Any, read: Any, write: 
         safe = is_zero._where(1, updates)
         zeros = read(write(0, is_zero.astype(g.dtype), "add"))
         product = read(g * write(x, safe, "mul"))
-        others = is_zero._where(zeros.equal(1)._where(product, 0), zeros.equal(0)._where(product, 0))
+        others = is_zero._where(
+            zeros.equal(1)._where(product, 0), zeros.equal(0)._where(product, 0)
+        )
         return others / safe
 
     return of_x, of_updates
@@ -285,7 +297,7 @@ class Gathering(Rearrangement):
     # ---- an index along one axis ----
 
     @primitive(
-        reference=_take_along_axis,
+        reference=_taken_along,
         canonical=lambda x, indices, *, axis: {
             "axis": normalize_axis("take_along_axis", axis, x.ndim)
         },
@@ -325,7 +337,8 @@ class Gathering(Rearrangement):
         return self.take_along_axis(indices, axis)
 
     @primitive(
-        reference=_scatter,
+        reference=_scattered,
+        canonical=_scatter_axis,
         infer=_scatter_type,
         vjp=(
             lambda g, _, _x, indices, *, shape, axis, reduction: (
@@ -354,7 +367,8 @@ class Gathering(Rearrangement):
         ...
 
     @primitive(
-        reference=_scatter,
+        reference=_scattered,
+        canonical=_scatter_axis,
         infer=_scatter_type,
         vjp=_scatter_reduce_vjp,
         accepts="any",
@@ -445,7 +459,7 @@ class Gathering(Rearrangement):
         ...
 
     @primitive(
-        reference=_scatter_nd,
+        reference=_scattered_nd,
         infer=_scatter_nd_type,
         vjp=(
             lambda g, _, _x, indices, *, shape, reduction: (
@@ -474,7 +488,7 @@ class Gathering(Rearrangement):
         ...
 
     @primitive(
-        reference=_scatter_nd,
+        reference=_scattered_nd,
         infer=_scatter_nd_type,
         vjp=_scatter_nd_reduce_vjp,
         accepts="any",
@@ -606,7 +620,7 @@ class Gathering(Rearrangement):
         ...
 
     @primitive(
-        reference=_embedding_backward,
+        reference=_embedding_gradient,
         infer=lambda indices, g, *, rows: TensorType((rows, g.shape[-1]), g.dtype),
         vjp=(None, lambda h, _, indices: h.embedding(indices)),
         accepts="any",
