@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
-from pyrite.tensor.contraction import Contraction
+from pyrite.tensor.linalg import LinearAlgebra
 from pyrite.types import TensorType, normalize_axis
 
 T = TypeVar("T", bound="Activation")
@@ -168,7 +168,7 @@ def _narrowed(x: T, like: T) -> T:
     return x if x.dtype is like.dtype else x.astype(like.dtype)
 
 
-class Activation(Contraction):
+class Activation(LinearAlgebra):
     """Activation functions."""
 
     __slots__ = ()

@@ -66,11 +66,11 @@ def _shared(g: Array, *, sizes: Shape, kernel_size: Shape, stride: Shape, **rest
     share = g / divisor.astype(g.dtype)
     for index in _taps(kernel_size, divisor.shape, stride):
         total[..., *index] += share
-    inside = (slice(b, b + n) for n, (b, _) in zip(sizes, padding, strict=True))
+    inside: Any = (slice(b, b + n) for n, (b, _) in zip(sizes, padding, strict=True))
     return np.ascontiguousarray(total[..., *inside])
 
 
-def _taps(kernel_size: Shape, counts: Shape, stride: Shape) -> list[tuple[slice, ...]]:
+def _taps(kernel_size: Shape, counts: Shape, stride: Shape) -> list[Any]:
     """Return one spatial index per element of a window: that element of all windows."""
     undilated = (1,) * len(stride)
     offsets = itertools.product(*map(range, kernel_size))

@@ -148,15 +148,16 @@ def fold_windows(
     kernel_size, positions = rest[:rank], rest[rank:]
     padded = tuple(size + sum(pair) for size, pair in zip(sizes, padding, strict=True))
     total: Array = np.zeros((channels, *padded, batch), columns.dtype)
-    for offset in itertools.product(*map(range, kernel_size)):
+    offsets: Any = itertools.product(*map(range, kernel_size))
+    for offset in offsets:
         total[:, *tap(offset, positions, stride, dilation)] += columns[:, *offset]
-    inside = (slice(b, b + n) for n, (b, _) in zip(sizes, padding, strict=True))
+    inside: Any = (slice(b, b + n) for n, (b, _) in zip(sizes, padding, strict=True))
     return np.ascontiguousarray(np.moveaxis(total[:, *inside], -1, 0))
 
 
 def tap(
     offset: Sequence[int], positions: Sequence[int], stride: Shape, dilation: Shape
-) -> tuple[slice, ...]:
+) -> Any:
     """Return the spatial index of one element of every window: the one at ``offset``."""
     axes = zip(offset, positions, stride, dilation, strict=True)
     return tuple(slice(i * d, i * d + s * (n - 1) + 1, s) for i, n, s, d in axes)
