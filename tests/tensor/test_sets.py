@@ -10,6 +10,7 @@ import pytest
 
 from pyrite.autodiff import grad
 from pyrite.errors import ArgumentError, DTypeError, ShapeError, SyncError
+from pyrite.op import OPS
 from pyrite.synchronization import no_sync, sync_count
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -56,6 +57,7 @@ def test_what_depends_on_values_waits_and_what_has_a_size_does_not() -> None:
     before = sync_count()
     x.argwhere()
     assert sync_count() == before + 1
+    assert OPS["argwhere"].sync
     with no_sync():
         for name in ("argwhere", "nonzero", "unique_values", "unique_all", "bincount"):
             with pytest.raises(SyncError, match="requires waiting for the device"):

@@ -65,11 +65,11 @@ def _axes_needed(x: TensorType, *, size: int | None, fill_value: int) -> Attribu
     return _sized("nonzero")(x, size=size, fill_value=fill_value)
 
 
-def _find(x: Array) -> Array:
+def _argwhere(x: Array) -> Array:
     return np.argwhere(x).astype(np.int32)
 
 
-def _find_first(x: Array, *, size: int, fill_value: int) -> Array:
+def _argwhere_within(x: Array, *, size: int, fill_value: int) -> Array:
     found = np.full((size, x.ndim), fill_value, np.int32)
     positions = np.argwhere(x)[:size]
     found[: len(positions)] = positions
@@ -105,10 +105,10 @@ def _groups(x: Any, size: int | None) -> _Groups:
     differs = span(ordered, 0, 1, None).not_equal(span(ordered, 0, None, -1))
     is_start = span(_padded(differs, 1, 0, True), 0, None, count)
     if size is None:
-        edges = _padded(is_start._find().reshape((-1,)), 0, 1, count)
+        edges = _padded(is_start.argwhere().reshape((-1,)), 0, 1, count)
     else:
         # One more than asked for: where the last run of those that are kept ends.
-        edges = is_start._find_first(size=size + 1, fill_value=count).reshape((size + 1,))
+        edges = is_start.argwhere(size=size + 1, fill_value=count).reshape((size + 1,))
     return _Groups(ordered, order, is_start, span(edges, 0, None, -1), span(edges, 0, 1, None))
 
 
@@ -202,18 +202,19 @@ class Sets(Sorting):
     # ---- positions of what is not zero ----
 
     @primitive(
-        reference=_find,
+        reference=_argwhere,
         vjp=(None,),
         accepts="any",
         sync=True,
         samples=(sample(bools((2, 3))), sample((4,)), sample(bools(()))),
     )
-    def _find(self, /) -> Self:
+    def _argwhere(self, /) -> Self:
         """Positions of what is not zero, in row-major order: (...) -> (count, ndim)."""
         ...
 
     @primitive(
-        reference=_find_first,
+        reference=_argwhere_within,
+        canonical=_sized("argwhere"),
         infer=lambda x, *, size, fill_value: TensorType((size, x.ndim), default_int),
         vjp=(None,),
         accepts="any",
@@ -223,12 +224,12 @@ class Sets(Sorting):
             sample(bools(()), size=2, fill_value=0),
         ),
     )
-    def _find_first(self, /, *, size: int, fill_value: int) -> Self:
-        """The first positions of those that `find` gives, filled up: (...) -> (size, ndim)."""
+    def _argwhere_within(self, /, *, size: int, fill_value: int) -> Self:
+        """The first of the positions that `argwhere` gives, filled up: (...) -> (size, ndim)."""
         ...
 
-    @composite(canonical=_sized("argwhere"), vjp=(None,), samples=(*_FOUND, sample(bools(()))))
-    def argwhere(self, /, *, size: int | None = None, fill_value: int = 0) -> Self:
+    @public
+    def argwhere(self, *, size: int | None = None, fill_value: int = 0) -> Self:
         """Positions of the elements that are not zero, in row-major order.
 
         Shapes: (...) -> (count, ndim), int32, or (size, ndim) filled with ``fill_value``.  Waits
@@ -238,7 +239,9 @@ class Sets(Sorting):
         >>> pyrite.tensor([[0, 5], [7, 0]]).argwhere().tolist()
         [[0, 1], [1, 0]]
         """
-        return self._find() if size is None else self._find_first(size=size, fill_value=fill_value)
+        if size is None:
+            return self._argwhere()
+        return self._argwhere_within(size=size, fill_value=fill_value)
 
     @composite(canonical=_axes_needed, vjp=(None,), samples=_FOUND)
     def nonzero(self, /, *, size: int | None = None, fill_value: int = 0) -> tuple[Self, ...]:
