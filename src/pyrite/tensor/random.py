@@ -9,9 +9,10 @@ Each thread draws from a stream of its own, named after the thread; `random_stre
 
 from __future__ import annotations
 
+import math
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -19,12 +20,26 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
-from pyrite.errors import ArgumentError
-from pyrite.op import Constant, primitive
+from pyrite.errors import ArgumentError, DTypeError
+from pyrite.op import Constant, primitive, public
 from pyrite.philox import philox4x32
 from pyrite.tensor.creation import create
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import Array, Shape, TensorType, element_count, uint32
+from pyrite.types import (
+    Array,
+    DType,
+    DTypeLike,
+    Shape,
+    TensorType,
+    default_float,
+    element_count,
+    float32,
+    int32,
+    normalize_axis,
+    normalize_shape,
+    uint32,
+)
+from pyrite.types import dtype as as_dtype
 
 _WORD = 0xFFFFFFFF
 
@@ -169,3 +184,130 @@ def random_bits(shape: Shape, *, device: DeviceLike = None) -> Tensor:
     number = TensorType((), uint32)
     inputs = tuple(Constant(word, number) for word in current_stream().reserve())
     return create(_random_bits, inputs, device, shape=shape)
+
+
+# ---- distributions: each a stated function of the words ----
+
+
+@public
+def uniform(
+    shape: int | Sequence[int] = (),
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return values uniform in low <= x < high.
+
+    A unit value is ``(word >> 8) * 2**-24``: exact in float32, and the same bits on every device; in
+    float64 it has the same 24 random bits, in float16 the highest 11 and in bfloat16 the highest 8.
+
+    >>> import pyrite
+    >>> with pyrite.random_stream(0):
+    ...     pyrite.uniform((2,)).numpy().max() < 1
+    True
+    """
+    kind = _float(dtype)
+    bits = random_bits(normalize_shape("uniform", shape), device=device)
+    return _affine(_unit(bits, kind), high - low, low)
+
+
+@public
+def normal(
+    shape: int | Sequence[int] = (),
+    mean: float = 0.0,
+    std: float = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return normally distributed values: sqrt(-2 log(1 - u)) cos(2 pi v) of two unit values.
+
+    Devices agree to 1e-5.  Source: Box & Muller 1958.
+
+    Raises ArgumentError for a negative std.
+    """
+    if std < 0:
+        raise ArgumentError(f"normal requires std >= 0, got {std}")
+    kind = _float(dtype)
+    sizes = normalize_shape("normal", shape)
+    wide = float32 if kind.itemsize < 4 else kind
+    radius = ((1.0 - _unit(random_bits(sizes, device=device), wide)).log() * -2.0).sqrt()
+    angle = _unit(random_bits(sizes, device=device), wide) * (2.0 * math.pi)
+    return _affine(radius * angle.cos(), std, mean).astype(kind)
+
+
+@public
+def bernoulli(
+    p: float, shape: int | Sequence[int] = (), *, device: DeviceLike = None
+) -> Tensor:
+    """Return bools that are True with probability p, to the nearest 2**-32.
+
+    Decided by comparing integers, so the same on every device.  Raises ArgumentError unless
+    0 <= p <= 1.
+    """
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"bernoulli requires 0 <= p <= 1, got {p}")
+    bits = random_bits(normalize_shape("bernoulli", shape), device=device)
+    threshold = round(p * 2**32)
+    if threshold > _WORD:
+        return bits.equal(bits)
+    return bits < threshold
+
+
+@public
+def randint(
+    low: int,
+    high: int,
+    shape: int | Sequence[int] = (),
+    *,
+    dtype: DTypeLike = int32,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return integers uniform in low <= i < high, to within (high - low) * 2**-32.
+
+    A word modulo the range: the same on every device.  Raises ArgumentError for an empty range, or
+    one of more than 2**32 integers.
+    """
+    kind, span = as_dtype(dtype), high - low
+    if not 0 < span <= 1 << 32:
+        raise ArgumentError(f"randint requires 0 < high - low <= 2**32, got {low} and {high}")
+    bits = random_bits(normalize_shape("randint", shape), device=device)
+    within = bits if span > _WORD else bits % span
+    # Integers wrap around, so 32 bits are enough for every 32-bit result.
+    wide = kind if kind.itemsize >= 4 else int32
+    return within.astype(wide).add(low).astype(kind)
+
+
+@public
+def permutation(n: int, *, device: DeviceLike = None) -> Tensor:
+    """Return the integers 0 to n - 1 in random order: int32 (n,), the same on every device."""
+    (size,) = normalize_shape("permutation", n)
+    return random_bits((size,), device=device).argsort()
+
+
+@public
+def shuffle(x: Tensor, axis: int = 0) -> Tensor:
+    """Return x with its entries along an axis in random order."""
+    where = normalize_axis("shuffle", axis, x.ndim)
+    return x.take(permutation(x.shape[where], device=x.device), axis=where)
+
+
+def _float(dtype: DTypeLike | None) -> DType:
+    kind = as_dtype(default_float if dtype is None else dtype)
+    if not kind.is_float:
+        raise DTypeError(f"random values require a float dtype, got {kind.name}")
+    return kind
+
+
+def _unit(bits: Tensor, kind: DType) -> Tensor:
+    """Return words as unit values with as many bits as the dtype holds exactly, so never 1."""
+    precision = {"float16": 11, "bfloat16": 8}.get(kind.name, 24)
+    wide = float32 if kind.itemsize < 4 else kind
+    return ((bits >> (32 - precision)).astype(wide) * 2.0**-precision).astype(kind)
+
+
+def _affine(x: Tensor, scale: float, offset: float) -> Tensor:
+    scaled = x if scale == 1.0 else x * scale
+    return scaled if offset == 0.0 else scaled + offset
