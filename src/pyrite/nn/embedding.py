@@ -1,0 +1,76 @@
+"""Embeddings: a vector for each of a set of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyrite.backend.device import DeviceLike
+from pyrite.errors import ArgumentError
+from pyrite.nn.init import Initializer, Normal, Words, positive
+from pyrite.nn.module import Module
+from pyrite.tensor.parameter import Parameter
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import Array, DTypeLike, Shape
+
+
+class Embedding(Module):
+    """Rows of a table by integer: (...) -> (..., embedding_dim).
+
+    weight: (num_embeddings, embedding_dim), normal with standard deviation 1.  The row at
+    ``padding_idx`` starts from 0 and gets no gradient from here.
+
+    Raises DTypeError for indices that are not integers, IndexRangeError for those without a row.
+
+    >>> from pyrite import nn
+    >>> nn.Embedding(10, 4)(pyrite.tensor([[1, 2, 3]])).shape
+    (1, 3, 4)
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
+    ) -> None:
+        positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ArgumentError(
+                f"Embedding requires -{num_embeddings} <= padding_idx < {num_embeddings}, "
+                f"got {padding_idx}"
+            )
+        draw: Initializer = initializer or Normal()
+        if padding_idx is not None:
+            padding_idx %= num_embeddings
+            draw = _WithZeroRow(draw, padding_idx)
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.weight: Parameter = draw.parameter(
+            (num_embeddings, embedding_dim), dtype=dtype, device=device
+        )
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Return the rows."""
+        table: Tensor = self.weight
+        rows = table.embedding(indices)
+        if self.padding_idx is None:
+            return rows
+        is_padding = (indices == self.padding_idx).expand_dims(-1)
+        return rows.detach().where(is_padding, rows)
+
+
+@dataclass(frozen=True)
+class _WithZeroRow(Initializer):
+    """The values of another initialiser, with one row of zeros."""
+
+    inner: Initializer
+    row: int
+
+    def values(self, shape: Shape, fan_in: int, fan_out: int, words: Words) -> Array:
+        found = self.inner.values(shape, fan_in, fan_out, words)
+        found[self.row] = 0
+        return found
