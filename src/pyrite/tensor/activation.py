@@ -27,8 +27,8 @@ CUBIC = 0.044715
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 SQRT_HALF = math.sqrt(0.5)
 NORMAL_DENSITY = 1 / math.sqrt(2 * math.pi)
-# Where x² is more, gelu is 0 or x in every dtype: a bound beyond which its slopes need no x².
-FLAT = 1e6
+# Beyond this |x| gelu is 0 or x in every dtype, and powers of x need not grow to infinity.
+STRAIGHT = 1e3
 
 # These keep mean 0 and variance 1: Klambauer et al. 2017, arXiv:1706.02515, equation 14.
 SELU_ALPHA = 1.6732632423543772
@@ -127,7 +127,11 @@ def _gelu_backward_rule(k: Any, g: Any, x: Any, *, approximate: Approximation) -
     below = _normal_distribution(k, x, approximate)
     if approximate == "tanh":
         density = (
-            2 * below * (1 - below) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * k.minimum(x * x, FLAT))
+            2
+            * below
+            * (1 - below)
+            * SQRT_2_OVER_PI
+            * (1 + 3 * CUBIC * k.minimum(x * x, STRAIGHT**2))
         )
     else:
         density = NORMAL_DENSITY * k.exp(-0.5 * x * x)
@@ -136,7 +140,8 @@ def _gelu_backward_rule(k: Any, g: Any, x: Any, *, approximate: Approximation) -
 
 def _gelu_curvature(x: Any, approximate: Approximation) -> Any:
     """Second derivative of gelu."""
-    square = (x * x).minimum(FLAT)
+    x = x.clip(-STRAIGHT, STRAIGHT)
+    square = x * x
     if approximate == "none":
         return NORMAL_DENSITY * (-0.5 * square).exp() * (2 - square)
     t = (SQRT_2_OVER_PI * x * (1 + CUBIC * square)).tanh()
