@@ -61,9 +61,8 @@ def padding_pairs(
         if padding == "same":
             axes = zip(sizes, kernel_size, stride, dilation, strict=True)
             return tuple(_same(*axis) for axis in axes)
-    elif _is_int(padding):
-        padding = (padding,) * rank  # type: ignore[assignment]
-    found = tuple((p, p) if _is_int(p) else _as_tuple(p) for p in _as_tuple(padding))
+    per_axis = (padding,) * rank if _is_int(padding) else _as_tuple(padding)
+    found = tuple((p, p) if _is_int(p) else _as_tuple(p) for p in per_axis)
     fits = len(found) == rank and all(
         len(pair) == 2 and all(_is_int(i) and i >= 0 for i in pair) for pair in found
     )
