@@ -8,6 +8,7 @@
 
 from pyrite import data as data
 from pyrite import nn as nn
+from pyrite import optim as optim
 from pyrite._version import __version__ as __version__
 from pyrite.autodiff import Autodiff as Autodiff
 from pyrite.autodiff import Gradients as Gradients
@@ -87,6 +88,7 @@ __all__ = [
     "nn",
     "no_grad",
     "no_sync",
+    "optim",
     "primitive",
     "random_state",
     "random_stream",

@@ -8,6 +8,7 @@ from typing import Any
 from pyrite.errors import GradientError
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_leaves
 
 
 class Gradients:
@@ -86,6 +87,17 @@ class Gradients:
             made._by_leaf.pop(getattr(of._handle, "node", None), None)
         return made
 
+    def only(self, tree: Any) -> Gradients:
+        """Return the gradients and updates of a module's parameters and states, less all others.
+
+        A generator and a discriminator in one loss, say, are stepped each with its own.
+        """
+        ids = {leaf.id for leaf in tree_leaves(tree) if isinstance(leaf, Identified)}
+        made = self._empty_like()
+        made._by_id = {k: g for k, g in self._by_id.items() if k in ids}
+        made.updates = {k: v for k, v in self.updates.items() if k in ids}
+        return made
+
     def replace(self, of: Tensor, g: Tensor) -> Gradients:
         """Return the gradients with another one for a parameter or leaf that is there."""
         self[of]
@@ -97,7 +109,15 @@ class Gradients:
         return made
 
     def __add__(self, other: Gradients) -> Gradients:
-        """Return the sum; the updates of the later one win, as after two steps in a row."""
+        """Return the sum; the updates of the later one win, as after two steps in a row.
+
+        Raises GradientError when they were taken of different versions of a parameter.
+        """
+        if any(other._versions.get(k, v) != v for k, v in self._versions.items()):
+            raise GradientError(
+                "a sum of gradients requires one version of each parameter, got gradients from "
+                "before and after a step"
+            )
         made = self._empty_like()
         made._versions.update(other._versions)
         made._by_id = _summed(self._by_id, other._by_id)

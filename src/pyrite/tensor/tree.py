@@ -51,11 +51,24 @@ def tree_items(tree: Any) -> list[tuple[str, Tensor]]:
     """
     seen: set[int] = set()
     found = []
-    for path, leaf in _walk(tree, ""):
+    for path, leaf in tree_paths(tree):
         if id(leaf) not in seen:
             seen.add(id(leaf))
             found.append((path, leaf))
     return found
+
+
+def tree_paths(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Give (path, tensor) pairs in order; a tensor that occurs twice, under each of its paths."""
+    if isinstance(tree, Tensor):
+        yield path, tree
+        return
+    if isinstance(tree, list | tuple):
+        pairs: Any = enumerate(tree)
+    else:
+        pairs = (_children(tree) or {}).items()
+    for name, child in pairs:
+        yield from tree_paths(child, f"{path}.{name}" if path else str(name))
 
 
 class _Mapping:
@@ -98,15 +111,3 @@ def _children(tree: Any) -> dict[Any, Any] | None:
     if isinstance(tree, TreeNode):
         return tree.tree_children()
     return dict(tree) if isinstance(tree, Mapping) else None
-
-
-def _walk(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(tree, Tensor):
-        yield path, tree
-        return
-    if isinstance(tree, list | tuple):
-        pairs: Any = enumerate(tree)
-    else:
-        pairs = (_children(tree) or {}).items()
-    for name, child in pairs:
-        yield from _walk(child, f"{path}.{name}" if path else str(name))

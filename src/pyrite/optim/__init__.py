@@ -1,0 +1,37 @@
+"""Optimisers, learning rate schedules, clipping and accumulation of gradients."""
+
+from pyrite.optim import schedule as schedule
+from pyrite.optim.accumulate import GradientAccumulator as GradientAccumulator
+from pyrite.optim.adagrad import Adagrad as Adagrad
+from pyrite.optim.adam import Adam as Adam
+from pyrite.optim.adamw import AdamW as AdamW
+from pyrite.optim.adan import Adan as Adan
+from pyrite.optim.clip import clip_by_global_norm as clip_by_global_norm
+from pyrite.optim.clip import clip_by_norm as clip_by_norm
+from pyrite.optim.clip import clip_by_value as clip_by_value
+from pyrite.optim.clip import global_norm as global_norm
+from pyrite.optim.lbfgs import LBFGS as LBFGS
+from pyrite.optim.lion import Lion as Lion
+from pyrite.optim.muon import Muon as Muon
+from pyrite.optim.optimizer import Optimizer as Optimizer
+from pyrite.optim.rmsprop import RMSprop as RMSprop
+from pyrite.optim.sgd import SGD as SGD
+
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adan",
+    "GradientAccumulator",
+    "Lion",
+    "Muon",
+    "Optimizer",
+    "RMSprop",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "global_norm",
+    "schedule",
+]

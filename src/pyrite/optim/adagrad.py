@@ -1,0 +1,78 @@
+"""Adagrad: steps scaled by all squared gradients so far."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from pyrite.op import Spec, composite, sample
+from pyrite.optim.optimizer import Optimizer
+from pyrite.optim.run import State
+from pyrite.optim.schedule.rate import Rate
+from pyrite.optim.settings import non_negative
+from pyrite.optim.values import decayed
+from pyrite.tensor.creation import full
+from pyrite.tensor.tensor import Tensor
+
+_SQUARES = Spec((2, 3), low=0.5, high=2.0)
+
+
+@composite(
+    samples=(
+        sample((2, 3), (2, 3), _SQUARES, 0.1, eps=1e-10, weight_decay=0.0),
+        sample((2, 3), (2, 3), _SQUARES, 0.1, eps=1e-10, weight_decay=0.5),
+    )
+)
+def adagrad_update(
+    parameter: Tensor,
+    gradient: Tensor,
+    total: Tensor,
+    learning_rate: float,
+    /,
+    *,
+    eps: float,
+    weight_decay: float,
+) -> tuple[Tensor, ...]:
+    """Parameter and sum of squares after a step of Adagrad: three of (...) -> two of (...)."""
+    gradient = decayed(gradient, parameter, weight_decay)
+    total = total + gradient.square()
+    return parameter - learning_rate * gradient / (total.sqrt() + eps), total
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adagrad(Optimizer):
+    """Adagrad: s = s + g², p = p - learning_rate g / (sqrt(s) + eps).
+
+    ``lr_decay`` divides the rate of the n-th step by 1 + (n - 1) lr_decay.  Defaults and definition
+    as PyTorch's.  Source: Duchi et al. 2011, JMLR 12, diagonal form.
+    """
+
+    learning_rate: Rate = 1e-2
+    _: KW_ONLY
+    lr_decay: float = 0.0
+    weight_decay: float = 0.0
+    initial_accumulator_value: float = 0.0
+    eps: float = 1e-10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        non_negative(self, "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
+    def init(self, parameter: Tensor) -> State:
+        """Return the sum of squares to begin with."""
+        start = self.initial_accumulator_value
+        total = full(parameter.shape, start, dtype=parameter.dtype, device=parameter.device)
+        return {"sum_of_squares": total}
+
+    def update(
+        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
+    ) -> tuple[Tensor, State]:
+        """Return parameter and sum of squares after a step."""
+        updated, total = adagrad_update(
+            parameter,
+            gradient,
+            state["sum_of_squares"],
+            learning_rate / (1 + (step - 1) * self.lr_decay),
+            eps=self.eps,
+            weight_decay=self.weight_decay,
+        )
+        return updated, {"sum_of_squares": total}

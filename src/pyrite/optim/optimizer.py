@@ -1,0 +1,371 @@
+"""Optimisers: what turns a model and its gradients into the next model.
+
+A rule (`Adam`, `SGD`, ...) defines two functions of one tensor, ``init`` and ``update``; trees,
+ties, groups, schedules, clipping, dtypes and files are here, once for all rules.
+
+Invariant: ``step`` reads nothing back from the device, and one that raises has changed nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self, TypeVar
+
+from pyrite.autodiff.gradients import Gradients
+from pyrite.errors import ArgumentError, GradientError, PyriteError, ShapeError
+from pyrite.optim import resume
+from pyrite.optim.clip import Clipping
+from pyrite.optim.group import assigned
+from pyrite.optim.run import Run, Slot, State
+from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
+from pyrite.optim.settings import non_negative, settings_of
+from pyrite.optim.values import computed, ground, in_dtype, renewed
+from pyrite.record import Record
+from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimizer(ABC):
+    """What every rule inherits.  Its settings are frozen; what it remembers is in its run.
+
+        optimizer = Adam(learning_rate=1e-3)
+        for batch in loader:
+            loss, grads = value_and_grad(loss_of)(model, batch)
+            model = optimizer.step(model, grads)
+
+    An optimiser belongs to one training and to the thread that steps it; a call during another
+    thread's raises TrainError.  A rule of one's own is a frozen dataclass with two methods:
+
+    >>> from dataclasses import dataclass
+    >>> from pyrite import nn
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class SignDescent(Optimizer):
+    ...     def init(self, parameter):
+    ...         return {}
+    ...
+    ...     def update(self, gradient, parameter, state, *, learning_rate, step):
+    ...         return parameter - learning_rate * gradient.sign(), state
+    >>> SignDescent(0.1)
+    SignDescent(learning_rate=0.1)
+    """
+
+    learning_rate: Rate
+    _groups: tuple[Group, ...] = field(default=(), init=False)
+    _clipping: Clipping | None = field(default=None, init=False)
+    _run: Run = field(default_factory=Run, init=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.learning_rate):
+            non_negative(self, "learning_rate")
+
+    # ---- what a rule defines ----
+
+    @abstractmethod
+    def init(self, parameter: Tensor) -> State:
+        """Return what the rule keeps for a parameter that it has never stepped, by name."""
+
+    @abstractmethod
+    def update(
+        self,
+        gradient: Tensor,
+        parameter: Tensor,
+        state: State,
+        *,
+        learning_rate: float,
+        step: int,
+    ) -> tuple[Tensor, State]:
+        """Return the parameter after a step, and the state under the same names.
+
+        All tensors have the dtype in which the parameter is computed: for a float16 or bfloat16
+        parameter they are float32, and the result is rounded once.  ``step`` counts the steps of
+        this parameter, from 1.  Numbers that change from step to step, as the rate does, go into
+        the arithmetic as Python floats.
+        """
+
+    # ---- steps ----
+
+    def step(self, model: M, gradients: Gradients) -> M:
+        """Return the model with its parameters stepped and its states renewed.
+
+        It shares with the old one what did not change: frozen parameters, and those without a
+        gradient, which weight decay does not touch either.  Parameters keep their ids and ties.
+
+        Raises GradientError when the gradients are of another version of a parameter, or also of
+        parameters that the model does not hold; ShapeError for a gradient of another shape.
+
+        >>> import pyrite
+        >>> from pyrite import nn, optim
+        >>> model = nn.Linear(2, 1)
+        >>> loss, grads = pyrite.value_and_grad(lambda m: m(pyrite.ones((4, 2))).sum())(model)
+        >>> (model.bias - optim.SGD(0.5).step(model, grads).bias).item()
+        2.0
+        """
+        with self._run.in_one_thread() as run:
+            held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
+            _require_own(gradients, held)
+            due = [
+                _Due(path, t, _fitting(path, t, g))
+                for path, t in tree_items(model)
+                if isinstance(t, Parameter) and (g := gradients.get(t)) is not None and t.trainable
+            ]
+            changed, slots, norm = self._stepped(model, due)
+            changed.update(renewed(held, gradients.updates))
+            run.slots.update(slots)
+            run.norm = norm
+            run.steps += 1
+        return tree_map(lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model)
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has made."""
+        return self._run.steps
+
+    @property
+    def gradient_norm(self) -> Tensor | None:
+        """The norm of all gradients at the last step, before clipping by it; else None.
+
+        Reading its value waits; the tensor itself does not.
+        """
+        return self._run.norm
+
+    def learning_rates(self) -> dict[str, float]:
+        """Return the rates of the next step by group pattern; ``"*"`` is all other parameters.
+
+        >>> from pyrite import optim
+        >>> optim.SGD(0.1).with_group("head.*", learning_rate=1.0).learning_rates()
+        {'*': 0.1, 'head.*': 1.0}
+        """
+        patterns = ["*", *(group.pattern for group in self._groups)]
+        return dict(zip(patterns, self._rates(), strict=True))
+
+    def observe(self, metric: float) -> None:
+        """Give a metric to every schedule that follows one, as `schedule.ReduceOnPlateau` does.
+
+        Raises ArgumentError when no schedule does.
+        """
+        found = self._observers()
+        if not found:
+            raise ArgumentError(
+                "observe requires a schedule that follows a metric, got none; use "
+                "learning_rate=schedule.ReduceOnPlateau(...)"
+            )
+        for observer in found:
+            observer.observe(metric)
+
+    # ---- other optimisers made from it ----
+
+    def with_group(
+        self, pattern: str, *, optimizer: Optimizer | None = None, **settings: Any
+    ) -> Self:
+        """Return the optimiser with other settings, or another rule, for parameters of some paths.
+
+        The pattern is that of ``Module.freeze`` (``encoder.*``); later groups win.  A rule given as
+        ``optimizer`` brings its own clipping if it has one.  What has been learned so far is kept.
+
+        Raises ArgumentError for a setting that the rule lacks, and, at the first step, for a
+        pattern that matches nothing.
+
+        >>> from pyrite import optim
+        >>> optim.SGD(0.1).with_group("*.bias", learning_rate=0.2)
+        SGD(learning_rate=0.1, ...).with_group('*.bias', SGD(learning_rate=0.2, ...))
+        """
+        if optimizer is not None and optimizer._groups:
+            raise ArgumentError("with_group requires an optimizer without groups, got one with")
+        rule = (self if optimizer is None else optimizer)._with_settings(settings)
+        clipping = None if optimizer is None else optimizer._clipping
+        group = Group(pattern, rule._like(_clipping=clipping))
+        return self._like(_groups=(*self._groups, group))
+
+    def with_clipping(
+        self,
+        *,
+        value: float | None = None,
+        norm: float | None = None,
+        global_norm: float | None = None,
+    ) -> Self:
+        """Return the optimiser that clips gradients: one of three ways, see `pyrite.optim.clip`.
+
+        value: each element to [-value, value]; norm: each tensor's 2-norm, as Burn does;
+        global_norm: the 2-norm of all gradients together, as is usual for transformers.
+
+        Raises ArgumentError unless just one is given.
+        """
+        given = {"value": value, "norm": norm, "global_norm": global_norm}
+        chosen = [Clipping(by, limit) for by, limit in given.items() if limit is not None]  # type: ignore[arg-type]
+        if len(chosen) != 1:
+            raise ArgumentError(
+                f"with_clipping requires one of value, norm and global_norm, got {len(chosen)}"
+            )
+        return self._like(_clipping=chosen[0])
+
+    # ---- files ----
+
+    def record(self, model: Any) -> Record:
+        """Return all that it remembers, by the paths of the model's parameters.
+
+        With the model's own record it is all that a training needs to go on bit for bit.
+        """
+        with self._run.in_one_thread() as run:
+            return resume.record_of(self._configuration(), run, self._observers(), model)
+
+    def load_record(self, model: Any, record: Record, *, allow_changes: bool = False) -> Self:
+        """Take up what another optimiser remembered, and return this one.
+
+        Settings are not taken from the record: they are the program's.  Where they differ from the
+        recorded ones that is an error unless ``allow_changes``, for then the training goes on
+        differently.
+
+        Raises RecordError when settings, paths, shapes or dtypes differ.
+        """
+        with self._run.in_one_thread() as run:
+            rules = dict(self._assigned(model))
+            loaded = resume.loaded(
+                self._configuration(),
+                record,
+                model,
+                lambda parameter: self._rules()[rules[parameter.id]].init(computed(parameter)),
+                allow_changes=allow_changes,
+            )
+            resume.load_observers(self._observers(), record, allow_changes=allow_changes)
+            run.steps, run.slots = loaded.steps, loaded.slots
+        return self
+
+    # ---- inside ----
+
+    def _rules(self) -> list[Optimizer]:
+        return [self, *(group.rule for group in self._groups)]
+
+    def _rates(self) -> list[float]:
+        return [rate_at(rule.learning_rate, self.steps) for rule in self._rules()]
+
+    def _observers(self) -> list[Observer]:
+        found = {id(o): o for rule in self._rules() for o in observers(rule.learning_rate)}
+        return list(found.values())
+
+    def _assigned(self, model: Any) -> Mapping[int, int]:
+        """Return the group of each parameter, matched anew when one is met for the first time."""
+        known = self._run.rules
+        if any(t.id not in known for t in tree_leaves(model) if isinstance(t, Parameter)):
+            known.update(assigned([group.pattern for group in self._groups], model))
+        return known
+
+    def _stepped(
+        self, model: Any, due: list[_Due]
+    ) -> tuple[dict[int, Identified], dict[int, Slot], Tensor | None]:
+        rules, rates = self._rules(), self._rates()
+        group_of = self._assigned(model)
+        chosen = [rules[group_of[d.parameter.id]] for d in due]
+        due, norm = self._clipped(due, chosen)
+        changed: dict[int, Identified] = {}
+        slots: dict[int, Slot] = {}
+        for one in due:
+            number = group_of[one.parameter.id]
+            slot = self._run.slots.get(one.parameter.id)
+            made = _updated(rules[number], rates[number], one, slot)
+            changed[one.parameter.id], slots[one.parameter.id] = made
+        return changed, slots, norm
+
+    def _clipped(
+        self, due: list[_Due], chosen: list[Optimizer]
+    ) -> tuple[list[_Due], Tensor | None]:
+        """Clip each group that has a clipping of its own by itself, and all others together."""
+        done, own_norm = list(due), None
+        for rule in {id(rule): rule for rule in (self, *chosen)}.values():
+            is_base = rule is self
+            if rule._clipping is None:
+                continue
+            at = [
+                i
+                for i, other in enumerate(chosen)
+                if other is rule or (is_base and other._clipping is None)
+            ]
+            gradients, norm = rule._clipping([due[i].gradient for i in at])
+            for i, g in zip(at, gradients, strict=True):
+                done[i] = due[i]._replace(gradient=g)
+            own_norm = norm if is_base else own_norm
+        return done, own_norm
+
+    def _with_settings(self, settings: Mapping[str, Any]) -> Self:
+        unknown = sorted(set(settings) - set(settings_of(self)))
+        if unknown:
+            raise ArgumentError(
+                f"with_group requires settings of {type(self).__name__}, got {', '.join(unknown)}; "
+                f"it has {', '.join(settings_of(self))}"
+            )
+        return replace(self, **settings)
+
+    def _like(self, **fields: Any) -> Self:
+        """Return a copy that goes on from the same point."""
+        made = copy.copy(self)
+        for name, value in {"_run": self._run.copy(), **fields}.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def _configuration(self) -> dict[str, Any]:
+        groups = [[group.pattern, group.rule, group.rule._clipping] for group in self._groups]
+        return {"optimizer": self, "clipping": self._clipping, "groups": groups}
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in settings_of(self).items())
+        text = f"{type(self).__name__}({settings})"
+        if self._clipping is not None:
+            text += f".with_clipping({self._clipping.by}={self._clipping.limit!r})"
+        for group in self._groups:
+            text += f".with_group({group.pattern!r}, {group.rule!r})"
+        return text
+
+
+class Group(NamedTuple):
+    """A path pattern, and the rule of the parameters that it matches."""
+
+    pattern: str
+    rule: Optimizer
+
+
+class _Due(NamedTuple):
+    """A parameter to be stepped, with its gradient at the computing level and dtype."""
+
+    path: str
+    parameter: Parameter
+    gradient: Tensor
+
+
+def _require_own(gradients: Gradients, held: list[Identified]) -> None:
+    ids = {t.id for t in held}
+    foreign = len(gradients.by_id().keys() - ids), len(gradients.updates.keys() - ids)
+    if any(foreign):
+        raise GradientError(
+            "step requires gradients of the model's own parameters and states, got "
+            f"{foreign[0]} gradients and {foreign[1]} state updates of others; step the models "
+            "together, step((a, b), grads), or leave the others out, step(a, grads.only(a))"
+        )
+
+
+def _fitting(path: str, parameter: Parameter, g: Tensor) -> Tensor:
+    if g.shape != parameter.shape:
+        raise ShapeError(
+            f"step requires a gradient of the parameter's shape, got {g.shape} for "
+            f"{parameter.shape}, {path!r}"
+        )
+    return in_dtype(ground(g), parameter.dtype.compute)
+
+
+def _updated(rule: Optimizer, rate: float, due: _Due, slot: Slot | None) -> tuple[Parameter, Slot]:
+    parameter, value = due.parameter, computed(due.parameter)
+    try:
+        steps, state = slot if slot is not None else Slot(0, rule.init(value))
+        state = {name: t.to(value.device) for name, t in state.items()}
+        new, state = rule.update(due.gradient, value, state, learning_rate=rate, step=steps + 1)
+    except PyriteError as error:
+        error.add_note(f"for parameter {due.path!r}")
+        raise
+    rounded = in_dtype(new, parameter.dtype).to(parameter.device)
+    stepped = parameter.with_value(rounded, version=parameter.version + 1)
+    return stepped, Slot(steps + 1, state)

@@ -1,0 +1,59 @@
+"""What an optimiser remembers from step to step.  It is the one mutable thing in this package."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, Self
+
+from pyrite.errors import TrainError
+from pyrite.tensor.tensor import Tensor
+
+#: What a rule keeps for one parameter: tensors by name, always under the names that `init` gave.
+State = dict[str, Tensor]
+
+
+class Slot(NamedTuple):
+    """What is kept for one parameter: how often it was stepped, and the rule's tensors."""
+
+    steps: int
+    state: State
+
+
+class Run:
+    """The steps made, and a slot for each parameter by id.  One thread at a time may use it."""
+
+    __slots__ = ("_lock", "norm", "rules", "slots", "steps")
+
+    #: Steps made; the schedules' argument.
+    steps: int
+    slots: dict[int, Slot]
+    #: Number of the group, 0 for none, of each parameter seen so far, by id.
+    rules: dict[int, int]
+    #: Global norm of the gradients of the last step, where clipping computed it.
+    norm: Tensor | None
+
+    def __init__(self, steps: int = 0, slots: Mapping[int, Slot] | None = None) -> None:
+        self.steps = steps
+        self.slots = dict(slots or {})
+        self.rules = {}
+        self.norm = None
+        self._lock = threading.Lock()
+
+    def copy(self) -> Run:
+        """Return a run that goes on from the same point."""
+        return Run(self.steps, self.slots)
+
+    @contextmanager
+    def in_one_thread(self) -> Iterator[Self]:
+        """Hold the run for the block.  Raises TrainError when another thread does."""
+        if not self._lock.acquire(blocking=False):
+            raise TrainError(
+                "an optimizer requires one thread at a time, got a call during another's; "
+                "make one for each training, or step with Gradients.mean of all threads"
+            )
+        try:
+            yield self
+        finally:
+            self._lock.release()
