@@ -14,8 +14,9 @@ What differs between machines is fixed here, and every target must comply:
   unsigned); a negative amount counts as one past the width;
 - ``cast`` from float to integer truncates and saturates, and NaN becomes 0; to bool it is
   ``x != 0``; integer to narrower integer keeps the low bits;
-- ``floor``, ``ceil``, ``trunc`` and ``rint`` of integers are the integers; ``pow`` of integers wraps
-  around, and for a negative exponent is the quotient 1 / x ** -y truncated, with 0 for x = 0;
+- ``floor``, ``ceil``, ``trunc`` and ``rint`` of integers are the integers;
+- ``pow`` of integers wraps around; to a negative power it is 1, -1 or 0, as 1 / x ** -y is when
+  truncated, and 0 for x = 0;
 - ``minimum`` and ``maximum`` return NaN when either side is NaN; of -0.0 and 0.0 the first is the
   lesser;
 - ``sign(NaN)`` is NaN, ``sign(-0.0)`` is -0.0; ``rint`` rounds halves to even;

@@ -75,9 +75,8 @@ def _half_type(op: str) -> Callable[..., TensorType]:
 
 
 def _sigmoid_rule(k: Any, x: Any) -> Any:
-    # exp of negative numbers only: nothing overflows, and small results keep their digits.
-    e = k.exp(-k.abs(x))
-    return k.where(x < 0, e, 1.0) / (1 + e)
+    # Small results keep their digits, and exp overflows only where the result is subnormal.
+    return 1 / (1 + k.exp(-x))
 
 
 def _silu_backward_rule(k: Any, g: Any, x: Any) -> Any:
@@ -181,7 +180,7 @@ class Activation(LinearAlgebra):
     # ---- bent lines ----
 
     @primitive(
-        scalar=lambda k, x: k.where(x <= 0, 0, x),
+        scalar=lambda k, x: k.maximum(x, 0),
         vjp=(lambda g, out, _: (out > 0)._where(g, 0),),
     )
     def relu(self, /) -> Self:

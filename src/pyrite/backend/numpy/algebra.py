@@ -5,6 +5,7 @@ Each keeps the dtype of its operand.  The special functions that NumPy lacks are
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,21 @@ class NumPyAlgebra:
     digamma = staticmethod(special.digamma)
     trigamma = staticmethod(special.trigamma)
 
-    def minimum(self, x: Array, y: Array) -> Array:
+    def minimum(self, x: Any, y: Any) -> Array:
         """The lesser; NaN if either is NaN; -0.0 before 0.0, which NumPy leaves open."""
-        return _ordered_zeros(np.minimum(x, y), x, y, negative=True)
+        result: Array = np.minimum(x, y)
+        if result.dtype.kind != "f" or not (_has_negative_zero(x) or _has_negative_zero(y)):
+            return result
+        # -(-0.0 + -0.0) is 0.0, of two that were 0.0; any other pair gives -0.0.
+        return np.where((x == 0) & (y == 0), -(-x + -y), result)
 
-    def maximum(self, x: Array, y: Array) -> Array:
+    def maximum(self, x: Any, y: Any) -> Array:
         """The greater; NaN if either is NaN; 0.0 after -0.0."""
-        return _ordered_zeros(np.maximum(x, y), x, y, negative=False)
+        result: Array = np.maximum(x, y)
+        if result.dtype.kind != "f" or not _has_negative_zero(result):
+            return result
+        # 0.0 + -0.0 is 0.0.
+        return np.where((x == 0) & (y == 0), x + y, result)
 
     def sign(self, x: Array) -> Array:
         """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
@@ -123,15 +132,11 @@ class NumPyAlgebra:
         return counts.astype(x.dtype)
 
 
-def _ordered_zeros(result: Array, x: Any, y: Any, *, negative: bool) -> Array:
-    if result.dtype.kind != "f":
-        return result
-    zero = result == 0
-    if not zero.any():
-        return result
-    both = zero & (x == 0) & (y == 0)
-    sign = np.signbit(x) | np.signbit(y) if negative else np.signbit(x) & np.signbit(y)
-    return np.where(both, np.where(sign, -0.0, 0.0).astype(result.dtype), result)
+def _has_negative_zero(x: Any) -> bool:
+    if isinstance(x, int | float):
+        return x == 0 and math.copysign(1.0, x) < 0
+    bits = x.view(f"i{x.dtype.itemsize}")
+    return bool((bits == np.iinfo(bits.dtype).min).any())
 
 
 def _saturate(x: Array, dtype: DType) -> Array:
