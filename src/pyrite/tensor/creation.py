@@ -15,7 +15,7 @@ import numpy as np
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.op import Constant, bind, primitive, public
+from pyrite.op import Constant, bind, primitive, public, sample
 from pyrite.tensor.movement import stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
@@ -28,6 +28,7 @@ from pyrite.types import (
     bool_,
     default_float,
     default_int,
+    float32,
     normalize_shape,
     promote_scalar,
 )
@@ -41,6 +42,11 @@ ShapeLike = int | tuple[int, ...]
     infer=lambda value, *, shape, dtype: TensorType(shape, dtype),
     vjp=(None,),
     accepts="any",
+    samples=(
+        sample(1.5, shape=(2, 3), dtype=float32),
+        sample(7, shape=(), dtype=default_int),
+        sample(True, shape=(0, 2), dtype=bool_),
+    ),
 )
 def _full(value: Any, /, *, shape: Shape, dtype: DType) -> Tensor:
     """One value everywhere."""
@@ -52,6 +58,7 @@ def _full(value: Any, /, *, shape: Shape, dtype: DType) -> Tensor:
     infer=lambda start, step, *, size: TensorType((size,), start.dtype),
     vjp=(None, None),
     promotes="all",
+    samples=(sample(2, 3, size=4), sample(0.5, -0.25, size=5), sample(0, 1, size=0)),
 )
 def _arange(start: Any, step: Any, /, *, size: int) -> Tensor:
     """start + i * step for 0 <= i < size, computed in the dtype of start."""

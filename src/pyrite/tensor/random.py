@@ -21,7 +21,7 @@ import numpy as np
 
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, DTypeError
-from pyrite.op import Constant, primitive, public
+from pyrite.op import Constant, primitive, public, sample
 from pyrite.philox import philox4x32
 from pyrite.tensor.creation import create
 from pyrite.tensor.tensor import Tensor
@@ -171,6 +171,7 @@ def draw_words(shape: Shape) -> Array:
     infer=lambda *_words, shape: TensorType(shape, uint32),
     vjp=(None,) * 5,
     accepts="any",
+    samples=(sample(1, 2, 3, 4, 5, shape=(2, 3)), sample(0, 0, 0, 0, 0, shape=(0,))),
 )
 def _random_bits(
     key_low: Any, key_high: Any, stream: Any, draw_low: Any, draw_high: Any, /, *, shape: Shape
