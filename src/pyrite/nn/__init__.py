@@ -128,6 +128,12 @@ from pyrite.nn.recurrent import GRU as GRU
 from pyrite.nn.recurrent import LSTM as LSTM
 from pyrite.nn.recurrent import RNN as RNN
 from pyrite.nn.recurrent import LSTMState as LSTMState
+from pyrite.nn.transformer import DecoderCache as DecoderCache
+from pyrite.nn.transformer import PositionWiseFeedForward as PositionWiseFeedForward
+from pyrite.nn.transformer import TransformerDecoder as TransformerDecoder
+from pyrite.nn.transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from pyrite.nn.transformer import TransformerEncoder as TransformerEncoder
+from pyrite.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 
 __all__ = [
     "CELU",
@@ -165,6 +171,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DecoderCache",
     "Dropout",
     "Elu",
     "Embedding",
@@ -225,6 +232,7 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "PoissonNllLoss",
+    "PositionWiseFeedForward",
     "PositionalEncoding",
     "RMSNorm",
     "ReLU",
@@ -252,6 +260,10 @@ __all__ = [
     "Threshold",
     "ThresholdedReLU",
     "ThresholdedRelu",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unfold",
     "Unfold4d",
