@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
+from pyrite.tensor.gradient import in_dtype, widened
 from pyrite.tensor.linalg import LinearAlgebra
 from pyrite.types import TensorType, normalize_axis
 
@@ -159,17 +160,6 @@ def _softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int) -> 
 
 def _log_softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int) -> Any:
     return -h * out.exp() * g.sum(axis, keepdims=True)
-
-
-def _widened(x: T) -> T:
-    """The values in the dtype in which they are computed."""
-    compute = x.dtype.compute
-    return x if x.dtype is compute else x.astype(compute)
-
-
-def _narrowed(x: T, like: T) -> T:
-    """The values rounded to the dtype of another tensor."""
-    return x if x.dtype is like.dtype else x.astype(like.dtype)
 
 
 class Activation(LinearAlgebra):
@@ -480,9 +470,9 @@ class Activation(LinearAlgebra):
         """
         if not self.size:
             return self
-        x = _widened(self)
+        x = widened(self)
         e = (x - x.max(axis, keepdims=True)).exp()
-        return _narrowed(e / e.sum(axis, keepdims=True), self)
+        return in_dtype(e / e.sum(axis, keepdims=True), self.dtype)
 
     @composite(
         accepts="float",
@@ -497,8 +487,8 @@ class Activation(LinearAlgebra):
     )
     def _softmax_backward(self, out: Self, /, axis: int = -1) -> Self:
         """The cotangent of softmax's input, of its output: out * (g - sum(g * out))."""
-        g, wide = _widened(self), _widened(out)
-        return _narrowed(wide * (g - (g * wide).sum(axis, keepdims=True)), self)
+        g, wide = widened(self), widened(out)
+        return in_dtype(wide * (g - (g * wide).sum(axis, keepdims=True)), self.dtype)
 
     @public
     def softmin(self, /, axis: int = -1) -> Self:
@@ -517,9 +507,9 @@ class Activation(LinearAlgebra):
         """log(softmax(x)), without the underflow of doing one after the other."""
         if not self.size:
             return self
-        x = _widened(self)
+        x = widened(self)
         shifted = x - x.max(axis, keepdims=True)
-        return _narrowed(shifted - shifted.exp().sum(axis, keepdims=True).log(), self)
+        return in_dtype(shifted - shifted.exp().sum(axis, keepdims=True).log(), self.dtype)
 
     @composite(
         accepts="float",
@@ -534,8 +524,8 @@ class Activation(LinearAlgebra):
     )
     def _log_softmax_backward(self, out: Self, /, axis: int = -1) -> Self:
         """The cotangent of log_softmax's input, of its output: g - exp(out) * sum(g)."""
-        g = _widened(self)
-        return _narrowed(g - _widened(out).exp() * g.sum(axis, keepdims=True), self)
+        g = widened(self)
+        return in_dtype(g - widened(out).exp() * g.sum(axis, keepdims=True), self.dtype)
 
     @composite(
         accepts="float",
@@ -553,7 +543,7 @@ class Activation(LinearAlgebra):
         """
         if not self.size:
             return self
-        x = _widened(self)
+        x = widened(self)
         shift = x.max(axis, keepdims=True).maximum(0)
         e = (x - shift).exp()
-        return _narrowed(e / ((-shift).exp() + e.sum(axis, keepdims=True)), self)
+        return in_dtype(e / ((-shift).exp() + e.sum(axis, keepdims=True)), self.dtype)

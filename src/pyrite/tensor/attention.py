@@ -192,10 +192,6 @@ def _lower_triangle(queries: int, keys: int, like: TensorBase) -> Any:
     return bind(OPS["full"], (true,), attrs, on=(type(like), like._backend))._band(None, 0)
 
 
-def _swapped(x: T) -> T:
-    return x.permute_dims((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
-
-
 def _stacked(x: T, key: T) -> T:
     """Return (..., H, T, D) as (..., K, H // K * T, D): the rows that meet one head of keys.
 
@@ -210,7 +206,7 @@ def _stacked(x: T, key: T) -> T:
 
 
 def _raw_scores(query: T, key: T, scale: float) -> T:
-    found = _stacked(query * scale, key) @ _swapped(key)
+    found = _stacked(query * scale, key) @ key.mT
     return found.reshape((*query.shape[:-1], key.shape[-2]))
 
 
@@ -353,7 +349,7 @@ class Attention(ChannelNormalization):
 
         @functools.cache
         def of_biased() -> Any:
-            dropped = (_stacked(g, key) @ _swapped(value)).reshape(scores.shape)
+            dropped = (_stacked(g, key) @ value.mT).reshape(scores.shape)
             of_probabilities = _dropout(dropped, dropout_bits, dropout_p)
             shared = (g * out).sum(-1, keepdims=True) - g_log_sum.reshape(rows)
             return probabilities * (of_probabilities - shared)
@@ -367,11 +363,11 @@ class Attention(ChannelNormalization):
 
         def of_value() -> Any:
             dropped = _dropout(probabilities, dropout_bits, dropout_p)
-            return _swapped(_stacked(dropped, key)) @ _stacked(g, key)
+            return _stacked(dropped, key).mT @ _stacked(g, key)
 
         makers = {
             0: lambda: (of_raw() @ key).reshape(query.shape) * scale,
-            1: lambda: _swapped(of_raw()) @ _stacked(query * scale, key),
+            1: lambda: of_raw().mT @ _stacked(query * scale, key),
             2: of_value,
             4: lambda: _summed_to_shape(of_biased(), bias.shape if bias is not None else ()),
         }
