@@ -29,7 +29,7 @@ def central_difference(fn: Callable[..., float], arrays: Sequence[Any], position
             moved[index] += step
             ends.append(fn(*arrays[:position], moved, *arrays[position + 1 :]))
         gradient[index] = (ends[0] - ends[1]) / (2 * STEP)
-    return gradient
+    return np.asarray(gradient)
 
 
 def directional_difference(

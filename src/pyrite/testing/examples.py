@@ -100,7 +100,7 @@ def domain_of(op: Op, position: int) -> tuple[float, float]:
     if isinstance(op.domain[0], tuple):
         interval = op.domain[position] if position < len(op.domain) else None
         return interval or EVERYWHERE
-    return op.domain  # type: ignore[return-value]
+    return op.domain
 
 
 def _inside(op: Op, position: int) -> float:
