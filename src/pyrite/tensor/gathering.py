@@ -19,6 +19,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import Attributes, distinct, integers, primitive, public, sample
+from pyrite.synchronization import awaited
 from pyrite.tensor.rearrangement import Rearrangement
 from pyrite.types import (
     Array,
@@ -676,6 +677,10 @@ class Gathering(Rearrangement):
         padded = rows.pad([(0, 1), *((0, 0) for _ in rows.shape[1:])], value=fill_value)
         return padded.gather_nd(_first_positions(mask.flatten(), size, count))
 
+    async def masked_select_async(self, mask: Self) -> Self:
+        """`masked_select`, awaited: the event loop goes on while the device counts."""
+        return await awaited(lambda: self.masked_select(mask))
+
 
 def require_mask(op: str, mask: TensorType | Any, covered: Shape) -> None:
     """Raise unless a mask is of bools and covers axes of those sizes."""
@@ -690,11 +695,11 @@ def require_mask(op: str, mask: TensorType | Any, covered: Shape) -> None:
 
 def positions_of(mask: Any) -> Any:
     """Return the positions where a mask holds: (*M) -> (count, ndim).  Waits for the device."""
-    return mask._find()
+    return mask.argwhere()
 
 
 def _first_positions(mask: Any, size: int, fill_value: int) -> Any:
-    return mask._find_first(size=size, fill_value=fill_value)
+    return mask.argwhere(size=size, fill_value=fill_value)
 
 
 def _over_slices(is_last: Any, g: Any, indices: Any) -> Any:

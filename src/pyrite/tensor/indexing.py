@@ -1,11 +1,221 @@
-"""Indexing: reading elements by position, and writing them into a new tensor."""
+"""``x[...]`` for reading and ``x.at[...]`` for writing, in NumPy's language.
+
+Both carry out the same plan (`subscript`): slice, reshape, gather; or back the same way with
+updates.  A tensor never changes: ``x.at[i].set(v)`` is a new tensor.
+"""
 
 from __future__ import annotations
 
-from pyrite.tensor.gathering import Gathering
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from pyrite.backend.protocol import Backend
+from pyrite.errors import DTypeError, ShapeError
+from pyrite.op import TensorBase, public
+from pyrite.tensor.gathering import Gathering, Reduction
+from pyrite.tensor.movement import concat
+from pyrite.tensor.subscript import Index, Subscript, read_subscript
+from pyrite.types import Number, Shape, TensorType, dtype
+
+T = TypeVar("T", bound="Indexing")
 
 
 class Indexing(Gathering):
-    """Indexing."""
+    """Reading and writing by subscripts."""
 
     __slots__ = ()
+
+    _backend: Backend
+
+    @public
+    def __getitem__(self, key: Any) -> Self:
+        """Return what a subscript selects, as NumPy does: ints, slices, None, ..., arrays, masks.
+
+        Bool masks on the device wait for it.  Raises IndexRangeError for an index outside its axis.
+
+        >>> import pyrite
+        >>> pyrite.tensor([[1, 2, 3], [4, 5, 6]])[:, ::-2].numpy().tolist()
+        [[3, 1], [6, 4]]
+        """
+        found = read_subscript(key, self.shape)
+        selected = self._selected(found)
+        if not found.arrays:
+            return selected
+        gathered = selected._arrays_first(found).gather_nd(self._index_vectors(found))
+        return gathered._moved(0, found.place, len(found.broadcast_shape))
+
+    @property
+    def at(self) -> At[Self]:
+        """Places to write to: ``x.at[1:, 0].add(v)`` is x with v added there."""
+        return At(self)
+
+    @public
+    def __iter__(self) -> Iterator[Self]:
+        if self.ndim == 0:
+            raise ShapeError("iteration requires at least one axis, got shape ()")
+        return iter(self.unstack())
+
+    # ---- Burn's names ----
+
+    @public
+    def slice_assign(self, key: Any, values: Self | Number) -> Self:
+        """Return ``x.at[key].set(values)``."""
+        return self.at[key].set(values)
+
+    @public
+    def slice_fill(self, key: Any, value: Number) -> Self:
+        """Return ``x.at[key].set(value)``."""
+        return self.at[key].set(value)
+
+    # ---- the steps of a plan ----
+
+    def _selected(self, plan: Subscript) -> Self:
+        sliced = (
+            self if plan.is_whole(self.shape) else self._slice(plan.start, plan.size, plan.step)
+        )
+        return sliced if plan.shape == plan.size else sliced.reshape(plan.shape)
+
+    def _arrays_first(self, plan: Subscript) -> Self:
+        return self.moveaxis(plan.axes, tuple(range(len(plan.axes))))
+
+    def _moved(self, source: int, to: int, count: int) -> Self:
+        """Return it with ``count`` neighbouring axes moved."""
+        if source == to or count == 0:
+            return self
+        return self.moveaxis(range(source, source + count), range(to, to + count))
+
+    def _index_vectors(self, plan: Subscript) -> Self:
+        """Return the index arrays as one tensor, a vector of indices for each element."""
+        shape = plan.broadcast_shape
+        if not any(isinstance(a, TensorBase) for a in plan.arrays):
+            arrays: list[Any] = list(plan.arrays)
+            return self._uploaded(np.stack([np.broadcast_to(a, shape) for a in arrays], -1))
+        tensors = [self._as_tensor(a) for a in plan.arrays]
+        return concat([t.broadcast_to(shape).expand_dims(-1) for t in tensors], -1)
+
+    def _as_tensor(self, index: Index) -> Self:
+        return index if isinstance(index, Indexing) else self._uploaded(np.asarray(index))  # type: ignore[return-value]
+
+    def _uploaded(self, indices: np.ndarray[Any, Any]) -> Self:
+        narrow = np.int32 if max(self.shape, default=0) < 2**31 else np.int64
+        array = indices.astype(narrow)
+        handle = self._backend.upload(array)
+        return self._wrap(handle, TensorType(array.shape, dtype(narrow)), self._backend)
+
+    def _written(self, plan: Subscript, values: Self | Number, reduction: Reduction) -> Self:
+        """Return x with values at what a plan selects."""
+        selected = self._selected(plan)
+        if plan.arrays:
+            updated = selected._scattered(plan, self._index_vectors(plan), values, reduction)
+        elif reduction == "assign":
+            return self._with_slice(plan, _fitted(values, selected.shape))
+        else:
+            updated = _COMBINE[reduction](selected, _fitted(values, selected.shape))
+        is_whole = plan.shape == plan.size and plan.is_whole(self.shape)
+        return updated if is_whole else self._with_slice(plan, updated)
+
+    def _with_slice(self, plan: Subscript, values: Self | Number) -> Self:
+        region = values if isinstance(values, Number) else values.reshape(plan.size)
+        return self._slice_update(
+            region, shape=self.shape, start=plan.start, size=plan.size, step=plan.step
+        )
+
+    def _scattered(
+        self, plan: Subscript, indices: Self, values: Self | Number, reduction: Reduction
+    ) -> Self:
+        front = self._arrays_first(plan)
+        rank = len(plan.broadcast_shape)
+        if not isinstance(values, Number):
+            rest = front.shape[len(plan.axes) :]
+            result = rest[: plan.place] + plan.broadcast_shape + rest[plan.place :]
+            values = values.broadcast_to(result)._moved(plan.place, 0, rank)
+        written = front.scatter_nd(indices, values, reduction=reduction)
+        return written.moveaxis(tuple(range(len(plan.axes))), plan.axes)
+
+
+def _fitted(values: Any, shape: Shape) -> Any:
+    return values if isinstance(values, Number) else values.broadcast_to(shape)
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": Indexing.add,
+    "mul": Indexing.multiply,
+    "min": Indexing.minimum,
+    "max": Indexing.maximum,
+}
+
+
+class At(Generic[T]):
+    """``x.at``: takes a subscript."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: T) -> None:
+        self._x = x
+
+    @public
+    def __getitem__(self, key: Any) -> Place[T]:
+        return Place(self._x, read_subscript(key, self._x.shape))
+
+
+class Place(Generic[T]):
+    """``x.at[key]``: what x becomes when values are written there.
+
+    Values broadcast to ``x[key]``.  Where a place is selected more than once, all values count; for
+    ``set`` the last in row-major order wins.  Gradients flow to x and to the values.
+    """
+
+    __slots__ = ("_plan", "_x")
+
+    def __init__(self, x: T, plan: Subscript) -> None:
+        self._x = x
+        self._plan = plan
+
+    @public
+    def set(self, values: T | Number, /) -> T:
+        """Return x with the values there.
+
+        >>> import pyrite
+        >>> pyrite.zeros((3,)).at[1:].set(5).numpy().tolist()
+        [0.0, 5.0, 5.0]
+        """
+        return self._write(values, "assign")
+
+    @public
+    def add(self, values: T | Number, /) -> T:
+        """Return x with the values added there.
+
+        >>> import pyrite
+        >>> pyrite.zeros((3,)).at[[0, 0, 2]].add(1).numpy().tolist()
+        [2.0, 0.0, 1.0]
+        """
+        return self._write(values, "add")
+
+    @public
+    def multiply(self, values: T | Number, /) -> T:
+        """Return x with what is there multiplied by the values."""
+        return self._write(values, "mul")
+
+    mul = multiply
+
+    @public
+    def min(self, values: T | Number, /) -> T:
+        """Return x with the lesser of the values and what is there."""
+        return self._write(values, "min")
+
+    @public
+    def max(self, values: T | Number, /) -> T:
+        """Return x with the greater of the values and what is there."""
+        return self._write(values, "max")
+
+    def _write(self, values: T | Number, reduction: Reduction) -> T:
+        if isinstance(values, np.generic):
+            values = values.item()
+        if not isinstance(values, Number | Indexing):
+            raise DTypeError(
+                f"x.at[...] requires a tensor or number to write, got {type(values).__name__}; "
+                "convert it: pyrite.tensor(...)"
+            )
+        return self._x._written(self._plan, values, reduction)
