@@ -87,7 +87,7 @@ class _Reader:
         self.slices: list[tuple[int, int, int]] = []
         self.shape: list[int] = []
         self.arrays: list[tuple[int, Index]] = []
-        # Positions in the key of integers and arrays, and how many axes lie before the first array.
+        # Where in the key integers and arrays stand, and how many axes come before the first.
         self.advanced: list[int] = []
         self.before_first = 0
         self.count = 0
@@ -98,16 +98,8 @@ class _Reader:
             self.shape.append(1)
         elif isinstance(item, slice):
             self._slice(item)
-        else:
-            if not self.advanced:
-                self.before_first = len(self.shape)
-            self.advanced.append(self.count)
-            if isinstance(item, _Mask):
-                self._mask(item)
-            elif isinstance(item, int):
-                self._integer(item)
-            else:
-                self._array(item)
+        elif item is not Ellipsis:
+            self._advanced(item)
         self.count += 1
 
     def subscript(self) -> Subscript:
@@ -122,6 +114,17 @@ class _Reader:
         )  # fmt: skip
         _ = found.broadcast_shape  # raises where the arrays do not fit each other
         return found
+
+    def _advanced(self, item: Any) -> None:
+        if not self.advanced:
+            self.before_first = len(self.shape)
+        self.advanced.append(self.count)
+        if isinstance(item, _Mask):
+            self._mask(item)
+        elif isinstance(item, int):
+            self._integer(item)
+        else:
+            self._array(item)
 
     def _slice(self, item: slice) -> None:
         n = self.x_shape[self.axis]
@@ -204,7 +207,8 @@ def _complete(key: Any, ndim: int) -> list[Any]:
     if not dots:
         return items + rest
     at = dots[0]
-    return items[:at] + rest + items[at + 1 :]
+    # The ellipsis stays: it parts what stands beside it even where it is no axis long.
+    return items[: at + 1] + rest + items[at + 1 :]
 
 
 def _axes_taken(item: Any) -> int:
