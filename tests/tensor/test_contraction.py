@@ -179,25 +179,25 @@ def test_kron_is_numpys(x: Any, y: Any) -> None:
     np.testing.assert_allclose(tensor(a).kron(tensor(b)).numpy(), np.kron(a, b))
 
 
-def test_linear_is_torchs_with_the_weight_transposed() -> None:
+def test_linear_is_torchs() -> None:
     torch = pytest.importorskip("torch")
-    x, weight, bias = floats(2, 5, 3), floats(3, 4), floats(4)
-    expected = torch.nn.functional.linear(*map(torch.tensor, (x, weight.T.copy(), bias)))
+    x, weight, bias = floats(2, 5, 3), floats(4, 3), floats(4)
+    expected = torch.nn.functional.linear(*map(torch.tensor, (x, weight, bias)))
     out = tensor(x).linear(tensor(weight), tensor(bias))
     np.testing.assert_allclose(out.numpy(), expected.numpy())
 
 
 def test_the_gradient_of_a_weight_is_summed_over_all_leading_axes() -> None:
     x = floats(7, 5, 3)
-    g = grad(lambda weight: tensor(x).linear(weight).sum())(tensor(floats(3, 4)))
-    np.testing.assert_allclose(g.numpy(), np.repeat(x.sum((0, 1))[:, None], 4, axis=1))
+    g = grad(lambda weight: tensor(x).linear(weight).sum())(tensor(floats(4, 3)))
+    np.testing.assert_allclose(g.numpy(), np.repeat(x.sum((0, 1))[None], 4, axis=0))
 
 
 @pytest.mark.parametrize(
     ("weight", "bias", "message"),
     [
-        ((4, 3), (3,), r"linear requires x.shape\[-1\] == weight.shape\[0\], got x \(2, 3\)"),
-        ((3, 4), (3,), r"linear requires bias.shape == weight.shape\[1:\], got bias \(3,\)"),
+        ((3, 4), (3,), r"linear requires x.shape\[-1\] == weight.shape\[1\], got x \(2, 3\)"),
+        ((4, 3), (3,), r"linear requires bias.shape == weight.shape\[:1\], got bias \(3,\)"),
     ],
 )
 def test_linear_says_which_of_weight_and_bias_does_not_fit(

@@ -41,9 +41,10 @@ def _norm_cotangent(g: Any, out: Any, x: Any, *, axis: Shape, ord: float) -> tup
     if math.isinf(ord):
         share = x.abs().equal(norm).astype(g.dtype)
         return (g * x.sign() * share / share.sum(axis, keepdims=True),)
-    unit = norm.equal(0)._where(1, norm)
+    is_zero = norm.equal(0)
+    unit = is_zero._where(1, norm)
     if ord == 2:
-        return (g * (x / unit),)
+        return (g * is_zero._where(0, x / unit),)
     is_zero = x.equal(0)
     ratio = is_zero._where(1, x.abs() / unit)
     return (g * is_zero._where(0, x.sign() * ratio ** (ord - 1)),)
