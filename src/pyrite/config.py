@@ -1,7 +1,7 @@
 """Every setting of Pyrite, typed and printable, in one place.
 
 A setting comes from ``PYRITE_<NAME>`` in the environment when the package is imported, and may be
-changed afterwards: ``pyrite.config.full_traceback = True``.  ``print(pyrite.config)`` shows them all.
+changed afterwards: ``pyrite.config.full_traceback = True``.  Print it to see all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Config:
 
     @classmethod
     def from_environment(cls, environment: dict[str, str]) -> Config:
-        """Return the settings that the PYRITE_* variables ask for; raise ArgumentError for bad ones."""
+        """Return the settings that PYRITE_* variables ask for; raise ArgumentError for bad ones."""
         config = cls()
         for field in fields(cls):
             name = f"PYRITE_{field.name.upper()}"

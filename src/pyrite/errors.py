@@ -1,7 +1,7 @@
 """The exceptions that Pyrite raises.
 
-Every message reads ``{op} requires {condition}, got {actual}; {fix}``, in the user's terms, and each
-class also derives from the built-in that a reader would expect to catch.
+Every message reads ``{op} requires {condition}, got {actual}; {fix}``, in the user's terms, and
+each class also derives from the built-in that a reader would expect to catch.
 
     PyriteError
     ├── ShapeError (ValueError)        shapes that do not fit: x @ y with (5, 3) and (4, 3)
@@ -9,7 +9,7 @@ class also derives from the built-in that a reader would expect to catch.
     ├── DTypeError (TypeError)         dtypes that do not fit, or that a device lacks
     ├── ArgumentError (ValueError)     any other argument out of its range: dropout(p=1.5)
     ├── IndexRangeError (IndexError)   an index outside its axis
-    ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost; two devices in one op
+    ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost
     ├── SyncError (RuntimeError)       a read-back inside pyrite.no_sync()
     ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
     ├── ModuleError (TypeError)        a module changed after __init__, or declared wrongly
@@ -59,7 +59,7 @@ class IndexRangeError(PyriteError, IndexError):
 
 
 class DeviceError(PyriteError, RuntimeError):
-    """A device is unknown, missing or lost, or two devices meet in one op; move one: ``y.to(d)``."""
+    """A device is unknown, missing or lost, or two meet in one op; move one: ``y.to(d)``."""
 
 
 class SyncError(PyriteError, RuntimeError):

@@ -7,7 +7,8 @@ An op is declared once, as a method under its rules, and everything else reads t
         '''e ** x, elementwise.  Shapes: (...) -> (...).'''
         ...
 
-Parameters before ``/`` are the inputs (tensors, numbers, or None), those after it the attributes.
+Parameters before ``/`` are the inputs (tensors, numbers, or None where the annotation says so),
+those after it the attributes.
 Rules:
 
 ``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
@@ -173,7 +174,8 @@ class Sample:
 def sample(*inputs: Shape | Spec | Number | None, **attrs: Any) -> Sample:
     """Return an example call: a shape stands for floats of that shape in the op's domain.
 
-    ``Spec`` says more: integers, bools, a range, distinct values (where ties would have no gradient).
+    ``Spec`` says more: integers, bools, a range, distinct values (where ties would have no
+    gradient).
     """
     specs = tuple(Spec(i) if isinstance(i, tuple) else i for i in inputs)
     return Sample(specs, attrs)
@@ -202,6 +204,7 @@ class Op:
     inputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     variadic: bool = False
+    optional: frozenset[int] = frozenset()
     accepts: Accepts = "number"
     returns: Literal["same", "bool"] = "same"
     promotes: tuple[int, ...] | Literal["all"] = ()
@@ -245,10 +248,10 @@ _NO_DEFAULT = inspect.Parameter.empty
 class Rule:
     """One function of a derivative, with what it wants: only that is kept for the backward pass.
 
-    Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it gets:
-    ``_`` and ``_name`` get None, ``*_`` swallows the rest, ``x_type`` gets the type of the input, and
-    any other name gets the tensor itself (or the Python number).  Attributes come by keyword, those
-    that the function names, or all for ``**attrs``.
+    Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it
+    gets: ``_`` and ``_name`` get None, ``*_`` swallows the rest, ``x_type`` gets the type of the
+    input, and any other name gets the tensor itself (or the Python number).  Attributes come by
+    keyword, those that the function names, or all for ``**attrs``.
     """
 
     __slots__ = ("_attributes", "_function", "_rest", "_takes_all", "_wants")
@@ -380,13 +383,14 @@ def _declare(
     *, vjp: Any = None, scalar: Any = None, reference: Any = None, **rules: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        inputs, attributes, variadic = _split_parameters(function)
+        inputs, attributes, variadic, optional = _split_parameters(function)
         name = function.__name__.strip("_")
         op = Op(
             name=name,
             inputs=inputs,
             attributes=attributes,
             variadic=variadic,
+            optional=optional,
             scalar=scalar,
             reference=reference,
             derivative=None if vjp is None else Derivative(vjp),
@@ -404,14 +408,16 @@ def _declare(
 
 def _split_parameters(
     function: Callable[..., Any],
-) -> tuple[tuple[str, ...], dict[str, Any], bool]:
+) -> tuple[tuple[str, ...], dict[str, Any], bool, frozenset[int]]:
+    """Return inputs, attributes with defaults, whether variadic, and which inputs may be None."""
     parameters = inspect.signature(function).parameters.values()
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    inputs = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL))
+    inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
+    optional = frozenset(i for i, p in enumerate(inputs) if "None" in str(p.annotation))
     attributes = {
         p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
-    return inputs, attributes, variadic
+    return tuple(p.name for p in inputs), attributes, variadic, optional
 
 
 def _entry(op: Op, function: Callable[P, R]) -> Callable[P, R]:
@@ -534,10 +540,11 @@ def _meeting_place(
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:
     """Cast the inputs that must meet in one dtype, and give Python numbers the dtype they take."""
     positions = range(len(inputs)) if op.promotes == "all" else op.promotes
-    meeting = [inputs[p] for p in positions if p < len(inputs) and inputs[p] is not None]
+    given = (p for p in positions if p < len(inputs))
+    meeting = [inputs[p] for p in given if not (inputs[p] is None and p in op.optional)]
     common = _common_dtype(op, meeting) if meeting else None
     for position, value in enumerate(inputs):
-        if value is None:
+        if value is None and position in op.optional:
             continue
         wanted = common if position in positions else None
         if isinstance(value, TensorBase):

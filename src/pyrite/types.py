@@ -61,7 +61,7 @@ class DType:
 
     @property
     def compute(self) -> DType:
-        """The dtype in which arithmetic on it is done: float32 for float16 and bfloat16, else itself.
+        """The dtype in which its arithmetic is done: float32 for float16 and bfloat16, else itself.
 
         Results are rounded to the dtype once per op, so every backend agrees on the meaning.
         """
@@ -122,7 +122,7 @@ DTypeLike = DType | str | type | np.dtype[Any]
 
 
 def dtype(of: DTypeLike) -> DType:
-    """Return the DType that is meant: a DType, its name, a NumPy dtype, or Python's bool, int, float.
+    """Return the DType meant: a DType, its name, a NumPy dtype, or Python's bool, int, float.
 
     Python's ``int`` and ``float`` mean the defaults, int32 and float32.
     Raises DTypeError when there is no such dtype.
@@ -260,7 +260,7 @@ def promote_scalar(op: str, x: DType, value: Number) -> DType:
 
 
 def normalize_axis(op: str, axis: int, ndim: int) -> int:
-    """Return axis as 0 <= axis < ndim.  Raises AxisError when it is outside -ndim <= axis < ndim."""
+    """Return axis as 0 <= axis < ndim.  Raises AxisError unless -ndim <= axis < ndim."""
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
         raise ArgumentError(f"{op} requires an integer axis, got {axis!r}")
     if not -ndim <= axis < ndim:

@@ -14,8 +14,8 @@ from pyrite.tensor.tree import tree_leaves
 class Gradients:
     """Gradients by parameter id or by leaf; ``grads[w]`` reads one.
 
-    ``updates`` holds the new values of states (running statistics) by state id; an optimiser commits
-    them together with its step.
+    ``updates`` holds the new values of states (running statistics) by state id; an optimiser
+    commits them together with its step.
     """
 
     __slots__ = ("_by_id", "_by_leaf", "_versions", "updates")
@@ -46,7 +46,7 @@ class Gradients:
         return self.get(of) is not None
 
     def get(self, of: Tensor) -> Tensor | None:
-        """Return the gradient of a parameter or leaf, or None; raise GradientError when it is stale."""
+        """Return the gradient of a parameter or leaf, or None; raise GradientError if stale."""
         if not isinstance(of, Identified):
             return self._by_leaf.get(getattr(of._handle, "node", None))
         if of.id in self._by_id and self._versions[of.id] != of.version:

@@ -1,9 +1,9 @@
 """The Autodiff decorator: reverse mode over the op table.
 
-It overrides one method.  ``run`` executes an op one level down and, where an input is tracked, notes
-a `Node`; ``gradients`` walks the nodes backwards and applies each op's derivative to tensors of the
-inner backend, so gradients are ops like any others: they fuse, and ``Autodiff(Autodiff(b))`` gives
-second order.
+It overrides one method.  ``run`` executes an op one level down and, where an input is tracked,
+notes a `Node`; ``gradients`` walks the nodes backwards and applies each op's derivative to tensors
+of the inner backend, so gradients are ops like any others: they fuse, and ``Autodiff(Autodiff(b))``
+gives second order.
 
 There is no global tape.  A node is owned by the outputs of its op, so a forward pass without a
 backward pass leaves nothing behind.  Invariant: nothing here names an op.
@@ -95,6 +95,13 @@ class Autodiff(Backend):
         handle = self.inner.upload(array)
         return Variable(Tensor(handle, self.inner.type_of(handle), self.inner))
 
+    def adopt(self, array: Array) -> Variable | None:
+        """Return an untracked variable that shares the array's memory, where that is possible."""
+        handle = self.inner.adopt(array)
+        if handle is None:
+            return None
+        return Variable(Tensor(handle, self.inner.type_of(handle), self.inner))
+
     def download(self, handle: Variable) -> Array:
         """Return the values as a read-only array."""
         return self.inner.download(handle.value._handle)
@@ -116,7 +123,7 @@ class Autodiff(Backend):
         self.inner.synchronize()
 
     def lift(self, tensor: TensorBase) -> Variable:
-        """Return a tensor of this or a lower level as a handle of this level, a constant if lower."""
+        """Return a handle of this level for a tensor of it, or of a lower one as a constant."""
         if tensor._backend == self:
             handle: Variable = tensor._handle
             return handle
@@ -428,8 +435,8 @@ def _walk(handle: Variable, leaves: Container[Node] | None = None) -> Gradients:
             if leaves is not None and node not in leaves:
                 raise GradientError(
                     f"value_and_grad requires the tracked tensors of its own level among its "
-                    f"arguments, got another leaf, {node.outs[0]}, from outside; detach it, or move "
-                    "the arguments up: x.to(pyrite.autodiff(x.device))"
+                    f"arguments, got another leaf, {node.outs[0]}, from outside; detach it, or "
+                    "move the arguments up: x.to(pyrite.autodiff(x.device))"
                 )
             if (g := cotangents[0]) is not None:
                 found.add(node, node.key, g)
@@ -441,7 +448,7 @@ def _walk(handle: Variable, leaves: Container[Node] | None = None) -> Gradients:
 
 
 def _pass_on(walk: _Walk, node: Node, cotangents: list[Tensor | None]) -> None:
-    """Hand the cotangents of a node's inputs to its parents; parents without one are only visited."""
+    """Hand the cotangents of a node's inputs to its parents; others are only visited."""
     by_position: dict[int, Tensor] = {}
     if node.active and any(g is not None for g in cotangents):
         by_position = _input_cotangents(walk, node, cotangents)

@@ -1,7 +1,7 @@
 """Gradients of functions: ``value_and_grad(fn)(model, batch)``.
 
-The arguments are lifted one autodiff level up, the function runs, the result is lowered again, and no
-graph outlives the call.
+The arguments are lifted one autodiff level up, the function runs, the result is lowered again, and
+no graph outlives the call.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def value_and_grad(
 ) -> Callable[..., tuple[Any, Any]]:
     """Return a function that gives ``fn``'s scalar value and its gradients.
 
-    An argument that holds parameters (a module) gets `Gradients`; a tensor, or a list, tuple or dict
-    of tensors, gets gradients in its own form.  Several ``argnums`` give a tuple.  With ``has_aux``,
-    ``fn`` returns ``(loss, anything)`` and the value is that pair.  ``training`` is what layers like
-    dropout see.  Raises ShapeError when the loss is not a scalar.
+    An argument that holds parameters (a module) gets `Gradients`; a tensor, or a list, tuple or
+    dict of tensors, gets gradients in its own form.  Several ``argnums`` give a tuple.  With
+    ``has_aux``, ``fn`` returns ``(loss, anything)`` and the value is that pair.  ``training`` is
+    what layers like dropout see.  Raises ShapeError when the loss is not a scalar.
 
     >>> import pyrite
     >>> value, g = value_and_grad(lambda x: (x * x).sum())(pyrite.tensor([1.0, 2.0]))
@@ -63,7 +63,7 @@ def value_and_grad(
 def grad(
     fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, training: bool = True
 ) -> Callable[..., Any]:
-    """Return a function that gives the gradients of ``fn``'s scalar value, as `value_and_grad` does.
+    """Return a function that gives the gradients of ``fn``'s scalar value, as `value_and_grad`.
 
     >>> import pyrite
     >>> cube = lambda x: x**3

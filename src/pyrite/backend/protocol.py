@@ -78,6 +78,10 @@ class Backend(ABC):
     def upload(self, array: Array) -> Handle:
         """Return a handle of a copy of the array."""
 
+    def adopt(self, array: Array) -> Handle | None:
+        """Return a handle that shares the array's memory, or None where that is not possible."""
+        return None
+
     @abstractmethod
     def download(self, handle: Handle) -> Array:
         """Return the values as a read-only array, waiting until they are there."""
@@ -132,7 +136,7 @@ class Backend(ABC):
         return None
 
     def emit(self, handle: Handle, state: Any, value: Any) -> Handle:
-        """Return the handle with a new value for a state attached; nowhere to attach it by default."""
+        """Return the handle with a state's new value attached; by default there is no place for it."""
         return handle
 
     def __repr__(self) -> str:
@@ -151,5 +155,5 @@ def implements(*names: str) -> Callable[[F], F]:
 
 
 def unknown_implementations(backend: type[Backend]) -> list[str]:
-    """Return the names that a backend says it implements and that are no op; a test expects none."""
+    """Return the names that a backend implements and that are no op; a test expects none."""
     return sorted(set(backend._implementations) - set(OPS))

@@ -43,9 +43,11 @@ class MultiHeadAttention(Module):
 
     heads: number of query heads, a divisor of features.
     kv_heads: number of key and value heads, a divisor of heads; fewer make grouped queries.
-    quiet: softmax over the keys and a silent one with score 0, so that a head may attend to nothing.
+    quiet: softmax over the keys and a silent one with score 0, so that a head may attend to
+    nothing.
 
-    Key and value default to the query, value to the key.  Raises ShapeError where shapes do not fit.
+    Key and value default to the query, value to the key.  Raises ShapeError where shapes do not
+    fit.
     Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
 
     >>> from pyrite import nn
@@ -187,7 +189,7 @@ def _join_heads(x: Tensor) -> Tensor:
 
 
 def _causal_after(past: int, length: int, like: Tensor) -> Tensor:
-    """Return whether new token i may attend to token j of past + length: (length, past + length)."""
+    """Return whether new token i may attend to token j of all: (length, past + length)."""
     causal = causal_mask(length, device=like.device)
     if not past:
         return causal

@@ -1,8 +1,8 @@
 """Initial values of parameters: drawn on the host, so that one seed gives the same on every device.
 
-An initialiser is a frozen value; ``parameter`` reserves its draw when a layer is declared and computes
-it when the parameter is first needed, so the order in which parameters are looked at changes nothing.
-Gains and fans as in PyTorch: the default of layers is uniform in ±1/sqrt(fan_in).
+An initialiser is a frozen value; ``parameter`` reserves its draw when a layer is declared and
+computes it when the parameter is first needed, so the order in which parameters are looked at
+changes nothing. Gains and fans as in PyTorch: the default of layers is uniform in ±1/sqrt(fan_in).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Words = Callable[[int], Array]
 
 
 class Initializer(ABC):
-    """How initial values are drawn.  ``words(n)`` gives n random 32-bit words of a reserved draw."""
+    """How initial values are drawn.  ``words(n)`` gives n 32-bit words of a reserved draw."""
 
     @abstractmethod
     def values(self, shape: Shape, fan_in: int, fan_out: int, words: Words) -> Array:
@@ -144,7 +144,7 @@ class KaimingUniform(Initializer):
 
 @dataclass(frozen=True)
 class KaimingNormal(Initializer):
-    """Normal with standard deviation gain / sqrt(fan).  Source: He et al. 2015, arXiv:1502.01852."""
+    """Normal with standard deviation gain / sqrt(fan).  He et al. 2015, arXiv:1502.01852."""
 
     gain: float = math.sqrt(2)
     fan_out_only: bool = False
@@ -188,7 +188,7 @@ class Orthogonal(Initializer):
     gain: float = 1.0
 
     def values(self, shape: Shape, fan_in: int, fan_out: int, words: Words) -> Array:
-        """Return values whose (first axis, all others) matrix is orthonormal along its short side."""
+        """Return values whose matrix (first axis, all others) is orthonormal along its short side."""
         if len(shape) < 2:
             raise ShapeError(f"orthogonal requires at least two axes, got shape {shape}")
         rows, columns = shape[0], element_count(shape[1:])
@@ -203,9 +203,7 @@ def state(values: Array, *, device: DeviceLike = None) -> State:
     return State(tensor(values, device=device))
 
 
-def optional(
-    wanted: bool, initializer: Initializer, shape: Shape, **rest: Any
-) -> Parameter | None:
+def optional(wanted: bool, initializer: Initializer, shape: Shape, **rest: Any) -> Parameter | None:
     """Return a parameter, or None where a layer is declared without it."""
     return initializer.parameter(shape, **rest) if wanted else None
 

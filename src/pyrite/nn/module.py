@@ -254,7 +254,9 @@ class Module(metaclass=_Declared):
         for pattern in patterns:
             if not any(fnmatchcase(path, pattern) for path, _ in named):
                 paths = ", ".join(path for path, _ in named)
-                raise ModuleError(f"freeze requires a path of a parameter, got {pattern!r}; {paths}")
+                raise ModuleError(
+                    f"freeze requires a path of a parameter, got {pattern!r}; {paths}"
+                )
         chosen = {
             p.id
             for path, p in named

@@ -300,9 +300,15 @@ class GRU(_Recurrent):
             reset, update = self._gate(from_input, of_hidden)
             new = reset * of_hidden.narrow(-1, 2 * size, size)
         else:
-            gates = weight.narrow(0, 0, 2 * size), None if bias is None else bias.narrow(0, 0, 2 * size)
+            gates = (
+                weight.narrow(0, 0, 2 * size),
+                None if bias is None else bias.narrow(0, 0, 2 * size),
+            )
             reset, update = self._gate(from_input, hidden.linear(*gates))
-            rest = weight.narrow(0, 2 * size, size), None if bias is None else bias.narrow(0, 2 * size, size)
+            rest = (
+                weight.narrow(0, 2 * size, size),
+                None if bias is None else bias.narrow(0, 2 * size, size),
+            )
             new = (reset * hidden).linear(*rest)
         candidate = self.hidden_activation(from_input.narrow(-1, 2 * size, size) + new)
         return (candidate + update * (hidden - candidate),)

@@ -100,9 +100,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm1 = _norm(features, options)
         self.norm2 = _norm(features, options)
 
-    def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False
-    ) -> Tensor:
+    def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """Return the encoded positions; mask is True where a position may be attended to."""
         x = self._residual(
             x, self.norm1, lambda y: self.attention(y, mask=mask, is_causal=is_causal)
@@ -126,7 +124,8 @@ class TransformerEncoder(Module):
     """Layers of self-attention: (N, T, D) -> (N, T, D).
 
     >>> from pyrite import nn
-    >>> nn.TransformerEncoder(8, heads=2, hidden_features=16, layers=2)(pyrite.ones((3, 5, 8))).shape
+    >>> encoder = nn.TransformerEncoder(8, heads=2, hidden_features=16, layers=2)
+    >>> encoder(pyrite.ones((3, 5, 8))).shape
     (3, 5, 8)
     """
 
@@ -145,9 +144,7 @@ class TransformerEncoder(Module):
         )
         self.norm = _norm(features, options) if options.get("norm_first", True) else None
 
-    def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False
-    ) -> Tensor:
+    def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """Return the encoded positions; mask broadcasts to (N, heads, T, T)."""
         for layer in self.layers:
             x = layer(x, mask=mask, is_causal=is_causal)
@@ -169,14 +166,14 @@ class TransformerEncoder(Module):
 
 
 class DecoderCache(NamedTuple):
-    """What a decoder layer remembers: its own tokens so far, and the encoder's output, projected."""
+    """What a decoder layer remembers: its own tokens, and the encoder's output, projected."""
 
     own: KeyValueCache
     memory: KeyValueCache
 
 
 class TransformerDecoderLayer(_Layer):
-    """Causal self-attention, attention to a memory, feed-forward: (N, T, D), (N, S, D) -> (N, T, D)."""
+    """Self-attention, attention to a memory, feed-forward: (N, T, D), (N, S, D) -> (N, T, D)."""
 
     def __init__(
         self, features: int, heads: int, hidden_features: int, **options: Unpack[Options]
@@ -233,7 +230,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerDecoder(Module):
-    """Layers of causal self-attention and attention to a memory: (N, T, D), (N, S, D) -> (N, T, D)."""
+    """Layers of attention to itself and to a memory: (N, T, D), (N, S, D) -> (N, T, D)."""
 
     def __init__(
         self,
@@ -259,7 +256,7 @@ class TransformerDecoder(Module):
         memory_mask: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """Return the decoded positions; masks broadcast to (N, heads, T, T) and (N, heads, T, S)."""
+        """Return the decoded positions; masks broadcast to (N, heads, T, T or S)."""
         for layer in self.layers:
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)
@@ -294,9 +291,7 @@ def _attention(features: int, heads: int, options: Options) -> MultiHeadAttentio
     )
 
 
-def _feed_forward(
-    features: int, hidden_features: int, options: Options
-) -> PositionWiseFeedForward:
+def _feed_forward(features: int, hidden_features: int, options: Options) -> PositionWiseFeedForward:
     return PositionWiseFeedForward(
         features,
         hidden_features,

@@ -1,8 +1,8 @@
 """The text of a module: a tree with shapes and counts.
 
-    Net (58 parameters)
-    ├── hidden: Linear(in_features=4, out_features=8, weight=[8, 4], bias=[8])  40
-    └── out: Linear(in_features=8, out_features=2, weight=[2, 8], bias=[2])  18
+Net (58 parameters)
+├── hidden: Linear(in_features=4, out_features=8, weight=[8, 4], bias=[8])  40
+└── out: Linear(in_features=8, out_features=2, weight=[2, 8], bias=[2])  18
 """
 
 from __future__ import annotations
@@ -81,4 +81,3 @@ def _shape(t: Tensor) -> str:
     kind = type(t).__name__
     frozen = " frozen" if isinstance(t, Parameter) and not t.trainable else ""
     return f"{kind}{list(t.shape)}{frozen}"
-

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pyrite.errors import RecordError
-from pyrite.record import Record, fit, load_pytorch, load_safetensors, load_sharded
+from pyrite.record import Record, fit, load_pytorch, load_sharded
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
 from pyrite.tensor.creation import tensor

@@ -43,7 +43,7 @@ def tree_leaves(tree: Any) -> list[Tensor]:
 
 
 def tree_items(tree: Any) -> list[tuple[str, Tensor]]:
-    """Return (path, tensor) pairs in order, each tensor once, under the first path that leads to it.
+    """Return (path, tensor) pairs in order, each tensor once, under the first path to it.
 
     >>> import pyrite
     >>> [path for path, _ in tree_items({"a": [pyrite.zeros(())], "b": pyrite.ones(())})]

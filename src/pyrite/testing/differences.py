@@ -18,7 +18,8 @@ def central_difference(fn: Callable[..., float], arrays: Sequence[Any], position
 
     Costs two calls per element.
 
-    >>> central_difference(lambda x: float((x**2).sum()), [np.array([1.0, 3.0])], 0).round(6).tolist()
+    >>> square_sum = lambda x: float((x**2).sum())
+    >>> central_difference(square_sum, [np.array([1.0, 3.0])], 0).round(6).tolist()
     [2.0, 6.0]
     """
     gradient = np.zeros_like(arrays[position])
