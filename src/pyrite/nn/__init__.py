@@ -29,6 +29,8 @@ from pyrite.nn.activation import ReLU as ReLU
 from pyrite.nn.activation import Relu as Relu
 from pyrite.nn.activation import ReLU6 as ReLU6
 from pyrite.nn.activation import Relu6 as Relu6
+from pyrite.nn.activation import RReLU as RReLU
+from pyrite.nn.activation import RRelu as RRelu
 from pyrite.nn.activation import Selu as Selu
 from pyrite.nn.activation import Shrink as Shrink
 from pyrite.nn.activation import Sigmoid as Sigmoid
@@ -88,6 +90,7 @@ from pyrite.nn.loss import SmoothL1Loss as SmoothL1Loss
 from pyrite.nn.loss import SoftMarginLoss as SoftMarginLoss
 from pyrite.nn.loss import TripletMarginLoss as TripletMarginLoss
 from pyrite.nn.module import Module as Module
+from pyrite.nn.noise import GaussianNoise as GaussianNoise
 from pyrite.nn.norm import BatchNorm as BatchNorm
 from pyrite.nn.norm import BatchNorm1d as BatchNorm1d
 from pyrite.nn.norm import BatchNorm2d as BatchNorm2d
@@ -180,6 +183,7 @@ __all__ = [
     "Fold",
     "Fold4d",
     "GaussianNLLLoss",
+    "GaussianNoise",
     "Gelu",
     "GroupNorm",
     "HardShrink",
@@ -235,6 +239,8 @@ __all__ = [
     "PositionWiseFeedForward",
     "PositionalEncoding",
     "RMSNorm",
+    "RReLU",
+    "RRelu",
     "ReLU",
     "ReLU6",
     "Relu",

@@ -16,6 +16,7 @@ from pyrite.nn.linear import Linear
 from pyrite.nn.module import Module
 from pyrite.tensor.activation import Approximation
 from pyrite.tensor.parameter import Parameter
+from pyrite.tensor.random import uniform
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
 
@@ -82,6 +83,28 @@ class PReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x, flattened below 0."""
         return x.prelu(self.weight)
+
+
+class RReLU(Module):
+    """x where x > 0, else slope * x: random slopes in training, their mean in evaluation.
+
+    In training each element draws its slope from lower <= slope < upper.
+
+    Source: Xu et al. 2015, arXiv:1505.00853.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
+        if lower > upper:
+            raise ArgumentError(f"RReLU requires lower <= upper, got {lower} and {upper}")
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x, flattened below 0."""
+        if not self.training:
+            return x.leaky_relu((self.lower + self.upper) / 2)
+        slope = uniform(x.shape, self.lower, self.upper, dtype=x.dtype, device=x.device)
+        return x.where(x > 0, slope * x)
 
 
 class Hardtanh(Module):
@@ -370,6 +393,7 @@ class SwiGLU(Module):
 
     Source: Shazeer 2020, arXiv:2002.05202.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.SwiGLU(4, 8)(pyrite.ones((2, 4))).shape
     (2, 8)
@@ -412,6 +436,7 @@ ACTIVATIONS: dict[str, Callable[..., Module]] = {
     "prelu": PReLU,
     "relu": ReLU,
     "relu6": ReLU6,
+    "rrelu": RReLU,
     "selu": SELU,
     "shrink": Shrink,
     "sigmoid": Sigmoid,
@@ -432,6 +457,7 @@ class Activation(Module):
 
     Options are those of the class.  Raises ArgumentError for a name that is not known.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Activation("leaky_relu", negative_slope=0.1)(pyrite.tensor([-1.0, 2.0])).numpy()
     array([-0.1, 2. ], dtype=float32)
@@ -459,6 +485,7 @@ HardSigmoid = Hardsigmoid
 HardSwish = Hardswish
 LeakyRelu = LeakyReLU
 PRelu = PReLU
+RRelu = RReLU
 Relu = ReLU
 Relu6 = ReLU6
 Selu = SELU

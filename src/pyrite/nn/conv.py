@@ -104,6 +104,7 @@ class Conv1d(Convolution):
 
     Raises ShapeError when x is not (N, in_channels, W).
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Conv1d(3, 8, kernel_size=4, padding="same")(pyrite.ones((2, 3, 10))).shape
     (2, 8, 10)
@@ -127,6 +128,7 @@ class Conv2d(Convolution):
 
     Raises ShapeError when x is not (N, in_channels, H, W).
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Conv2d(3, 8, kernel_size=3, stride=2, padding=1)(pyrite.ones((1, 3, 8, 8))).shape
     (1, 8, 4, 4)
@@ -215,6 +217,7 @@ class ConvTranspose2d(TransposedConvolution):
 
     H' and W' as W' of `ConvTranspose1d`.  Raises ShapeError when x is not (N, in_channels, H, W).
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(pyrite.ones((1, 8, 4, 4))).shape
     (1, 3, 8, 8)

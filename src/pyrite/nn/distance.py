@@ -11,6 +11,7 @@ class CosineSimilarity(Module):
 
     Each norm counts as at least eps, so a vector of zeros is at right angles to all.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.CosineSimilarity()(pyrite.tensor([3.0, 0.0]), pyrite.tensor([0.5, 0.0])).item()
     1.0
@@ -30,6 +31,7 @@ class PairwiseDistance(Module):
 
     eps keeps the gradient finite where x equals y, as in PyTorch.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.PairwiseDistance(eps=0.0)(pyrite.tensor([0.0, 3.0]), pyrite.tensor([4.0, 0.0])).item()
     5.0

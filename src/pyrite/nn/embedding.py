@@ -21,6 +21,7 @@ class Embedding(Module):
 
     Raises DTypeError for indices that are not integers, IndexRangeError for those without a row.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Embedding(10, 4)(pyrite.tensor([[1, 2, 3]])).shape
     (1, 3, 4)

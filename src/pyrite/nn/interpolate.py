@@ -55,6 +55,7 @@ class Interpolate2d(Interpolate):
 
     ``mode`` is as of `Interpolate1d`, or PyTorch's "bilinear" and "bicubic".
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Interpolate2d(scale_factor=2, mode="bilinear")(pyrite.ones((1, 3, 4, 5))).shape
     (1, 3, 8, 10)

@@ -37,6 +37,7 @@ class BatchNorm(Module):
     Raises ShapeError when x is not (N, num_features, ...), or in training has one value a channel.
     Source: Ioffe & Szegedy 2015, arXiv:1502.03167.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.BatchNorm(3)(pyrite.ones((2, 3, 4, 4))).shape
     (2, 3, 4, 4)
@@ -126,6 +127,7 @@ class LayerNorm(Module):
     Raises ShapeError when x does not end in normalized_shape.
     Source: Ba, Kiros & Hinton 2016, arXiv:1607.06450.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.LayerNorm(2)(pyrite.tensor([[1.0, 3.0]])).numpy().round(3).tolist()
     [[-1.0, 1.0]]
@@ -317,6 +319,7 @@ class Normalization(Module):
     Names are batch, group (with ``num_groups``), identity, instance, layer and rms; options are
     those of the class.  Raises ArgumentError for a name that is not known.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Normalization("group", 4, num_groups=2)(pyrite.ones((1, 4, 3))).shape
     (1, 4, 3)

@@ -50,6 +50,7 @@ class MaxPool2d(MaxPool):
 
     ``ceil_mode`` keeps the last window also where x ends inside it.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.MaxPool2d(2)(pyrite.ones((1, 3, 8, 8))).shape
     (1, 3, 4, 4)
@@ -144,6 +145,7 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool):
 class AdaptiveAvgPool2d(AdaptiveAvgPool):
     """The means of windows, as many as asked for: (N, C, H, W) -> (N, C, *output_size).
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.AdaptiveAvgPool2d(1)(pyrite.ones((1, 3, 7, 5))).shape
     (1, 3, 1, 1)

@@ -67,6 +67,7 @@ class PositionalEncoding(Module):
     Raises ShapeError when T exceeds max_length, or the last axis is not features.
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.PositionalEncoding(8)(pyrite.zeros((2, 5, 8))).shape
     (2, 5, 8)
@@ -104,6 +105,7 @@ class RotaryEncoding(Module):
     Raises ShapeError when positions exceed max_length, or the last axis is not features.
     Source: Su et al. 2021, arXiv:2104.09864, equation 34.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.RotaryEncoding(16, 8)(pyrite.ones((2, 5, 8)), start=3).shape
     (2, 5, 8)

@@ -12,6 +12,7 @@ from pyrite.tensor.window import Explicit, Sizes
 class Flatten(Module):
     """Axes from start_axis to end_axis as one: (N, C, H, W) -> (N, C H W) by default.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Flatten()(pyrite.ones((2, 3, 4, 4))).shape
     (2, 48)
@@ -32,6 +33,7 @@ class PixelShuffle(Spatial):
     Raises ShapeError unless the channels are a multiple of r².
     Source: Shi et al. 2016, arXiv:1609.05158.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.PixelShuffle(2)(pyrite.ones((1, 8, 3, 3))).shape
     (1, 2, 6, 6)
@@ -70,6 +72,7 @@ class Unfold(Spatial):
 
     Known as im2col, and in Burn as Unfold4d.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Unfold(2)(pyrite.ones((1, 3, 4, 4))).shape
     (1, 12, 9)

@@ -66,6 +66,7 @@ class CrossEntropyLoss(_ByClass):
 
     Raises ShapeError, DTypeError or IndexRangeError for targets that do not fit.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.CrossEntropyLoss()(pyrite.tensor([[0.0, 0.0]]), pyrite.tensor([1])).item()
     0.693147...
@@ -141,6 +142,7 @@ class BinaryCrossEntropyLoss(Loss):
     slope.  ``weight`` multiplies the losses and ``pos_weight`` the first term; both broadcast.
     ``label_smoothing`` moves targets towards 1/2.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.BinaryCrossEntropyLoss()(pyrite.tensor([0.5]), pyrite.tensor([1.0])).item()
     0.693147...
@@ -231,9 +233,8 @@ class FocalLoss(Loss):
 class KLDivLoss(Loss):
     """target * (log(target) - prediction), of log-probabilities: (...), (...) -> ().
 
-    Predictions are log-probabilities, and with ``log_target`` targets too.
-    The divergence of distributions is
-    ``reduction="batch_mean"``; the mean over elements, as in PyTorch, is not.
+    Predictions are log-probabilities, and with ``log_target`` targets too.  The divergence of
+    distributions is ``reduction="batch_mean"``; the mean over elements, as in PyTorch, is not.
 
     Source: Kullback & Leibler 1951.
     """

@@ -16,6 +16,7 @@ from pyrite.tensor.tensor import Tensor
 class L1Loss(Loss):
     """|prediction - target|.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.L1Loss()(pyrite.tensor([1.0, 2.0]), pyrite.tensor([0.0, 4.0])).item()
     1.5
@@ -30,6 +31,7 @@ class L1Loss(Loss):
 class MSELoss(Loss):
     """(prediction - target) ** 2.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.MSELoss()(pyrite.tensor([1.0, 2.0]), pyrite.tensor([0.0, 4.0])).item()
     2.5
