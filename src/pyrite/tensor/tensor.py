@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
-from pyrite.errors import ShapeError
-from pyrite.op import Executor
-from pyrite.synchronization import note_sync
+from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError
+from pyrite.op import Executor, public
+from pyrite.synchronization import awaited, note_sync
 from pyrite.tensor.loss import Loss
-from pyrite.types import Array, Number, TensorType
+from pyrite.tensor.printing import shown, values_text
+from pyrite.types import Array, Number, TensorType, bfloat16
+
+#: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.
+ARRAY_API_VERSIONS = ("2022.12", "2023.12", "2024.12")
 
 
 class Tensor(Loss):
@@ -87,41 +93,145 @@ class Tensor(Loss):
 
     # ---- values: reading waits ----
 
+    @public
     def numpy(self) -> Array:
         """Return the values as a read-only array, without a copy where the device is the host."""
         note_sync("numpy")
         return self._backend.download(self._handle)
 
+    async def to_numpy_async(self) -> Array:
+        """Return the values as `numpy` does, awaited: the event loop goes on meanwhile."""
+        return await awaited(self.numpy)
+
+    @public
     def item(self) -> Number:
-        """Return the one value as a Python number.  Raises ShapeError when there is not just one."""
-        if self.size != 1:
-            raise ShapeError(f"item requires one element, got shape {self.shape}")
-        value: Number = self.numpy().item()
+        """Return the one value as a Python number.  Raises ShapeError unless there is just one."""
+        value: Number = self._only("item").item()
         return value
 
+    @public
     def tolist(self) -> Any:
-        """Return the values as Python numbers in nested lists, or as one number for shape ()."""
+        """Return the values as nested lists of Python numbers; one number for a zero-d tensor."""
         return self.numpy().tolist()
+
+    def _only(self, asked: str) -> Array:
+        if self.size != 1:
+            raise ShapeError(f"{asked} requires one element, got shape {self.shape}")
+        return self.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return np.array(array) if copy else array
+        if dtype is None or array.dtype == dtype:
+            return np.array(array) if copy else array
+        if copy is False:
+            raise ArgumentError(
+                f"a view as {np.dtype(dtype)} requires the same dtype, got {self.dtype.name}; "
+                "let NumPy copy"
+            )
+        return array.astype(dtype)
 
+    @public
     def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ShapeError(
+                f"bool requires one element, got shape {self.shape}; use any() or all()"
+            )
         return bool(self.item())
 
+    @public
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only("float").item())
 
+    @public
     def __int__(self) -> int:
+        return int(self._only("int").item())
+
+    @public
+    def __index__(self) -> int:
+        if not self.dtype.is_integer or self.ndim:
+            raise DTypeError(
+                f"an index requires a zero-d integer tensor, got {self.dtype.name} {self.shape}"
+            )
         return int(self.item())
 
+    @public
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len requires at least one axis, got a zero-d tensor")
+            raise ShapeError("len requires at least one axis, got shape ()")
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"tensor({self.numpy()!r}, device={self.device.name!r})"
+        return shown(self.numpy(), self.dtype.name, self.device.name)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        array = self.numpy()
+        return values_text(array, spec=spec) if self.ndim else format(array.item(), spec)
+
+    # ---- identity ----
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        raise DTypeError(
+            "hash requires a value that can be compared at once, got a tensor; key by id(x), or "
+            "by x.item()"
+        )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        # A value never changes, so one is as good as two.
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RecordError(
+            "pickle requires objects without device memory, got a tensor; use pyrite.save, or "
+            "send x.numpy()"
+        )
+
+    # ---- exchange ----
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """Return the module of functions on tensors, as the array API standard asks."""
+        if api_version not in (None, *ARRAY_API_VERSIONS):
+            raise ArgumentError(
+                f"api_version requires one of {', '.join(ARRAY_API_VERSIONS)}, got {api_version!r}"
+            )
+        return sys.modules["pyrite"]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's name of the device."""
+        return self._exported().__dlpack_device__()
+
+    @public
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule: the memory itself, marked read-only where the consumer can tell.
+
+        A consumer that asks for a version before 1.0 could write to it, and gets a copy.  Raises
+        BufferError where sharing is not possible.
+        """
+        exported = self._exported()
+        is_shared = copy is not True and max_version is not None and max_version >= (1, 0)
+        if not is_shared and copy is False:
+            raise BufferError(
+                "__dlpack__ requires max_version >= (1, 0) to share read-only memory, "
+                f"got {max_version}; let it copy"
+            )
+        source = exported if is_shared else np.array(exported)
+        return source.__dlpack__(max_version=max_version, dl_device=dl_device)
+
+    def _exported(self) -> Array:
+        if self.dtype is bfloat16:
+            raise BufferError(
+                "DLPack through NumPy requires a dtype that NumPy knows, got bfloat16; "
+                "cast it with astype"
+            )
+        return self.numpy()

@@ -1,0 +1,87 @@
+"""Tensors from the arrays of other libraries, through DLPack, and who owns the memory then.
+
+===============================  ===========================================================
+``pyrite.tensor(a)``             copies: a later change of ``a`` does not show
+``from_dlpack(a)``               shares where the device can, else copies
+``from_dlpack(a, copy=False)``   shares, or raises BufferError
+``from_dlpack(a, copy=True)``    copies
+``x.numpy()``, ``np.asarray(x)`` a read-only view, or a copy where the device is not the host
+``np.from_dlpack(x)``            the memory of x, read-only
+``torch.from_dlpack(x)``         the memory of x; PyTorch does not keep read-only memory safe
+===============================  ===========================================================
+
+While memory is shared its owner must not write to it: a tensor is a value, and ops may run later
+than they were called.  The other direction is safe: Pyrite never writes to memory that it has
+exported.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from pyrite.backend.device import DeviceLike
+from pyrite.backend.device import device as as_device
+from pyrite.errors import DTypeError
+from pyrite.op import public
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import Array, TensorType, dtype
+
+#: DLPack's number for host memory, kDLCPU.
+_HOST = 1
+
+
+@runtime_checkable
+class SupportsDLPack(Protocol):
+    """What DLPack asks of an array: NumPy's, PyTorch's, JAX's and CuPy's have it."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+@public
+def from_dlpack(
+    x: SupportsDLPack, /, *, device: DeviceLike = None, copy: bool | None = None
+) -> Tensor:
+    """Return an array of another library as a tensor, sharing its memory where that is possible.
+
+    Raises BufferError for a dtype that DLPack does not carry through NumPy, as bfloat16, and when
+    ``copy=False`` and the memory lies elsewhere.
+
+    >>> array = np.zeros(2)
+    >>> shared = from_dlpack(array, copy=False)
+    >>> array[0] = 7
+    >>> shared.numpy().tolist()
+    [7.0, 0.0]
+    """
+    array = _host_view(x, copy)
+    if copy is True:
+        return tensor(array, device=device)
+    backend = as_device(device).backend
+    handle = backend.adopt(array)
+    if handle is not None:
+        return Tensor(handle, TensorType(array.shape, dtype(array.dtype)), backend)
+    if copy is False:
+        raise BufferError(
+            f"from_dlpack requires memory that {backend.root.name} can share, got host memory; "
+            "let it copy"
+        )
+    return tensor(array, device=device)
+
+
+def _host_view(x: Any, copy: bool | None) -> Array:
+    """Return the array in host memory: the very memory of x, or a copy where that is elsewhere."""
+    if not isinstance(x, SupportsDLPack):
+        raise DTypeError(
+            f"from_dlpack requires an array with __dlpack__, got {type(x).__name__}; "
+            "use pyrite.tensor"
+        )
+    is_host = x.__dlpack_device__()[0] == _HOST
+    if copy is False and not is_host:
+        raise BufferError("from_dlpack requires host memory to share, got memory of a device")
+    try:
+        return np.from_dlpack(x) if is_host else np.from_dlpack(x, device="cpu", copy=True)
+    except RuntimeError as error:
+        raise BufferError(f"from_dlpack requires a dtype that NumPy knows, got: {error}") from None
