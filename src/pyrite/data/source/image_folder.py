@@ -25,18 +25,19 @@ from pyrite.errors import ArgumentError, DataError
 EXTENSIONS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files with another extension are ignored; case does not matter."""
 
-_MODES: dict[int, Literal["L", "RGB"]] = {1: "L", 3: "RGB"}
+_MODES: dict[int, Literal["L", "RGB", "RGBA"]] = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 class ImageFolderDataset(Dataset[Image]):
     """The images below root, labelled by the first folder below root in the order of names.
 
     Files are listed now, and decoded each time that an item is read.  pixels is float32 (C, H, W)
-    in [0, 1]: channels is 3 for red, green, blue, or 1 for grey; alpha is dropped; the EXIF
-    orientation is applied.  size=(H, W) resizes (bilinear); without it images keep their sizes.
+    in [0, 1]: channels is 1 for grey, 3 for red, green, blue, or 4 with alpha, which 1 and 3 drop;
+    the EXIF orientation is applied.  size=(H, W) resizes (bilinear); without it images keep their
+    sizes.
 
     Raises DataError if root is no folder, or a class folder has no image; ArgumentError if channels
-    is not 1 or 3 or size is not positive.
+    is not 1, 3 or 4 or size is not positive.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ def _eight_bit(image: PIL.Image.Image) -> PIL.Image.Image:
 
 def _check_format(size: tuple[int, int] | None, channels: int) -> None:
     if channels not in _MODES:
-        raise ArgumentError(f"image requires channels 1 or 3, got {channels}")
+        raise ArgumentError(f"image requires channels 1, 3 or 4, got {channels}")
     if size is not None and min(size) < 1:
         raise ArgumentError(f"image requires a positive size (H, W), got {size}")
 

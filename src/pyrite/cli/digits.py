@@ -1,0 +1,92 @@
+"""The digits example: a small convolutional network on real handwritten digits.
+
+It is what ``pyrite train digits`` runs, and what a program of your own would look like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyrite
+from pyrite import nn
+from pyrite.backend import Device
+from pyrite.data import DataLoader, digits
+from pyrite.optim import AdamW
+from pyrite.optim.schedule import CosineAnnealing
+from pyrite.train import Accuracy, CheckpointPolicy, Goal, Learner, View, supervised
+
+CLASSES = 10
+VALID_FRACTION = 0.1
+
+
+class DigitNet(nn.Module):
+    """Scores of the ten digits: (N, 1, 8, 8) -> (N, 10)."""
+
+    def __init__(self, dropout: float = 0.25) -> None:
+        self.conv1 = nn.Conv2d(1, 16, kernel_size=3, padding=1)
+        self.norm1 = nn.BatchNorm2d(16)
+        self.conv2 = nn.Conv2d(16, 32, kernel_size=3, padding=1)
+        self.norm2 = nn.BatchNorm2d(32)
+        self.gelu = nn.GELU()
+        self.pool = nn.MaxPool2d(2)
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(32 * 2 * 2, CLASSES)
+
+    def forward(self, x: pyrite.Tensor) -> pyrite.Tensor:
+        """Return a score per class."""
+        x = self.pool(self.gelu(self.norm1(self.conv1(x))))
+        x = self.pool(self.gelu(self.norm2(self.conv2(x))))
+        scores: pyrite.Tensor = self.linear(self.dropout(x.reshape(x.shape[0], -1)))
+        return scores
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides how a training goes; with the same ones it goes the same way."""
+
+    epochs: int = 12
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """A training of `DigitNet`, ready to start."""
+
+    learner: Learner[DigitNet]
+    train: DataLoader[Any]
+    valid: DataLoader[Any]
+    test: DataLoader[Any]
+
+    @classmethod
+    def of(
+        cls, settings: Settings, device: Device, directory: Path, views: Iterable[View]
+    ) -> Digits:
+        """Return the training; a tenth of the training images is set apart to validate."""
+        seed, size = settings.seed, settings.batch_size
+        pyrite.seed(seed)
+        learned, held_out = digits("train").split([1 - VALID_FRACTION, VALID_FRACTION], seed=seed)
+        train = DataLoader(learned, size, shuffle=True, seed=seed, device=device)
+        steps = math.ceil(len(learned) / size) * settings.epochs
+        learner = Learner(
+            DigitNet().to(device),
+            AdamW(CosineAnnealing(settings.learning_rate, steps)),
+            supervised(nn.CrossEntropyLoss()),
+            metrics=[Accuracy()],
+            views=views,
+            directory=directory,
+            arguments={"task": "digits", **settings.to_json()},
+            checkpoints=CheckpointPolicy(best=Goal("Accuracy"), every_steps=20),
+        )
+        valid = DataLoader(held_out, 256, device=device)
+        test = DataLoader(digits("test"), 256, device=device)
+        return cls(learner, train, valid, test)

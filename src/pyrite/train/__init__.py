@@ -1,0 +1,95 @@
+"""Training: the learner, its metrics, goals, checkpoints and events, and what shows a run."""
+
+from pyrite.train.checkpoint import Checkpoint as Checkpoint
+from pyrite.train.checkpoint import CheckpointPolicy as CheckpointPolicy
+from pyrite.train.directory import RunDirectory as RunDirectory
+from pyrite.train.event import CheckpointDamaged as CheckpointDamaged
+from pyrite.train.event import Checkpointed as Checkpointed
+from pyrite.train.event import EpochEnded as EpochEnded
+from pyrite.train.event import EpochStarted as EpochStarted
+from pyrite.train.event import Event as Event
+from pyrite.train.event import Interrupted as Interrupted
+from pyrite.train.event import Resumed as Resumed
+from pyrite.train.event import RunEnded as RunEnded
+from pyrite.train.event import RunStarted as RunStarted
+from pyrite.train.event import StepEnded as StepEnded
+from pyrite.train.event import StoppedEarly as StoppedEarly
+from pyrite.train.event import StopRequested as StopRequested
+from pyrite.train.history import EarlyStopping as EarlyStopping
+from pyrite.train.history import Goal as Goal
+from pyrite.train.history import History as History
+from pyrite.train.history import SplitResult as SplitResult
+from pyrite.train.interruption import Interrupter as Interrupter
+from pyrite.train.learner import Learner as Learner
+from pyrite.train.learner import Result as Result
+from pyrite.train.metric import AUROC as AUROC
+from pyrite.train.metric import Accuracy as Accuracy
+from pyrite.train.metric import CPUUse as CPUUse
+from pyrite.train.metric import FBeta as FBeta
+from pyrite.train.metric import IterationSpeed as IterationSpeed
+from pyrite.train.metric import LearningRate as LearningRate
+from pyrite.train.metric import Loss as Loss
+from pyrite.train.metric import Memory as Memory
+from pyrite.train.metric import Metric as Metric
+from pyrite.train.metric import Perplexity as Perplexity
+from pyrite.train.metric import Precision as Precision
+from pyrite.train.metric import Recall as Recall
+from pyrite.train.metric import SumMetric as SumMetric
+from pyrite.train.metric import TopK as TopK
+from pyrite.train.output import Output as Output
+from pyrite.train.output import Step as Step
+from pyrite.train.output import supervised as supervised
+from pyrite.train.reading import Reading as Reading
+from pyrite.train.summary import SummaryRow as SummaryRow
+from pyrite.train.summary import summary as summary
+from pyrite.train.summary import summary_text as summary_text
+from pyrite.train.view import PlainView as PlainView
+from pyrite.train.view import View as View
+
+__all__ = [
+    "AUROC",
+    "Accuracy",
+    "CPUUse",
+    "Checkpoint",
+    "CheckpointDamaged",
+    "CheckpointPolicy",
+    "Checkpointed",
+    "EarlyStopping",
+    "EpochEnded",
+    "EpochStarted",
+    "Event",
+    "FBeta",
+    "Goal",
+    "History",
+    "Interrupted",
+    "Interrupter",
+    "IterationSpeed",
+    "Learner",
+    "LearningRate",
+    "Loss",
+    "Memory",
+    "Metric",
+    "Output",
+    "Perplexity",
+    "PlainView",
+    "Precision",
+    "Reading",
+    "Recall",
+    "Result",
+    "Resumed",
+    "RunDirectory",
+    "RunEnded",
+    "RunStarted",
+    "SplitResult",
+    "Step",
+    "StepEnded",
+    "StopRequested",
+    "StoppedEarly",
+    "SumMetric",
+    "SummaryRow",
+    "TopK",
+    "View",
+    "summary",
+    "summary_text",
+    "supervised",
+]

@@ -1,0 +1,138 @@
+"""RunDirectory: the files of one run.
+
+    run.json             what ran: versions, device, seed, settings, how it ended
+    history.jsonl        the readings, a line per epoch and split
+    checkpoints/         what a run needs to continue
+    model.safetensors    the weights, when the run has ended
+
+Invariant: each file is replaced as a whole, so at any moment all of them can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pyrite.errors import RecordError, TrainError
+from pyrite.record import Record, atomic_write
+from pyrite.train.history import History, SplitResult
+
+
+class RunDirectory:
+    """Where a run keeps its files; made when the first of them is written."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """The file of weights."""
+        return self.path / "model.safetensors"
+
+    @property
+    def manifest(self) -> Path:
+        """The file that says what ran."""
+        return self.path / "run.json"
+
+    @property
+    def history(self) -> Path:
+        """The file of readings."""
+        return self.path / "history.jsonl"
+
+    def holds_run(self) -> bool:
+        """Whether a run has begun here."""
+        return any(path.exists() for path in self._files())
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write run.json.  Raises TrainError when it cannot be written."""
+        self._write(self.manifest, json.dumps(dict(manifest), indent=2) + "\n")
+
+    def write_history(self, history: History) -> None:
+        """Write history.jsonl.  Raises TrainError when it cannot be written."""
+        lines = (json.dumps(result.to_json()) + "\n" for result in history)
+        self._write(self.history, "".join(lines))
+
+    def write_model(self, record: Record) -> None:
+        """Write model.safetensors.  Raises TrainError when it cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            record.save(self.model)
+        except (RecordError, OSError) as error:
+            raise _unwritable(self.path, error) from error
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Return run.json.  Raises TrainError where there is none, or it is damaged."""
+        text = self._read(self.manifest)
+        try:
+            manifest = json.loads(text)
+        except ValueError as error:
+            raise TrainError(
+                f"run directory requires a run.json of JSON, got {str(self.manifest)!r}: {error}"
+            ) from error
+        if not isinstance(manifest, dict):
+            raise TrainError(
+                f"run directory requires an object in run.json, got {type(manifest).__name__} in "
+                f"{str(self.manifest)!r}"
+            )
+        return manifest
+
+    def read_history(self) -> History:
+        """Return history.jsonl.  Raises TrainError where there is none, or it is damaged."""
+        text = self._read(self.history)
+        try:
+            results = [SplitResult.from_json(json.loads(line)) for line in text.splitlines()]
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainError(
+                f"run directory requires a history.jsonl of results, got {str(self.history)!r}: "
+                f"{error}"
+            ) from error
+        return History(tuple(results))
+
+    def clear(self) -> None:
+        """Delete the files of the run, and nothing else that may be here."""
+        try:
+            for path in self._files():
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _files(self) -> tuple[Path, ...]:
+        return self.manifest, self.history, self.model, self.checkpoints
+
+    def _write(self, file: Path, text: str) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file) as opened:
+                opened.write(text.encode())
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _read(self, file: Path) -> str:
+        try:
+            return file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise TrainError(
+                f"run directory requires a readable {file.name}, got {str(file)!r}: {reason}; "
+                "name a directory that a training run has written"
+            ) from error
+
+
+def _unwritable(path: Path, error: Exception) -> TrainError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return TrainError(
+        f"run directory requires a place that can be written, got {str(path)!r}: {reason}; "
+        "name another directory, or make room"
+    )

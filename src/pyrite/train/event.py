@@ -1,0 +1,132 @@
+"""Events: what a learner tells its views, in the order in which it happens.
+
+    RunStarted
+    ├── Resumed                    when it continues; CheckpointDamaged before it, for each bad file
+    ├── EpochStarted
+    │   ├── StepEnded …            split "train", then "valid"; Checkpointed in between
+    │   └── EpochEnded             once per split
+    ├── Checkpointed               after every epoch
+    ├── StopRequested, Interrupted, StoppedEarly
+    └── RunEnded                   always last, unless an error ends the run
+
+Epochs and steps are counted from 1, as people do.  Events are frozen facts: a view may keep them,
+and hand them to another thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pyrite.train.reading import Reading
+
+Outcome = Literal["completed", "stopped early", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run."""
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
+    """A run begins, or continues: on which device, with which seed, up to which epoch."""
+
+    device: str
+    seed: int
+    epochs: int
+    parameters: int
+    directory: Path | None
+
+
+@dataclass(frozen=True)
+class Resumed(Event):
+    """The run continues after `epoch` epochs and `step` steps of the next."""
+
+    path: Path
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True)
+class CheckpointDamaged(Event):
+    """The newest checkpoint cannot be read; the one before it is tried."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class EpochStarted(Event):
+    """An epoch of training begins, at a later step than the first if the run was resumed there."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class StepEnded(Event):
+    """A step is done.  `readings` are the latest that were taken, over this epoch so far."""
+
+    split: str
+    epoch: int
+    step: int
+    steps: int
+    readings: tuple[Reading, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EpochEnded(Event):
+    """A split of an epoch is done; `readings` are over all of it."""
+
+    split: str
+    epoch: int
+    readings: tuple[Reading, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkpointed(Event):
+    """All that is needed to continue stands in this file."""
+
+    path: Path
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True)
+class StopRequested(Event):
+    """Somebody asked the run to stop; it does after the step under way."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Interrupted(Event):
+    """The run was stopped on request; it can be continued from `checkpoint`, if there is one."""
+
+    reason: str
+    epoch: int
+    step: int
+    checkpoint: Path | None
+
+
+@dataclass(frozen=True)
+class StoppedEarly(Event):
+    """The metric did not improve any more."""
+
+    epoch: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunEnded(Event):
+    """The run is over."""
+
+    outcome: Outcome
+    seconds: float
+    steps: int

@@ -1,0 +1,514 @@
+"""Learner: trains a model, and tells views what happens.
+
+What is particular to a task is its `Step`, from (model, batch) to `Output`; epochs, metrics,
+checkpoints, early stopping and interruption are here, once for all tasks.
+
+Invariant: a step waits for nothing but its device: views have threads of their own, and metrics are
+read every `read_every` steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+from pyrite.autodiff import Gradients, no_grad, training_mode, value_and_grad
+from pyrite.data.loader import DataLoader
+from pyrite.errors import ArgumentError, TrainError
+from pyrite.nn.module import Module
+from pyrite.optim import Optimizer
+from pyrite.tensor.random import random_state, set_random_state
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_leaves
+from pyrite.train.checkpoint import Checkpoint, CheckpointFolder, CheckpointPolicy, Position
+from pyrite.train.directory import RunDirectory
+from pyrite.train.environment import environment
+from pyrite.train.event import (
+    CheckpointDamaged,
+    Checkpointed,
+    EpochEnded,
+    EpochStarted,
+    Interrupted,
+    Outcome,
+    Resumed,
+    RunEnded,
+    RunStarted,
+    StepEnded,
+    StoppedEarly,
+    StopRequested,
+)
+from pyrite.train.history import EarlyStopping, Goal, History, SplitResult
+from pyrite.train.interruption import Interrupter, stopping_on_ctrl_c
+from pyrite.train.metric.loss import Loss
+from pyrite.train.metric.metric import Metric
+from pyrite.train.output import Output, Step
+from pyrite.train.reading import Reading
+from pyrite.train.view.broadcast import Broadcast
+from pyrite.train.view.view import View
+
+M = TypeVar("M", bound=Module)
+
+
+@dataclass(frozen=True)
+class Result(Generic[M]):
+    """What a run gives.
+
+    model: as the last step left it; best: the checkpoint after the best epoch, if one was kept.
+    steps and seconds are of this run alone, without what came before a resume.
+    """
+
+    model: M
+    history: History
+    outcome: Outcome
+    steps: int
+    seconds: float
+    best: Path | None
+
+
+class Learner(Generic[M]):
+    """Trains a model with an optimiser by a step.
+
+        learner = Learner(model, Adam(1e-3), supervised(CrossEntropyLoss()), metrics=[Accuracy()])
+        result = learner.fit(train_loader, valid_loader, epochs=10)
+
+    metrics: in addition to the loss; each split has its own copies.
+    directory: where checkpoints and readings are kept; None keeps nothing.
+    arguments: JSON values for the manifest: with which settings the caller made all this.
+    accumulate: batches per step; gradients are averaged, each weighted by its number of items.
+    observe: the metric that an optimiser's schedule follows, as ReduceOnPlateau does.
+    read_every: steps between two readings of metrics, which wait for the device.
+
+    Raises ArgumentError when accumulate or read_every < 1, or two metrics have one name.
+    """
+
+    def __init__(
+        self,
+        model: M,
+        optimizer: Optimizer,
+        step: Step,
+        *,
+        metrics: Sequence[Metric] = (),
+        views: Iterable[View] = (),
+        directory: str | PathLike[str] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        checkpoints: CheckpointPolicy | None = None,
+        accumulate: int = 1,
+        early_stopping: EarlyStopping | None = None,
+        observe: Goal | None = None,
+        interrupter: Interrupter | None = None,
+        read_every: int = 10,
+    ) -> None:
+        if accumulate < 1 or read_every < 1:
+            raise ArgumentError(
+                "Learner requires accumulate >= 1 and read_every >= 1, got "
+                f"accumulate={accumulate}, read_every={read_every}"
+            )
+        self.model = model
+        self.optimizer = optimizer
+        self.step = step
+        self.metrics = _with_loss(metrics)
+        self.views = tuple(views)
+        self.directory = None if directory is None else RunDirectory(directory)
+        self.arguments = dict(arguments or {})
+        self.checkpoints = checkpoints or CheckpointPolicy()
+        self.accumulate = accumulate
+        self.early_stopping = early_stopping
+        self.observe = observe
+        self.interrupter = interrupter or Interrupter()
+        self.read_every = read_every
+
+    def fit(
+        self,
+        train: DataLoader[Any],
+        valid: DataLoader[Any] | None = None,
+        *,
+        epochs: int,
+        resume: bool = False,
+    ) -> Result[M]:
+        """Train until `epochs` epochs are done, counted from the very first, and return the result.
+
+        With resume, go on from the directory's newest checkpoint, or begin where there is none.
+        The first Ctrl-C ends the step under way, saves a checkpoint, and returns; a second raises.
+
+        Raises TrainError when the directory holds a run and resume is False, or cannot be written;
+        and when a goal names a metric or split that there is not.
+        """
+        if epochs < 0:
+            raise ArgumentError(f"fit requires epochs >= 0, got {epochs}")
+        self._require_goals(valid is not None)
+        with (
+            Broadcast(self.views) as views,
+            stopping_on_ctrl_c(self.interrupter, lambda why: views.emit(StopRequested(why))),
+        ):
+            return _Run(self, train, valid, epochs, views).result(resume)
+
+    def evaluate(self, loader: DataLoader[Any], split: str = "test") -> tuple[Reading, ...]:
+        """Return the readings of a model that does not train, over all batches of a loader."""
+        with Broadcast(self.views) as views:
+            evaluation = Evaluation(self, loader, split, views)
+            for _ in evaluation.steps(epoch=0):
+                pass
+            return evaluation.ended.readings
+
+    def _require_goals(self, has_valid: bool) -> None:
+        early = self.early_stopping.goal if self.early_stopping else None
+        best = self.checkpoints.best if self.directory else None
+        names = [metric.name for metric in self.metrics]
+        splits = ["train", "valid"] if has_valid else ["train"]
+        for goal in (early, best, self.observe):
+            if goal is not None and (
+                goal.metric not in names or (goal.split or "train") not in splits
+            ):
+                raise TrainError(
+                    f"goal requires a metric of {', '.join(names)} on {' or '.join(splits)}, got "
+                    f"{goal}"
+                )
+
+
+class Evaluation:
+    """One pass over a loader without training."""
+
+    ended: EpochEnded
+
+    def __init__(
+        self, learner: Learner[Any], loader: DataLoader[Any], split: str, views: Broadcast
+    ) -> None:
+        self.learner = learner
+        self.loader = loader
+        self.split = split
+        self.views = views
+        self.metrics = [metric.fresh() for metric in learner.metrics if not metric.only_training]
+
+    def steps(self, epoch: int) -> Iterator[None]:
+        """Evaluate a batch at each turn; when all are done, `ended` holds the readings."""
+        began = last = perf_counter()
+        readings: tuple[Reading, ...] = ()
+        for number, batch in enumerate(self.loader.epoch(0), start=1):
+            with training_mode(False), no_grad():
+                output = self.learner.step(self.learner.model, batch)
+            now = perf_counter()
+            _update(self.metrics, [_counted(output, batch)], seconds=now - last)
+            if number % self.learner.read_every == 0:
+                readings = _compute(self.metrics)
+            self.views.emit(
+                StepEnded(self.split, epoch, number, len(self.loader), readings, now - last)
+            )
+            last = now
+            yield
+        seconds = perf_counter() - began
+        self.ended = EpochEnded(self.split, epoch, _compute(self.metrics), seconds)
+        self.views.emit(self.ended)
+
+
+class _Run(Generic[M]):
+    """One call of `fit`: where it is, and what it has seen."""
+
+    def __init__(
+        self,
+        learner: Learner[M],
+        train: DataLoader[Any],
+        valid: DataLoader[Any] | None,
+        epochs: int,
+        views: Broadcast,
+    ) -> None:
+        self.learner = learner
+        self.train = train
+        self.valid = valid
+        self.epochs = epochs
+        self.views = views
+        self.metrics = [metric.fresh() for metric in learner.metrics]
+        self.position = Position()
+        self.history = History()
+        self.steps_before = self.steps = 0
+        self.epoch_seconds = 0.0
+        self.saved: tuple[Position, Path] | None = None
+        self.folder = (
+            CheckpointFolder(learner.directory.checkpoints, learner.checkpoints)
+            if learner.directory
+            else None
+        )
+        self.differentiate = value_and_grad(self._loss, has_aux=True)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return math.ceil(len(self.train) / self.learner.accumulate)
+
+    def result(self, resume: bool) -> Result[M]:
+        began = perf_counter()
+        self._start(resume)
+        outcome = self._train_until_done()
+        seconds = perf_counter() - began
+        steps = self.steps - self.steps_before
+        if self.learner.directory:
+            self.learner.directory.write_model(self.learner.model.record())
+            self._write_manifest(outcome)
+        self.views.emit(RunEnded(outcome, seconds, steps))
+        best = self.folder.best(self.history) if self.folder else None
+        return Result(self.learner.model, self.history, outcome, steps, seconds, best)
+
+    # ---- beginning ----
+
+    def _start(self, resume: bool) -> None:
+        found = self._newest_checkpoint(resume)
+        model, directory = self.learner.model, self.learner.directory
+        devices = [str(leaf.device) for leaf in tree_leaves(model)]
+        self.views.emit(
+            RunStarted(
+                device=devices[0] if devices else "none",
+                seed=int(random_state()["seed"]),
+                epochs=self.epochs,
+                parameters=model.num_params(),
+                directory=directory.path if directory else None,
+            )
+        )
+        if found is not None:
+            self._restore(*found)
+        self._write_manifest("running")
+
+    def _newest_checkpoint(self, resume: bool) -> tuple[Path, Checkpoint] | None:
+        if self.folder is None:
+            if resume:
+                raise TrainError("resume requires a directory, got none; pass directory=")
+            return None
+        if resume:
+            return self.folder.newest(
+                lambda path, reason: self.views.emit(CheckpointDamaged(path, reason))
+            )
+        if files := self.folder.files():
+            raise TrainError(
+                f"fit requires a directory without a run, got {len(files)} checkpoints in "
+                f"{str(self.folder.path)!r}; go on with resume=True, or name another directory"
+            )
+        return None
+
+    def _restore(self, path: Path, checkpoint: Checkpoint) -> None:
+        self._require_same_batches(checkpoint)
+        learner = self.learner
+        learner.model = learner.model.load_record(checkpoint.model)
+        learner.optimizer.load_record(learner.model, checkpoint.optimizer)
+        for metric in self.metrics:
+            metric.load_state(checkpoint.metrics.get(metric.name, {}))
+        set_random_state(dict(checkpoint.random))
+        self.position, self.history = checkpoint.position, checkpoint.history
+        self.steps = self.steps_before = checkpoint.steps
+        self.epoch_seconds = checkpoint.seconds
+        self.saved = (self.position, path)
+        self.views.emit(Resumed(path, self.position.epoch, self.position.step))
+
+    def _require_same_batches(self, checkpoint: Checkpoint) -> None:
+        """Raise TrainError where an epoch under way would go on with batches of another order."""
+        own = self._batches()
+        for name, value in checkpoint.batches.items():
+            if checkpoint.position.step and own.get(name) != value:
+                raise TrainError(
+                    f"resume within an epoch requires the batches with which it began, got "
+                    f"{name}={own.get(name)} instead of {value}; use the same setting"
+                )
+
+    def _batches(self) -> dict[str, Any]:
+        """What decides which items each step of an epoch sees."""
+        return {
+            "items": len(self.train.dataset),
+            "batch_size": self.train.batch_size,
+            "shuffle": self.train.shuffle,
+            "seed": self.train.seed,
+            "drop_last": self.train.drop_last,
+            "accumulate": self.learner.accumulate,
+        }
+
+    # ---- the loop ----
+
+    def _train_until_done(self) -> Outcome:
+        while self.position.epoch < self.epochs:
+            early = self.learner.early_stopping
+            if early and not self.position.step and (reason := early.reason(self.history)):
+                self.views.emit(StoppedEarly(self.position.epoch, reason))
+                return "stopped early"
+            if self._should_stop() or not self._run_epoch():
+                return self._interrupted()
+        return "completed"
+
+    def _run_epoch(self) -> bool:
+        """Train and validate one epoch, or what is left of it; False if it was interrupted."""
+        number = self.position.epoch + 1
+        self._train_epoch(number)
+        if self._should_stop():
+            return False
+        results = [self._train_result(number)]
+        if self.valid is not None:
+            draws = random_state()
+            evaluation = Evaluation(self.learner, self.valid, "valid", self.views)
+            for _ in evaluation.steps(number):
+                if self._should_stop():
+                    set_random_state(draws)  # a resumed run validates from the beginning
+                    return False
+            results.append(_result(evaluation.ended))
+        self._end_epoch(results)
+        return True
+
+    def _train_epoch(self, number: int) -> None:
+        done, steps = self.position.step, self.steps_per_epoch
+        self.views.emit(EpochStarted(number, self.epochs, done, steps))
+        start = min(done * self.learner.accumulate, len(self.train))
+        batches = self.train.epoch(self.position.epoch, start=start)
+        readings = _compute(self.metrics) if done else ()
+        last = perf_counter()
+        for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
+            outputs = self._step(group)
+            now = perf_counter()
+            seconds, last = now - last, now
+            _update(self.metrics, outputs, seconds)
+            self.epoch_seconds += seconds
+            self.steps += 1
+            self.position = Position(self.position.epoch, step)
+            if step % self.learner.read_every == 0 or step == steps:
+                readings = _compute(self.metrics)
+            self.views.emit(StepEnded("train", number, step, steps, readings, seconds))
+            if self._should_stop():
+                return
+            self._checkpoint_if_due(step, steps)
+
+    def _step(self, batches: Sequence[Any]) -> list[Output]:
+        rate = self.learner.optimizer.learning_rates()["*"]
+        outputs, found = [], []
+        for batch in batches:
+            aux, gradients = self.differentiate(self.learner.model, batch)
+            loss, (predictions, targets, items) = aux
+            output = _counted(Output(loss, predictions, targets, items, rate), batch)
+            outputs.append(output)
+            found.append((gradients, output.weight))
+        self.learner.model = self.learner.optimizer.step(self.learner.model, _mean(found))
+        return outputs
+
+    def _loss(self, model: M, batch: Any) -> tuple[Tensor, tuple[Any, Any, int | None]]:
+        output = self.learner.step(model, batch)
+        return output.loss, (output.predictions, output.targets, output.items)
+
+    def _train_result(self, number: int) -> SplitResult:
+        ended = EpochEnded("train", number, _compute(self.metrics), self.epoch_seconds)
+        self.views.emit(ended)
+        return _result(ended)
+
+    def _end_epoch(self, results: Sequence[SplitResult]) -> None:
+        self.history = self.history.with_results(results)
+        self.position = Position(self.position.epoch + 1)
+        self.epoch_seconds = 0.0
+        for metric in self.metrics:
+            metric.reset()
+        if self.learner.observe:
+            self.learner.optimizer.observe(self.learner.observe.latest(self.history).value)
+        if self.learner.directory:
+            self.learner.directory.write_history(self.history)
+        self._checkpoint()
+
+    # ---- stopping and saving ----
+
+    def _should_stop(self) -> bool:
+        return self.learner.interrupter.should_stop
+
+    def _interrupted(self) -> Outcome:
+        is_begun = self.position > Position()
+        if is_begun and (self.saved is None or self.saved[0] != self.position):
+            self._checkpoint()
+        path = self.saved[1] if self.saved else None
+        reason = self.learner.interrupter.reason or ""
+        self.views.emit(Interrupted(reason, self.position.epoch + 1, self.position.step, path))
+        return "interrupted"
+
+    def _checkpoint_if_due(self, step: int, steps: int) -> None:
+        every = self.learner.checkpoints.every_steps
+        if every and step % every == 0 and step < steps:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        if self.folder is None:
+            return
+        learner = self.learner
+        path = self.folder.save(
+            Checkpoint(
+                self.position,
+                learner.model.record(),
+                learner.optimizer.record(learner.model),
+                {metric.name: metric.state() for metric in self.metrics},
+                random_state(),
+                self.history,
+                self._batches(),
+                self.steps,
+                self.epoch_seconds,
+            )
+        )
+        self.saved = (self.position, path)
+        self.views.emit(Checkpointed(path, self.position.epoch, self.position.step))
+
+    def _write_manifest(self, state: str) -> None:
+        directory = self.learner.directory
+        if directory is None:
+            return
+        leaves = tree_leaves(self.learner.model)
+        directory.write_manifest(
+            {
+                **environment(),
+                "state": state,
+                "device": str(leaves[0].device) if leaves else None,
+                "seed": random_state()["seed"],
+                "epochs": self.epochs,
+                "epochs_done": self.position.epoch,
+                "steps": self.steps,
+                "parameters": self.learner.model.num_params(),
+                "arguments": self.learner.arguments,
+            }
+        )
+
+
+def _with_loss(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    names = [metric.name for metric in metrics]
+    if len(set(names)) < len(names):
+        raise ArgumentError(
+            f"Learner requires metrics of different names, got {', '.join(names)}; give one a name="
+        )
+    return tuple(metrics) if "Loss" in names else (Loss(), *metrics)
+
+
+def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while group := list(islice(batches, size)):
+        yield group
+
+
+def _mean(found: Sequence[tuple[Gradients, int]]) -> Gradients:
+    """Return the mean of gradients, weighted by their numbers of items: that of one large batch."""
+    if len(found) == 1:
+        return found[0][0]
+    items = sum(weight for _, weight in found)
+    total, *others = (gradients * (weight / items) for gradients, weight in found)
+    for gradients in others:
+        total = total + gradients
+    return total
+
+
+def _counted(output: Output, batch: Any) -> Output:
+    """Return the output with its number of items: the rows of the batch where it does not say."""
+    if output.items is not None or isinstance(output.targets, Tensor):
+        return output
+    rows = [leaf.shape[0] for leaf in tree_leaves(batch) if leaf.ndim]
+    return replace(output, items=rows[0] if rows else 1)
+
+
+def _update(metrics: Sequence[Metric], outputs: Sequence[Output], seconds: float) -> None:
+    for output in outputs:
+        timed = replace(output, seconds=seconds / len(outputs))
+        for metric in metrics:
+            metric.update(timed)
+
+
+def _compute(metrics: Sequence[Metric]) -> tuple[Reading, ...]:
+    return tuple(metric.compute() for metric in metrics)
+
+
+def _result(ended: EpochEnded) -> SplitResult:
+    return SplitResult(ended.epoch, ended.split, ended.readings, ended.seconds)

@@ -1,0 +1,120 @@
+"""Metric: measured on the device step by step, added up on the host when somebody looks.
+
+Invariant: ``update`` never waits for the device.  What it measured is kept there, a few numbers a
+step, until ``compute`` reads all of it together; sums are taken in float64 in the order of the
+steps, so a value does not depend on when it was looked at.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.tensor.tensor import Tensor
+from pyrite.train.output import Output
+from pyrite.train.reading import Better, Reading
+
+Measured = tuple[Any, ...]
+"""Tensors, or numbers that are already known."""
+
+
+class Metric(ABC):
+    """A number that says how a split of an epoch goes.
+
+    A subclass says what to `measure` of an output, how to `add` it to what was seen before, and the
+    `value` of the whole.  ``state`` is all of it, for checkpoints.
+    """
+
+    unit: ClassVar[str] = ""
+    better: ClassVar[Better | None] = None
+    #: Whether it speaks of training itself, and means nothing in an evaluation.
+    only_training: ClassVar[bool] = False
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = type(self).__name__ if name is None else name
+        self._pending: list[Measured] = []
+        self._state: dict[str, NDArray[Any]] = {}
+
+    @abstractmethod
+    def measure(self, output: Output) -> Measured:
+        """Return what to keep of an output: small tensors, not yet read, or numbers."""
+
+    @abstractmethod
+    def add(self, state: Mapping[str, NDArray[Any]], measured: Sequence[NDArray[Any]]) -> Any:
+        """Return the state after one more step, as arrays by name; the first state is empty."""
+
+    @abstractmethod
+    def value(self, state: Mapping[str, NDArray[Any]]) -> float:
+        """Return the metric's value, NaN where it is undefined."""
+
+    def update(self, output: Output) -> None:
+        """Take in one step, without waiting for the device."""
+        self._pending.append(self.measure(output))
+
+    def compute(self) -> Reading:
+        """Return the value over all steps since `reset`; this waits for the device."""
+        state = self.state()
+        value = self.value(state) if state else float("nan")
+        return Reading(self.name, float(value), self.unit, self.better)
+
+    def fresh(self) -> Self:
+        """Return the same metric, which has seen nothing: for another split."""
+        made = copy(self)
+        made._pending, made._state = [], {}
+        return made
+
+    def reset(self) -> None:
+        """Forget all steps."""
+        self._pending.clear()
+        self._state = {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that was seen, as arrays: what a checkpoint saves."""
+        for measured in self._pending:
+            self._state = self.add(self._state, [_read(part) for part in measured])
+        self._pending.clear()
+        return self._state
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `state` returned."""
+        self.reset()
+        self._state = dict(state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class SumMetric(Metric):
+    """A metric of sums over all steps: counts, weighted means."""
+
+    def add(self, state: Mapping[str, NDArray[Any]], measured: Sequence[NDArray[Any]]) -> Any:
+        """Return the sums, in one float64 array per measured quantity."""
+        return {
+            str(i): state.get(str(i), 0) + part.astype(np.float64)
+            for i, part in enumerate(measured)
+        }
+
+    def value(self, state: Mapping[str, NDArray[Any]]) -> float:
+        """Return the value of the sums."""
+        return self.of_sums(*(state[str(i)] for i in range(len(state))))
+
+    @abstractmethod
+    def of_sums(self, *sums: NDArray[np.float64]) -> float:
+        """Return the value, from the sum of each measured quantity."""
+
+
+def ratio(part: Any, whole: Any) -> NDArray[np.float64]:
+    """Return part / whole, 0 where whole is 0."""
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    result = np.zeros(np.broadcast(part, whole).shape)
+    np.divide(part, whole, out=result, where=whole != 0)
+    return result
+
+
+def _read(part: Any) -> NDArray[Any]:
+    return part.numpy() if isinstance(part, Tensor) else np.asarray(part)
