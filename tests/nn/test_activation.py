@@ -104,7 +104,7 @@ def test_activations_by_name() -> None:
         assert type(made.function) is layer
         assert made(x).shape[0] == 2
     assert [name for name, _ in nn.Activation("prelu").named_parameters()] == ["function.weight"]
-    with pytest.raises(ArgumentError, match="one of celu, elu, .* got 'maxout'"):
+    with pytest.raises(ArgumentError, match=r"one of celu, elu, .* got 'maxout'"):
         nn.Activation("maxout")
 
 

@@ -35,15 +35,27 @@ def committed(module: Any, grads: Any) -> Any:
     [
         (lambda: nn.BatchNorm(4), lambda: torch.nn.BatchNorm1d(4), (5, 4)),
         (lambda: nn.BatchNorm(4), lambda: torch.nn.BatchNorm1d(4), (5, 4, 3)),
-        (lambda: nn.BatchNorm(4, affine=False), lambda: torch.nn.BatchNorm2d(4, affine=False), (3, 4, 2, 3)),
-        (lambda: nn.BatchNorm3d(4, eps=0.1), lambda: torch.nn.BatchNorm3d(4, eps=0.1), (2, 4, 2, 3, 2)),
+        (
+            lambda: nn.BatchNorm(4, affine=False),
+            lambda: torch.nn.BatchNorm2d(4, affine=False),
+            (3, 4, 2, 3),
+        ),
+        (
+            lambda: nn.BatchNorm3d(4, eps=0.1),
+            lambda: torch.nn.BatchNorm3d(4, eps=0.1),
+            (2, 4, 2, 3, 2),
+        ),
         (
             lambda: nn.BatchNorm(4, track_running_stats=False),
             lambda: torch.nn.BatchNorm1d(4, track_running_stats=False),
             (5, 4),
         ),
         (lambda: nn.LayerNorm(5), lambda: torch.nn.LayerNorm(5), (2, 3, 5)),
-        (lambda: nn.LayerNorm((3, 5), bias=False), lambda: torch.nn.LayerNorm((3, 5), bias=False), (2, 3, 5)),
+        (
+            lambda: nn.LayerNorm((3, 5), bias=False),
+            lambda: torch.nn.LayerNorm((3, 5), bias=False),
+            (2, 3, 5),
+        ),
         (
             lambda: nn.LayerNorm(5, elementwise_affine=False),
             lambda: torch.nn.LayerNorm(5, elementwise_affine=False),
@@ -53,14 +65,18 @@ def committed(module: Any, grads: Any) -> Any:
         (lambda: nn.RMSNorm((3, 5), eps=0.1), lambda: torch.nn.RMSNorm((3, 5), eps=0.1), (2, 3, 5)),
         (lambda: nn.GroupNorm(2, 6), lambda: torch.nn.GroupNorm(2, 6), (2, 6, 3)),
         (lambda: nn.InstanceNorm(4), lambda: torch.nn.InstanceNorm2d(4), (2, 4, 3, 3)),
-        (lambda: nn.InstanceNorm(4, affine=True), lambda: torch.nn.InstanceNorm1d(4, affine=True), (2, 4, 6)),
+        (
+            lambda: nn.InstanceNorm(4, affine=True),
+            lambda: torch.nn.InstanceNorm1d(4, affine=True),
+            (2, 4, 6),
+        ),
         (
             lambda: nn.LocalResponseNorm(3, alpha=0.1, k=2.0),
             lambda: torch.nn.LocalResponseNorm(3, alpha=0.1, k=2.0),
             (2, 6, 3),
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("training", [True, False])
 def test_it_does_as_pytorchs(
     agrees: Any, ours: Any, theirs: Any, shape: tuple[int, ...], training: bool
@@ -168,7 +184,7 @@ def test_normalization_by_name() -> None:
         ("layer", {}), ("rms", {"eps": 1e-5}),
     ]:  # fmt: skip
         assert nn.Normalization(name, 4, **options)(x).shape == x.shape
-    with pytest.raises(ArgumentError, match="one of batch, group, .*, rms, got 'spectral'"):
+    with pytest.raises(ArgumentError, match=r"one of batch, group, .*, rms, got 'spectral'"):
         nn.Normalization("spectral", 4)
 
 

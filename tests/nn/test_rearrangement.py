@@ -40,7 +40,9 @@ def test_errors() -> None:
         nn.PixelShuffle(0)
     with pytest.raises(ShapeError, match=r"\(1, 6, 2, 2\)"):
         nn.PixelShuffle(2)(full((1, 6, 2, 2), 0.0))
-    with pytest.raises(ShapeError, match=r"Unfold requires x of shape \(N, C, H, W\), got \(3, 4\)"):
+    with pytest.raises(
+        ShapeError, match=r"Unfold requires x of shape \(N, C, H, W\), got \(3, 4\)"
+    ):
         nn.Unfold(2)(full((3, 4), 0.0))
     with pytest.raises(ShapeError, match="fold4d"):
         nn.Fold(4, 2)(full((1, 4, 5), 0.0))

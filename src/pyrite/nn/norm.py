@@ -334,7 +334,7 @@ class Normalization(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the layer makes of x."""
-        return self.layer(x)  # type: ignore[no-any-return]
+        return self.layer(x)
 
 
 #: Burn's spelling.

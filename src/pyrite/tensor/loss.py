@@ -172,8 +172,10 @@ def _reduced(losses: Any, reduction: Reduction, total: Any = None) -> Any:
         return losses
     if reduction == "sum":
         return losses.sum()
+    if reduction == "mean" and total is None:
+        return losses.mean()
     if reduction == "mean":
-        return losses.mean() if total is None else losses.sum() / total
+        return in_dtype(widened(losses).sum() / total, losses.dtype)
     raise ArgumentError(f"a loss requires reduction 'mean', 'sum' or 'none', got {reduction!r}")
 
 
@@ -182,6 +184,8 @@ def _total_weight(logits: Any, targets: Any, weight: Any, axis: int, ignore_inde
     indices = _as_tuple(ignore_index)
     if targets.dtype.is_float or (weight is None and not indices):
         return None
+    # In the dtype of the computation: float16 counts no further than 65504.
+    logits = widened(logits)
     if weight is None:
         return (~_is_any_of(targets, indices)).astype(logits.dtype).sum()
     found = _distribution(targets, logits, axis=axis, label_smoothing=0.0, ignore_index=indices)

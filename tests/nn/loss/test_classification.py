@@ -211,6 +211,13 @@ def test_class_weights_take_the_dtype_of_the_prediction() -> None:
     assert nn.CrossEntropyLoss(WEIGHT)(logits, tensor(CLASSES)).dtype.name == "float16"
 
 
+def test_a_mean_in_half_precision_may_be_over_more_samples_than_it_counts() -> None:
+    logits, targets = full((70_000, 2), 0.0, dtype="float16"), full((70_000,), 1)
+    loss = nn.CrossEntropyLoss()(logits, targets)
+    assert loss.dtype.name == "float16"
+    assert loss.item() == pytest.approx(np.log(2), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
