@@ -7,6 +7,7 @@ decide: each evaluation waits for the device.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -22,7 +23,7 @@ from pyrite.optim.resume import (
     parameters_of,
     require_settings,
 )
-from pyrite.optim.run import Run
+from pyrite.optim.run import in_one_thread
 from pyrite.optim.settings import non_negative, positive, require
 from pyrite.optim.values import computed, ground, renewed
 from pyrite.record import Record
@@ -33,7 +34,8 @@ from pyrite.tensor.tree import tree_leaves, tree_map
 
 M = TypeVar("M")
 
-#: One tensor for each trained parameter, in the order of the model: a point, or a direction.
+#: One flat tensor for each trained parameter, in the order of the model: a point, or a direction.
+#: Flat, so that the order of a sum, and with it the last bit, does not depend on a memory layout.
 Vector = tuple[Tensor, ...]
 
 #: A pair with a smaller product would make the Hessian nearly singular; PyTorch's value.
@@ -60,7 +62,7 @@ class _Memory:
     direction: Vector = ()
     length: float = 0.0
     scale: float = 1.0
-    lock: Run = field(default_factory=Run)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class _Evaluation(NamedTuple):
@@ -123,7 +125,7 @@ class LBFGS:
 
         Raises DTypeError for parameters of 16 bits, ShapeError when the loss is not a scalar.
         """
-        with self._memory.lock.in_one_thread():
+        with in_one_thread(self._memory.lock):
             problem = _Problem(model, loss)
             now = first = problem.evaluate(problem.start)
             point = problem.start
@@ -131,11 +133,9 @@ class LBFGS:
             iterations = 0
             while not stop:
                 iterations += 1
-                reached = self._iterate(problem, point, now, iterations == self.max_iterations)
-                point, after, stop = reached
-                stop = stop or iterations == self.max_iterations
-                stop = stop or problem.evaluations >= self._evaluation_limit()
-                now = after
+                is_last = iterations == self.max_iterations
+                point, now, is_done = self._iterate(problem, point, now, is_last)
+                stop = is_done or is_last or problem.evaluations >= self._evaluation_limit()
             stepped: M = problem.model_at(point, 1 if iterations else 0, now.updates)
         return stepped, first.loss
 
@@ -143,6 +143,7 @@ class LBFGS:
         """Return all that it remembers, by the paths of the model's trained parameters."""
         memory = self._memory
         names = [path for path, p in parameters_of(model).items() if p.trainable]
+        self._require_known(len(names))
         vectors = {"gradient": memory.gradient, "direction": memory.direction}
         for number, pair in enumerate(memory.pairs):
             vectors |= {f"move{number}": pair.move, f"change{number}": pair.change}
@@ -237,15 +238,19 @@ class LBFGS:
         memory = self._memory
         memory.iterations += 1
         if memory.iterations > 1:
-            if len(gradient) != len(memory.gradient):
-                raise ArgumentError(
-                    f"LBFGS requires the {len(memory.gradient)} trained parameters of its last "
-                    f"step, got {len(gradient)}; make another LBFGS for another model"
-                )
+            self._require_known(len(gradient))
             self._remember(_difference(gradient, memory.gradient))
         memory.gradient = gradient
         memory.direction = _two_loops(gradient, memory.pairs, memory.scale)
         return memory.direction
+
+    def _require_known(self, count: int) -> None:
+        known = len(self._memory.gradient)
+        if known not in (0, count):
+            raise ArgumentError(
+                f"LBFGS requires the {known} trained parameters of its last step, got {count}; "
+                "make another LBFGS for another model"
+            )
 
     def _remember(self, change: Vector) -> None:
         memory = self._memory
@@ -277,7 +282,7 @@ class _Problem:
                 'cast the model: model.astype("float32")'
             )
         self.evaluations = 0
-        self.start: Vector = tuple(computed(p) for p in self._parameters)
+        self.start: Vector = tuple(computed(p).reshape(-1) for p in self._parameters)
 
     def evaluate(self, point: Vector) -> _Evaluation:
         """Return loss and gradient at a point.  Waits for the loss."""
@@ -294,7 +299,7 @@ class _Problem:
     ) -> Any:
         """Return the model with its parameters at a point, ``age`` versions on."""
         changed: dict[int, Identified] = {
-            p.id: p.with_value(x.to(p.device), version=p.version + age)
+            p.id: p.with_value(x.reshape(p.shape).to(p.device), version=p.version + age)
             for p, x in zip(self._parameters, point, strict=True)
         }
         held = [t for t in tree_leaves(self._model) if isinstance(t, Identified)]
@@ -308,7 +313,7 @@ class _Problem:
         found = gradients.by_id().get(parameter.id)
         if found is None:
             return zeros_like(x)
-        return ground(found)
+        return ground(found).reshape(-1)
 
 
 def _two_loops(gradient: Vector, pairs: Sequence[_Pair], scale: float) -> Vector:
@@ -346,7 +351,7 @@ def _largest(x: Vector) -> float:
 
 
 def _like(record: Record, name: str, parameter: Parameter) -> Tensor:
-    array, like = array_of(record, name), computed(parameter)
+    array, like = array_of(record, name), computed(parameter).reshape(-1)
     if array.shape != like.shape or array.dtype != like.dtype.numpy:
         raise RecordError(f"load_record requires {name} of {like._type}, got {array.shape}")
     return tensor(array, device=like.device)

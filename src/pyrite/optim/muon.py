@@ -36,7 +36,7 @@ def newton_schulz(
     is_tall = x.shape[0] > x.shape[1]
     x = x.permute_dims((1, 0)) if is_tall else x
     a, b, c = coefficients
-    x = x / x.square().sum().sqrt().clamp_min(eps)
+    x = x / x.reshape(-1).square().sum().sqrt().clamp_min(eps)
     for _ in range(steps):
         gram = x @ x.permute_dims((1, 0))
         x = a * x + (b * gram + c * (gram @ gram)) @ x

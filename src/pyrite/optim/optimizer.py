@@ -19,7 +19,7 @@ from pyrite.errors import ArgumentError, GradientError, PyriteError, ShapeError
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
 from pyrite.optim.group import assigned
-from pyrite.optim.run import Run, Slot, State
+from pyrite.optim.run import Run, Slot, State, in_one_thread
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import non_negative, settings_of
 from pyrite.optim.values import computed, ground, in_dtype, renewed
@@ -107,7 +107,8 @@ class Optimizer(ABC):
         >>> (model.bias - optim.SGD(0.5).step(model, grads).bias).item()
         2.0
         """
-        with self._run.in_one_thread() as run:
+        run = self._run
+        with in_one_thread(run.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             _require_own(gradients, held)
             due = [
@@ -212,7 +213,8 @@ class Optimizer(ABC):
 
         With the model's own record it is all that a training needs to go on bit for bit.
         """
-        with self._run.in_one_thread() as run:
+        run = self._run
+        with in_one_thread(run.lock):
             return resume.record_of(self._configuration(), run, self._observers(), model)
 
     def load_record(self, model: Any, record: Record, *, allow_changes: bool = False) -> Self:
@@ -224,7 +226,8 @@ class Optimizer(ABC):
 
         Raises RecordError when settings, paths, shapes or dtypes differ.
         """
-        with self._run.in_one_thread() as run:
+        run = self._run
+        with in_one_thread(run.lock):
             rules = dict(self._assigned(model))
             loaded = resume.loaded(
                 self._configuration(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from pyrite.errors import TrainError
 from pyrite.tensor.tensor import Tensor
@@ -24,8 +24,10 @@ class Slot(NamedTuple):
 class Run:
     """The steps made, and a slot for each parameter by id.  One thread at a time may use it."""
 
-    __slots__ = ("_lock", "norm", "rules", "slots", "steps")
+    __slots__ = ("lock", "norm", "rules", "slots", "steps")
 
+    #: Held during every call.
+    lock: threading.Lock
     #: Steps made; the schedules' argument.
     steps: int
     slots: dict[int, Slot]
@@ -39,21 +41,22 @@ class Run:
         self.slots = dict(slots or {})
         self.rules = {}
         self.norm = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def copy(self) -> Run:
         """Return a run that goes on from the same point."""
         return Run(self.steps, self.slots)
 
-    @contextmanager
-    def in_one_thread(self) -> Iterator[Self]:
-        """Hold the run for the block.  Raises TrainError when another thread does."""
-        if not self._lock.acquire(blocking=False):
-            raise TrainError(
-                "an optimizer requires one thread at a time, got a call during another's; "
-                "make one for each training, or step with Gradients.mean of all threads"
-            )
-        try:
-            yield self
-        finally:
-            self._lock.release()
+
+@contextmanager
+def in_one_thread(lock: threading.Lock) -> Iterator[None]:
+    """Hold the lock of an optimiser for the block.  Raises TrainError when another thread does."""
+    if not lock.acquire(blocking=False):
+        raise TrainError(
+            "an optimizer requires one thread at a time, got a call during another's; "
+            "make one for each training, or step with Gradients.mean of all threads"
+        )
+    try:
+        yield
+    finally:
+        lock.release()
