@@ -26,6 +26,7 @@ from pyrite.tensor.creation import triu_mask as triu_mask
 from pyrite.tensor.creation import zeros as zeros
 from pyrite.tensor.creation import zeros_like as zeros_like
 from pyrite.tensor.dropout import dropout as dropout
+from pyrite.tensor.einsum import einsum as einsum
 from pyrite.tensor.inspection import FloatInfo as FloatInfo
 from pyrite.tensor.inspection import IntegerInfo as IntegerInfo
 from pyrite.tensor.inspection import broadcast_arrays as broadcast_arrays
@@ -399,6 +400,7 @@ __all__ = [
     "dot",
     "dropout",
     "e",
+    "einsum",
     "elu",
     "embedding",
     "empty",

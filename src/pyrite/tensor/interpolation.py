@@ -45,7 +45,8 @@ def _lanczos3(distance: Array) -> Array:
 
 
 def _triangle(distance: Array) -> Array:
-    return np.maximum(1 - np.abs(distance), 0.0)
+    weight: Array = np.maximum(1 - np.abs(distance), 0.0)
+    return weight
 
 
 #: Weight of an element by its distance, and how many elements to each side it reaches.
