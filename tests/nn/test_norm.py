@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite import nn
-from pyrite.autodiff import autodiff, checkpoint, no_grad, value_and_grad
+from pyrite.autodiff import Gradients, autodiff, checkpoint, no_grad, value_and_grad
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import State
@@ -165,6 +165,16 @@ def test_a_checkpoint_around_batch_norm_and_dropout_is_exact_and_emits_once() ->
     for key, update in grads.updates.items():
         np.testing.assert_array_equal(update.numpy(), grads_again.updates[key].numpy())
     assert committed(net, grads_again)[1].num_batches_tracked.item() == 1
+
+
+def test_parallel_steps_average_the_statistics() -> None:
+    layer = nn.BatchNorm(3)
+    parts = rng.standard_normal((2, 6, 3)).astype(np.float32)
+    both = [value_and_grad(lambda m, x: m(x).sum())(layer, tensor(x))[1] for x in parts]
+    mean = committed(layer, Gradients.mean(both))
+    np.testing.assert_allclose(mean.running_mean.numpy(), 0.1 * parts.mean((0, 1)), rtol=1e-5)
+    assert mean.num_batches_tracked.item() == 1
+    assert mean.num_batches_tracked.dtype.name == "int32"
 
 
 def test_half_precision_keeps_statistics_in_their_own_dtype() -> None:

@@ -68,6 +68,8 @@ def test_padding_may_differ_on_every_side() -> None:
 def test_errors_name_the_layer() -> None:
     with pytest.raises(ArgumentError, match=r"MaxPool2d requires kernel_size .* got 0"):
         nn.MaxPool2d(0)
+    with pytest.raises(ArgumentError, match=r"AvgPool1d requires padding .* got \(1, 2\)"):
+        nn.AvgPool1d(2, padding=(1, 2))
     with pytest.raises(
         ShapeError, match=r"AvgPool1d requires x of shape \(N, C, W\), got \(2, 3\)"
     ):

@@ -156,7 +156,7 @@ class Gradients:
             summed = values[0]
             for value in values[1:]:
                 summed = summed + value
-            mean.updates[key] = summed / len(values)
+            mean.updates[key] = (summed / len(values)).astype(values[0].dtype)
         return mean
 
     def _empty_like(self) -> Gradients:

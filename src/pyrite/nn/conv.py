@@ -6,18 +6,14 @@ first, and weight and bias start uniform in ±1/sqrt(fan_in).
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError
 from pyrite.nn.init import Initializer, KaimingUniform, fans, optional, positive
 from pyrite.nn.spatial import Spatial
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.window import Explicit, Padding, Sizes, padding_pairs
+from pyrite.tensor.window import Explicit, Padding, Sizes
 from pyrite.types import DTypeLike, Shape
-
-Given = TypeVar("Given", bound=Padding)
 
 
 class Kernel(Spatial):
@@ -26,8 +22,6 @@ class Kernel(Spatial):
     in_channels: int
     out_channels: int
     kernel_size: Shape
-    stride: Shape
-    dilation: Shape
     weight: Parameter
     bias: Parameter | None
 
@@ -61,14 +55,6 @@ class Kernel(Spatial):
             device=device,
         )  # fmt: skip
 
-    def _known(self, padding: Given) -> Given:
-        """Return the padding as it was given, once it is known to be one."""
-        some = (1,) * len(self.axes)
-        padding_pairs(
-            type(self).__name__, padding, some, self.kernel_size, self.stride, self.dilation
-        )
-        return padding
-
 
 class Convolution(Kernel):
     """The layers that convolve.  weight: (O, C / groups, *kernel_size); bias: (O,) or None."""
@@ -90,8 +76,8 @@ class Convolution(Kernel):
     ) -> None:
         self._declare(in_channels, out_channels, kernel_size, groups)
         self.stride = self._per_axis("stride", stride)
+        self.padding = self._checked_padding(padding)
         self.dilation = self._per_axis("dilation", dilation)
-        self.padding = self._known(padding)
         self.groups = groups
         self._draw((out_channels, in_channels // groups), bias, initializer, dtype, device)
 
@@ -180,15 +166,15 @@ class TransposedConvolution(Kernel):
         dtype: DTypeLike | None = None,
         device: DeviceLike = None,
     ) -> None:
-        self._declare(in_channels, out_channels, kernel_size, groups)
-        self.stride = self._per_axis("stride", stride)
-        self.output_padding = self._per_axis("output_padding", output_padding, least=0)
-        self.dilation = self._per_axis("dilation", dilation)
         if isinstance(padding, str):
             raise ArgumentError(
                 f"{type(self).__name__} requires padding in elements, got {padding!r}"
             )
-        self.padding = self._known(padding)
+        self._declare(in_channels, out_channels, kernel_size, groups)
+        self.stride = self._per_axis("stride", stride)
+        self.padding = self._checked_padding(padding)
+        self.output_padding = self._per_axis("output_padding", output_padding, least=0)
+        self.dilation = self._per_axis("dilation", dilation)
         self.groups = groups
         self._draw((in_channels, out_channels // groups), bias, initializer, dtype, device)
 

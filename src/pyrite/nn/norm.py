@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
@@ -17,6 +16,7 @@ from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.activation import Identity
 from pyrite.nn.init import Ones, Zeros, optional, positive, state
 from pyrite.nn.module import Module
+from pyrite.tensor.inspection import finfo
 from pyrite.tensor.parameter import Parameter, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike, Shape, default_float
@@ -32,7 +32,8 @@ class BatchNorm(Module):
     new estimates and the optimiser's step commits them.  Without ``track_running_stats`` there are
     none, and evaluation uses the batch too.
 
-    weight, bias, running_mean, running_var: (num_features,).  num_batches_tracked: a count, int32.
+    weight, bias, running_mean, running_var: (num_features,); num_batches_tracked: a count, int32,
+    which files of PyTorch before 0.4.1 lack: load them with ``partial=True``.
 
     Raises ShapeError when x is not (N, num_features, ...), or in training has one value a channel.
     Source: Ioffe & Szegedy 2015, arXiv:1502.03167.
@@ -193,8 +194,7 @@ class RMSNorm(Module):
 
 
 def _machine_epsilon(x: Tensor) -> float:
-    kind = x.dtype if x.dtype.is_float else default_float
-    return float(ml_dtypes.finfo(kind.numpy).eps)  # type: ignore[no-untyped-call]
+    return finfo(x.dtype if x.dtype.is_float else default_float).eps
 
 
 def _normalized_shape(layer: str, sizes: int | tuple[int, ...]) -> Shape:

@@ -25,7 +25,7 @@ class MaxPool(Spatial):
     ) -> None:
         self.kernel_size = self._per_axis("kernel_size", kernel_size)
         self.stride = self.kernel_size if stride is None else self._per_axis("stride", stride)
-        self.padding = padding
+        self.padding = self._checked_padding(padding)
         self.dilation = self._per_axis("dilation", dilation)
         self.ceil_mode = ceil_mode
 
@@ -82,7 +82,7 @@ class AvgPool(Spatial):
     ) -> None:
         self.kernel_size = self._per_axis("kernel_size", kernel_size)
         self.stride = self.kernel_size if stride is None else self._per_axis("stride", stride)
-        self.padding = padding
+        self.padding = self._checked_padding(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 

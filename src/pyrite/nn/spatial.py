@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pyrite.errors import ShapeError
 from pyrite.nn.module import Module
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.window import Sizes, sizes_per_axis
+from pyrite.tensor.window import Padding, Sizes, padding_pairs, sizes_per_axis
 from pyrite.types import Shape
+
+Given = TypeVar("Given", bound=Padding)
 
 
 class Spatial(Module):
@@ -20,6 +22,12 @@ class Spatial(Module):
     def _per_axis(self, name: str, value: Sizes, *, least: int = 1) -> Shape:
         """Return an argument that is one int, or one per spatial axis, as the latter."""
         return sizes_per_axis(type(self).__name__, name, value, len(self.axes), least=least)
+
+    def _checked_padding(self, padding: Given) -> Given:
+        """Return the padding as it was given, or raise ArgumentError when it is none."""
+        some = (1,) * len(self.axes)
+        padding_pairs(type(self).__name__, padding, some, some, some, some)
+        return padding
 
     def _checked(self, x: Tensor, channels: int | None = None) -> Tensor:
         """Return x, or raise ShapeError when it is not (N, channels, *axes)."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
 import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.loss.reduction import Loss, Reduction
 from pyrite.tensor.creation import tensor
+from pyrite.tensor.inspection import finfo
 from pyrite.tensor.loss import Reduction as OpReduction
 from pyrite.tensor.tensor import Tensor
 
@@ -106,8 +106,7 @@ def _require_smoothing(loss: Loss, label_smoothing: float) -> None:
 
 def _log_of_probabilities(p: Tensor) -> Tensor:
     # Probabilities of 0 count as the smallest normal number: the log and its slope stay finite.
-    info = ml_dtypes.finfo(p.dtype.numpy)  # type: ignore[no-untyped-call]
-    return p.maximum(float(info.smallest_normal)).log()
+    return p.maximum(finfo(p.dtype).smallest_normal).log()
 
 
 class NLLLoss(_ByClass):
