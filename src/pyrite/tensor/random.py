@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pyrite.backend.device import DeviceLike
+from pyrite.backend.device import Device, DeviceLike
 from pyrite.errors import ArgumentError, DTypeError
 from pyrite.op import Constant, primitive, public, sample
 from pyrite.philox import philox4x32
@@ -31,9 +31,12 @@ from pyrite.types import (
     DTypeLike,
     Shape,
     TensorType,
+    bfloat16,
     default_float,
     element_count,
+    float16,
     float32,
+    float64,
     int32,
     normalize_axis,
     normalize_shape,
@@ -201,17 +204,18 @@ def uniform(
 ) -> Tensor:
     """Return values uniform in low <= x < high.
 
-    A unit value is ``(word >> 8) * 2**-24``: exact in float32, and the same bits on every device; in
-    float64 it has the same 24 random bits, in float16 the highest 11 and in bfloat16 the highest 8.
+    A unit value is ``(word >> 8) * 2**-24``: exact in float32, and the same bits on every device.
+    float16 takes the highest 11 bits of the word and bfloat16 the highest 8, all that they hold;
+    float64 the highest 53 bits of two words, of which element i takes words 2 i and 2 i + 1.
+    Rounding may give ``high`` itself on intervals other than 0 to 1.
 
     >>> import pyrite
     >>> with pyrite.random_stream(0):
-    ...     pyrite.uniform((2,)).numpy().max() < 1
+    ...     bool((pyrite.uniform((2,)) < 1).all())
     True
     """
-    kind = _float(dtype)
-    bits = random_bits(normalize_shape("uniform", shape), device=device)
-    return _affine(_unit(bits, kind), high - low, low)
+    sizes = normalize_shape("uniform", shape)
+    return _affine(_unit(sizes, _float(dtype), device), high - low, low)
 
 
 @public
@@ -233,24 +237,28 @@ def normal(
         raise ArgumentError(f"normal requires std >= 0, got {std}")
     kind = _float(dtype)
     sizes = normalize_shape("normal", shape)
-    wide = float32 if kind.itemsize < 4 else kind
-    radius = ((1.0 - _unit(random_bits(sizes, device=device), wide)).log() * -2.0).sqrt()
-    angle = _unit(random_bits(sizes, device=device), wide) * (2.0 * math.pi)
+    radius = ((1.0 - _unit(sizes, kind.compute, device)).log() * -2.0).sqrt()
+    angle = _unit(sizes, kind.compute, device) * (2.0 * math.pi)
     return _affine(radius * angle.cos(), std, mean).astype(kind)
 
 
 @public
 def bernoulli(
-    p: float, shape: int | Sequence[int] = (), *, device: DeviceLike = None
+    p: float | Tensor, shape: int | Sequence[int] | None = None, *, device: DeviceLike = None
 ) -> Tensor:
     """Return bools that are True with probability p, to the nearest 2**-32.
 
-    Decided by comparing integers, so the same on every device.  Raises ArgumentError unless
-    0 <= p <= 1.
+    p may be a tensor, to the precision of 2**-24; its shape and device are then the default, and
+    elements outside 0 <= p <= 1 count as 0 or 1.  Decided by comparing integers, so the same on
+    every device.  Raises ArgumentError for a number outside 0 <= p <= 1.
     """
+    if isinstance(p, Tensor):
+        sizes = normalize_shape("bernoulli", p.shape if shape is None else shape)
+        bits = random_bits(sizes, device=_where(p) if device is None else device) >> 8
+        return bits < (p.astype(p.dtype.compute) * 2.0**24).astype(uint32)
     if not 0 <= p <= 1:
         raise ArgumentError(f"bernoulli requires 0 <= p <= 1, got {p}")
-    bits = random_bits(normalize_shape("bernoulli", shape), device=device)
+    bits = random_bits(normalize_shape("bernoulli", shape or ()), device=device)
     threshold = round(p * 2**32)
     if threshold > _WORD:
         return bits.equal(bits)
@@ -268,10 +276,17 @@ def randint(
 ) -> Tensor:
     """Return integers uniform in low <= i < high, to within (high - low) * 2**-32.
 
-    A word modulo the range: the same on every device.  Raises ArgumentError for an empty range, or
-    one of more than 2**32 integers.
+    A word modulo the range: the same on every device.  Raises ArgumentError for an empty range, one
+    of more than 2**32 integers, or one that the dtype does not hold.
     """
     kind, span = as_dtype(dtype), high - low
+    if not kind.is_integer:
+        raise DTypeError(f"randint requires an integer dtype, got {kind.name}; use uniform")
+    if not int(kind.lowest) <= low <= high <= int(kind.highest) + 1:
+        raise ArgumentError(
+            f"randint requires {kind.lowest} <= low < high <= {int(kind.highest) + 1} for "
+            f"{kind.name}, got {low} and {high}"
+        )
     if not 0 < span <= 1 << 32:
         raise ArgumentError(f"randint requires 0 < high - low <= 2**32, got {low} and {high}")
     bits = random_bits(normalize_shape("randint", shape), device=device)
@@ -283,7 +298,10 @@ def randint(
 
 @public
 def permutation(n: int, *, device: DeviceLike = None) -> Tensor:
-    """Return the integers 0 to n - 1 in random order: int32 (n,), the same on every device."""
+    """Return the integers 0 to n - 1 in random order: int32 (n,), the same on every device.
+
+    The order that sorts n random words; the sort is stable, so equal words keep theirs.
+    """
     (size,) = normalize_shape("permutation", n)
     return random_bits((size,), device=device).argsort()
 
@@ -295,6 +313,82 @@ def shuffle(x: Tensor, axis: int = 0) -> Tensor:
     return x.take(permutation(x.shape[where], device=x.device), axis=where)
 
 
+@public
+def categorical(logits: Tensor, axis: int = -1) -> Tensor:
+    """Return random classes with probabilities softmax(logits): (..., C, ...) -> (...), int32.
+
+    A class of logit -inf is never drawn.
+    Source: Gumbel 1954: the maximum of logits + G with G = -log(-log(u)).
+
+    >>> import pyrite
+    >>> categorical(pyrite.tensor([[0.0, float("-inf")]])).numpy().tolist()
+    [0]
+    """
+    along = normalize_axis("categorical", axis, logits.ndim)
+    return _perturbed(logits).argmax(along)
+
+
+@public
+def multinomial(probabilities: Tensor, num_samples: int, *, replacement: bool = False) -> Tensor:
+    """Return random classes, drawn in proportion: (..., C) -> (..., num_samples), int32.
+
+    The probabilities need not add up to 1.  Without replacement a class is drawn once at most, and
+    those of probability 0 only when no others are left.  Raises ArgumentError for too many samples.
+    Source: Gumbel top-k, Kool et al. 2019, arXiv:1903.06059, section 3.
+    """
+    if probabilities.ndim == 0 or num_samples < 0:
+        raise ArgumentError(
+            "multinomial requires probabilities (..., C) and num_samples >= 0, got shape "
+            f"{probabilities.shape} and {num_samples}"
+        )
+    *batch, classes = probabilities.shape
+    logits = probabilities.log()
+    if replacement:
+        return categorical(logits.expand_dims(-2).broadcast_to((*batch, num_samples, classes)))
+    if num_samples > classes:
+        raise ArgumentError(
+            f"multinomial requires num_samples <= {classes} without replacement, got {num_samples}"
+        )
+    return _perturbed(logits).argsort(-1, descending=True).narrow(-1, 0, num_samples)
+
+
+# ---- in the shape of another tensor ----
+
+
+def uniform_like(x: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Return `uniform` values in the shape, dtype and device of x."""
+    return uniform(x.shape, low, high, dtype=x.dtype, device=_where(x))
+
+
+def normal_like(x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Return `normal` values in the shape, dtype and device of x."""
+    return normal(x.shape, mean, std, dtype=x.dtype, device=_where(x))
+
+
+def bernoulli_like(x: Tensor, p: float) -> Tensor:
+    """Return `bernoulli` bools in the shape and device of x."""
+    return bernoulli(p, x.shape, device=_where(x))
+
+
+def randint_like(x: Tensor, low: int, high: int) -> Tensor:
+    """Return `randint` integers in the shape, dtype and device of x."""
+    return randint(low, high, x.shape, dtype=x.dtype, device=_where(x))
+
+
+# ---- from words to numbers ----
+
+
+def _where(x: Tensor) -> Device:
+    return Device(x._backend)
+
+
+def _perturbed(logits: Tensor) -> Tensor:
+    """Return logits with Gumbel noise from 0 < u < 1, in which 0 becomes half the least step."""
+    kind = logits.dtype.compute if logits.dtype.is_float else default_float
+    u = _unit(logits.shape, kind, _where(logits)).clip(2.0**-25)
+    return logits.astype(kind) - (-u.log()).log()
+
+
 def _float(dtype: DTypeLike | None) -> DType:
     kind = as_dtype(default_float if dtype is None else dtype)
     if not kind.is_float:
@@ -302,11 +396,15 @@ def _float(dtype: DTypeLike | None) -> DType:
     return kind
 
 
-def _unit(bits: Tensor, kind: DType) -> Tensor:
-    """Return words as unit values with as many bits as the dtype holds exactly, so never 1."""
-    precision = {"float16": 11, "bfloat16": 8}.get(kind.name, 24)
-    wide = float32 if kind.itemsize < 4 else kind
-    return ((bits >> (32 - precision)).astype(wide) * 2.0**-precision).astype(kind)
+def _unit(shape: Shape, kind: DType, where: DeviceLike) -> Tensor:
+    """Return a draw of unit values with as many bits as the dtype holds exactly, so never 1."""
+    if kind is float64:
+        high, low = random_bits((*shape, 2), device=where).unstack(-1)
+        whole = high.astype(kind) * 2.0**21 + (low >> 11).astype(kind)
+        return whole * 2.0**-53
+    bits = random_bits(shape, device=where)
+    precision = {float16: 11, bfloat16: 8, float32: 24}[kind]
+    return ((bits >> (32 - precision)).astype(float32) * 2.0**-precision).astype(kind)
 
 
 def _affine(x: Tensor, scale: float, offset: float) -> Tensor:

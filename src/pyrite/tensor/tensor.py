@@ -173,8 +173,8 @@ class Tensor(Loss):
 
     def __hash__(self) -> int:  # type: ignore[override]
         raise DTypeError(
-            "hash requires a value that can be compared at once, got a tensor; key by id(x), or "
-            "by x.item()"
+            "hash requires a value that is compared as a whole, got a tensor, which is "
+            "unhashable; key by id(x), or by x.item()"
         )
 
     def __copy__(self) -> Self:
