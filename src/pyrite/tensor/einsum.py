@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import opt_einsum
-
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, public, sample
 from pyrite.tensor.contraction import Contraction
@@ -116,6 +114,8 @@ def _order(equation: str, shapes: tuple[Shape, ...]) -> list[tuple[int, int]]:
     """Return which two factors to multiply, step by step; products go to the end."""
     if len(shapes) == 1:
         return []
+    import opt_einsum  # 10 ms that an import of Pyrite need not pay
+
     path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True)
     return [(i, j) for i, j in path]
 
