@@ -50,6 +50,7 @@ class MultiHeadAttention(Module):
     fit.
     Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.MultiHeadAttention(8, heads=2)(pyrite.ones((3, 5, 8)), is_causal=True).shape
     (3, 5, 8)

@@ -12,6 +12,7 @@ from pyrite.nn.module import Module
 class Sequential(Module):
     """Layers one after the other; each is a module, or any function of one tensor.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Sequential(nn.Linear(2, 4), pyrite.Tensor.relu, nn.Linear(4, 1)).num_params()
     17

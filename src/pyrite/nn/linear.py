@@ -18,6 +18,7 @@ class Linear(Module):
 
     Raises ShapeError when the last axis of x is not in_features.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.Linear(3, 2)(pyrite.ones((5, 3))).shape
     (5, 2)

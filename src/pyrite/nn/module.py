@@ -60,6 +60,7 @@ def _frozen(value: Any) -> Any:
 class Module(metaclass=_Declared):
     """A network or a part of one.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> class Net(nn.Module):
     ...     def __init__(self) -> None:

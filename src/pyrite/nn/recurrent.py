@@ -179,6 +179,7 @@ class _Recurrent(Module):
 class RNN(_Recurrent):
     """h' = activation(W_ih x + b_ih + W_hh h + b_hh).  Source: Elman 1990.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> out, h = nn.RNN(4, 8)(pyrite.ones((2, 5, 4)))
     >>> out.shape, h.shape
@@ -214,6 +215,7 @@ class LSTM(_Recurrent):
 
     Source: Hochreiter & Schmidhuber 1997; Gers et al. 2000 for the forget gate.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> out, state = nn.LSTM(4, 8, layers=2, direction="both")(pyrite.ones((2, 5, 4)))
     >>> out.shape, state.cell.shape
@@ -268,6 +270,7 @@ class GRU(_Recurrent):
 
     Source: Cho et al. 2014, arXiv:1406.1078.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.GRU(4, 8)(pyrite.ones((2, 5, 4)))[0].shape
     (2, 5, 8)

@@ -40,6 +40,7 @@ class PositionWiseFeedForward(Module):
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.3, with GELU for ReLU.
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> nn.PositionWiseFeedForward(8, 32)(pyrite.ones((2, 5, 8))).shape
     (2, 5, 8)
@@ -123,6 +124,7 @@ class TransformerEncoderLayer(_Layer):
 class TransformerEncoder(Module):
     """Layers of self-attention: (N, T, D) -> (N, T, D).
 
+    >>> import pyrite
     >>> from pyrite import nn
     >>> encoder = nn.TransformerEncoder(8, heads=2, hidden_features=16, layers=2)
     >>> encoder(pyrite.ones((3, 5, 8))).shape
