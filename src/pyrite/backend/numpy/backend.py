@@ -83,7 +83,9 @@ def _elementwise(op: Op, arrays: list[Array | None], attrs: Attributes, out: Ten
     result = np.asarray(op.scalar(ALGEBRA, *arrays, **attrs))
     if result.shape != out.shape:
         result = np.broadcast_to(result, out.shape)
-    return _pinned(op, result, out)
+    # Row-major whatever the inputs were: NumPy's sums depend on the layout, and a tensor read back
+    # from a file, which is row-major, must give the same bits as the one that was saved.
+    return np.ascontiguousarray(_pinned(op, result, out)).reshape(out.shape)
 
 
 def _pinned(op: Op, result: Any, out: TensorType | None) -> Array:
