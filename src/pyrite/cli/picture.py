@@ -20,8 +20,8 @@ from pyrite.errors import DataError
 SIZE = 8
 #: The least contrast between ink and paper, of 1: below it there is nothing to see.
 LEAST_CONTRAST = 0.1
-#: Fraction of the darkest ink from which a pixel belongs to the digit, and not to noise or blur.
-INK = 0.3
+#: Fraction of the darkest ink from which a pixel belongs to the digit: above noise, below blur.
+INK = 0.1
 
 Pixels = NDArray[np.float32]
 
