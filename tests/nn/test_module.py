@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from pyrite.record import MatchError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
 from pyrite.tensor.random import random_stream, seed
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_map
 
 
 class Net(nn.Module):
@@ -161,11 +164,11 @@ def test_a_tracked_input_does_not_train():
 
 
 def test_an_error_names_the_path_of_the_layer(net):
-    with pytest.raises(ShapeError, match=r"x.shape\[-1\] == 4, got \(2, 5\); declare Linear\(5") as e:
+    with pytest.raises(
+        ShapeError, match=r"x.shape\[-1\] == 4, got \(2, 5\); declare Linear\(5"
+    ) as e:
         net(full((2, 5), 1.0))
-    assert e.value.__notes__ == [
-        "in Net 'hidden': Linear(in_features=4, out_features=8)"
-    ]
+    assert e.value.__notes__ == ["in Net 'hidden': Linear(in_features=4, out_features=8)"]
     broken = net.replace(layers=(net.layers[0], nn.Sequential(nn.Linear(9, 9))))
     with pytest.raises(ShapeError) as e:
         broken(full((2, 4), 1.0))
@@ -236,9 +239,7 @@ def test_renamed_keys_load_with_rules(net, tmp_path):
     wrapped = Wrapped()
     wrapped.save(tmp_path / "w.safetensors")
     loaded = net.load(tmp_path / "w.safetensors", rules=[(r"^model\.", "")])
-    np.testing.assert_array_equal(
-        loaded.hidden.weight.numpy(), wrapped.model.hidden.weight.numpy()
-    )
+    np.testing.assert_array_equal(loaded.hidden.weight.numpy(), wrapped.model.hidden.weight.numpy())
 
 
 def test_a_pytorch_state_dict_loads_by_name(tmp_path):
@@ -317,3 +318,13 @@ def test_every_initialiser_is_seeded_and_has_its_spread():
     with random_stream(3):
         q = nn.init.Orthogonal().parameter((6, 20), dtype="float64").numpy()
     np.testing.assert_allclose(q @ q.T, np.eye(6), atol=1e-12)
+
+
+def test_dataclasses_are_trees():
+    @dataclass(frozen=True)
+    class Batch:
+        x: Tensor
+        name: str
+
+    moved = tree_map(lambda t: t + 1, Batch(tensor([1.0]), "first"))
+    assert (moved.x.item(), moved.name) == (2.0, "first")

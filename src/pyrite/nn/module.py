@@ -28,7 +28,7 @@ from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
 from pyrite.tensor.parameter import Identified, Parameter, State
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
+from pyrite.tensor.tree import TreeNode, tree_items, tree_leaves, tree_map
 from pyrite.types import DTypeLike
 
 M = TypeVar("M", bound="Module")
@@ -57,7 +57,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-class Module(metaclass=_Declared):
+class Module(TreeNode, metaclass=_Declared):
     """A network or a part of one.
 
     >>> import pyrite

@@ -16,7 +16,7 @@ from pyrite.record.remap import Rules
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import TreeNode, tree_map
+from pyrite.tensor.tree import tree_map, tree_paths
 from pyrite.types import Array, DTypeLike
 
 M = TypeVar("M")
@@ -25,7 +25,7 @@ M = TypeVar("M")
 def record_of(module: Any, metadata: Mapping[str, Any]) -> Record:
     """Return parameters and states by path.  Tied ones share one array, which a file holds once."""
     arrays: dict[int, Array] = {}
-    named = dict(_paths(module, ""))
+    named = dict(_paths(module))
     for leaf in named.values():
         if leaf.id not in arrays:
             arrays[leaf.id] = leaf.numpy()
@@ -45,7 +45,7 @@ def with_arrays(
 
     Raises MatchError with one report of every name, shape and dtype that does not fit.
     """
-    named = dict(_paths(module, ""))
+    named = dict(_paths(module))
     first: dict[int, str] = {}
     for path, leaf in named.items():
         first.setdefault(leaf.id, path)
@@ -83,18 +83,8 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     )
 
 
-def _paths(tree: Any, path: str) -> Iterator[tuple[str, Identified]]:
+def _paths(module: Any) -> Iterator[tuple[str, Identified]]:
     """Give every path to every parameter and state: tied ones once for each path."""
-    if isinstance(tree, Identified):
-        yield path, tree
-        return
-    if isinstance(tree, TreeNode):
-        pairs: Any = tree.tree_children().items()
-    elif isinstance(tree, Mapping):
-        pairs = tree.items()
-    elif isinstance(tree, list | tuple):
-        pairs = enumerate(tree)
-    else:
-        return
-    for name, child in pairs:
-        yield from _paths(child, f"{path}.{name}" if path else str(name))
+    for path, leaf in tree_paths(module):
+        if isinstance(leaf, Identified):
+            yield path, leaf

@@ -68,9 +68,15 @@ def finfo(of: DTypeLike | Tensor) -> FloatInfo:
     kind = _dtype(of)
     if not kind.is_float:
         raise DTypeError(f"finfo requires a float dtype, got {kind.name}; use iinfo")
-    found: Any = ml_dtypes.finfo(kind.numpy)
-    limits = (float(x) for x in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(kind.bits, *limits, kind)
+    found: Any = ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]
+    return FloatInfo(
+        bits=kind.bits,
+        eps=float(found.eps),
+        max=float(found.max),
+        min=float(found.min),
+        smallest_normal=float(found.smallest_normal),
+        dtype=kind,
+    )
 
 
 @public

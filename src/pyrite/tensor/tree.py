@@ -1,4 +1,4 @@
-"""Trees of tensors: tensors, and lists, tuples, dicts and modules of them, nested at will.
+"""Trees of tensors: tensors, and lists, tuples, dicts, dataclasses and modules of them, nested.
 
 One tensor that occurs twice is changed once, so tied weights stay tied.
 """
@@ -6,25 +6,28 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 from pyrite.tensor.tensor import Tensor
+
+#: Types that hold no tensor, told apart first because trees are full of them.
+_PLAIN = frozenset({type(None), bool, int, float, str})
 
 T = TypeVar("T")
 Change = Callable[[Tensor], Any]
 
 
-@runtime_checkable
-class TreeNode(Protocol):
+class TreeNode:
     """An object that holds tensors and can be rebuilt with others: a module."""
 
     def tree_children(self) -> dict[str, Any]:
         """Return what it holds, by field name: trees."""
-        ...
+        raise NotImplementedError
 
     def tree_rebuild(self, children: dict[str, Any]) -> Any:
         """Return a copy that holds other children."""
-        ...
+        raise NotImplementedError
 
 
 def tree_map(change: Change, tree: T) -> T:
@@ -98,7 +101,10 @@ class _Mapping:
         changed = {name: self.apply(child) for name, child in children.items()}
         if all(changed[name] is child for name, child in children.items()):
             return tree
-        return tree.tree_rebuild(changed) if isinstance(tree, TreeNode) else type(tree)(changed)
+        if isinstance(tree, TreeNode):
+            return tree.tree_rebuild(changed)
+        rebuild: Any = type(tree)
+        return rebuild(changed) if isinstance(tree, Mapping) else replace(tree, **changed)
 
     def _sequence(self, tree: list[Any] | tuple[Any, ...]) -> Any:
         changed = [self.apply(child) for child in tree]
@@ -108,6 +114,12 @@ class _Mapping:
 
 
 def _children(tree: Any) -> dict[Any, Any] | None:
+    if type(tree) in _PLAIN:
+        return None
     if isinstance(tree, TreeNode):
         return tree.tree_children()
-    return dict(tree) if isinstance(tree, Mapping) else None
+    if isinstance(tree, Mapping):
+        return dict(tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return {field.name: getattr(tree, field.name) for field in fields(tree) if field.init}
+    return None
