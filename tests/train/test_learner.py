@@ -22,8 +22,8 @@ from pyrite.optim.schedule import ReduceOnPlateau
 from pyrite.train import (
     Accuracy,
     CheckpointDamaged,
-    CheckpointPolicy,
     Checkpointed,
+    CheckpointPolicy,
     EarlyStopping,
     EpochEnded,
     Goal,
@@ -58,9 +58,7 @@ def test_it_learns(task) -> None:
 
 def test_events_come_in_the_order_in_which_things_happen(task, recorder, tmp_path: Path) -> None:
     policy = CheckpointPolicy(every_steps=4)
-    task.fit(
-        task.learner(views=[recorder], directory=tmp_path, checkpoints=policy), epochs=2
-    )
+    task.fit(task.learner(views=[recorder], directory=tmp_path, checkpoints=policy), epochs=2)
     epoch = [
         "EpochStarted",
         *["StepEnded train"] * 4,
@@ -72,8 +70,7 @@ def test_events_come_in_the_order_in_which_things_happen(task, recorder, tmp_pat
         "Checkpointed",
     ]
     told = [
-        f"{type(event).__name__} {getattr(event, 'split', '')}".strip()
-        for event in recorder.events
+        f"{type(event).__name__} {getattr(event, 'split', '')}".strip() for event in recorder.events
     ]
     assert told == ["RunStarted", *epoch, *epoch, "RunEnded"]
     assert recorder.closed == 1
@@ -177,9 +174,7 @@ def test_two_metrics_of_one_name_are_refused(task) -> None:
         task.learner(metrics=[Accuracy(), Accuracy()])
 
 
-@pytest.mark.parametrize(
-    "goal", [Goal("F1"), Goal("Loss", "test")], ids=["metric", "split"]
-)
+@pytest.mark.parametrize("goal", [Goal("F1"), Goal("Loss", "test")], ids=["metric", "split"])
 def test_a_goal_that_is_not_measured_is_refused(task, goal: Goal) -> None:
     with pytest.raises(TrainError, match="requires a metric of Loss, Accuracy on train or valid"):
         task.fit(task.learner(early_stopping=EarlyStopping(goal)))
@@ -295,9 +290,9 @@ def test_a_run_that_was_done_stays_done(task, recorder, weights, tmp_path: Path)
 
 def test_resuming_where_nothing_was_saved_begins(task, weights, tmp_path: Path) -> None:
     whole = task.fit(task.learner())
-    assert weights(
-        task.fit(task.learner(directory=tmp_path), resume=True).model
-    ) == weights(whole.model)
+    assert weights(task.fit(task.learner(directory=tmp_path), resume=True).model) == weights(
+        whole.model
+    )
 
 
 def test_a_directory_with_a_run_is_not_written_over(task, tmp_path: Path) -> None:
@@ -338,9 +333,7 @@ def test_an_interruption_says_where_it_saved(task, recorder, tmp_path: Path) -> 
 def test_a_stop_before_the_first_step_saves_nothing(task, recorder, tmp_path: Path) -> None:
     interrupter = Interrupter()
     interrupter.stop("not now")
-    result = task.fit(
-        task.learner(directory=tmp_path, views=[recorder], interrupter=interrupter)
-    )
+    result = task.fit(task.learner(directory=tmp_path, views=[recorder], interrupter=interrupter))
     assert (result.outcome, result.steps) == ("interrupted", 0)
     assert recorder.of(Interrupted)[0].checkpoint is None
     assert not recorder.of(Checkpointed)
