@@ -119,7 +119,10 @@ def test_transformer_encoder_layer_is_pytorchs():
             8, 2, 16, 0.0, "gelu", batch_first=True, norm_first=norm_first, dtype=torch.float64
         )
         theirs.self_attn = torch_twin(torch, ours.attention)
-        for name, layer in (("linear1", ours.feed_forward.inner), ("linear2", ours.feed_forward.outer)):
+        for name, layer in (
+            ("linear1", ours.feed_forward.inner),
+            ("linear2", ours.feed_forward.outer),
+        ):
             getattr(theirs, name).weight.data = torch.tensor(layer.weight.numpy())
             getattr(theirs, name).bias.data = torch.tensor(layer.bias.numpy())
         want = theirs(torch.tensor(X)).detach().numpy()

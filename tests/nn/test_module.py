@@ -92,7 +92,9 @@ def test_replace_returns_another_module_and_shares_the_rest(net):
 
 def test_map_changes_values_and_keeps_identities(net):
     doubled = net.map(lambda p: p * 2)
-    for (path, old), (_, new) in zip(net.named_parameters(), doubled.named_parameters()):
+    for (path, old), (_, new) in zip(
+        net.named_parameters(), doubled.named_parameters(), strict=True
+    ):
         assert new.id == old.id, path
         np.testing.assert_array_equal(new.numpy(), 2 * old.numpy())
     assert doubled.mean is net.mean
@@ -129,7 +131,7 @@ def test_freeze_by_pattern(net):
     assert frozen.hidden.weight in grads
     assert frozen.layers[0].weight not in grads
     assert all(p.trainable for p in frozen.unfreeze().parameters())
-    with pytest.raises(ModuleError, match="'encoder.*'; hidden.weight"):
+    with pytest.raises(ModuleError, match=r"'encoder\.\*'; hidden\.weight"):
         net.freeze("encoder.*")
 
 
@@ -188,7 +190,7 @@ def test_initial_values_are_lazy_and_do_not_depend_on_the_order_of_looking():
     assert not first[0].weight.is_initialized
     first_values = [p.numpy() for p in first.parameters()]
     second_values = [p.numpy() for p in reversed(second.parameters())][::-1]
-    for x, y in zip(first_values, second_values):
+    for x, y in zip(first_values, second_values, strict=True):
         np.testing.assert_array_equal(x, y)
 
 
@@ -215,7 +217,7 @@ def test_save_and_load(net, tmp_path):
     net.save(path)
     with random_stream(9):
         loaded = Net().load(path)
-    for (_, a), (_, b) in zip(net.named_parameters(), loaded.named_parameters()):
+    for (_, a), (_, b) in zip(net.named_parameters(), loaded.named_parameters(), strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
