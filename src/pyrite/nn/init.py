@@ -188,7 +188,7 @@ class Orthogonal(Initializer):
     gain: float = 1.0
 
     def values(self, shape: Shape, fan_in: int, fan_out: int, words: Words) -> Array:
-        """Return values whose matrix (first axis, all others) is orthonormal along its short side."""
+        """Return a matrix (first axis, all others), orthonormal along its short side."""
         if len(shape) < 2:
             raise ShapeError(f"orthogonal requires at least two axes, got shape {shape}")
         rows, columns = shape[0], element_count(shape[1:])

@@ -94,7 +94,7 @@ def iinfo(of: DTypeLike | Tensor) -> IntegerInfo:
 
 @public
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Return whether a dtype is of a kind: a dtype, ``"real floating"`` and such, or any of several.
+    """Return whether a dtype is of a kind: a dtype, a name such as ``"integral"``, or several.
 
     >>> isdtype("int8", "integral"), isdtype("int8", ("bool", "float32"))
     (True, False)
