@@ -1,0 +1,174 @@
+"""Tensors from nothing, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.tensor import creation
+from pyrite.tensor.creation import (
+    arange,
+    asarray,
+    cartesian_grid,
+    diag_mask,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    logspace,
+    meshgrid,
+    ones,
+    ones_like,
+    tensor,
+    tri,
+    tril_mask,
+    triu_mask,
+    zeros,
+    zeros_like,
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (1, "int32"),
+        (1.0, "float32"),
+        (True, "bool"),
+        ([[1, 2], [3, 4.5]], "float32"),
+        ([], "float32"),
+        (np.float64(1), "float64"),
+        (np.arange(3, dtype=np.uint8), "uint8"),
+        (range(3), "int32"),
+        ([True, 2], "int32"),
+    ],
+)
+def test_python_numbers_take_defaults_and_arrays_keep_their_dtype(data: Any, dtype: str) -> None:
+    x = tensor(data)
+    assert x.dtype.name == dtype
+    np.testing.assert_array_equal(x.numpy(), np.asarray(data))
+
+
+def test_tensor_of_a_tensor_is_that_tensor_or_a_cast() -> None:
+    x = tensor([1, 2])
+    assert tensor(x).tolist() == [1, 2]
+    assert asarray(x) is x
+    assert tensor(x, dtype="float16").dtype is pyrite.float16
+
+
+@pytest.mark.parametrize("data", [[1, [2]], [[1, 2], [3]]])
+def test_ragged_lists_are_a_shape_error(data: Any) -> None:
+    with pytest.raises(ShapeError, match="nested sequences of equal lengths"):
+        tensor(data)
+
+
+@pytest.mark.parametrize("data", ["text", ["a"], None, object(), 1 + 2j, [None]])
+def test_what_is_no_number_is_a_dtype_error(data: Any) -> None:
+    with pytest.raises(DTypeError):
+        tensor(data)
+
+
+def test_an_integer_that_does_not_fit_is_an_error_and_no_wrap() -> None:
+    with pytest.raises(DTypeError, match=r"for int32, got 2147483648; give dtype=pyrite\.int64"):
+        tensor([0, 2**31])
+    assert tensor(2**31, dtype="int64").item() == 2**31
+    assert tensor(2**64 - 1, dtype="uint64").item() == 2**64 - 1
+    with pytest.raises(DTypeError):
+        tensor(2**70)
+    with pytest.raises(DTypeError):
+        tensor(-1, dtype="uint8")
+
+
+def test_constants_fill_a_shape() -> None:
+    assert zeros((2, 0)).shape == (2, 0)
+    assert ones(3).tolist() == [1, 1, 1]
+    assert empty((2,)).tolist() == [0, 0]
+    assert full((), True).dtype is pyrite.bool
+    assert full((2,), 3.5, dtype="bfloat16").tolist() == [3.5, 3.5]
+    with pytest.raises(ShapeError, match="sizes >= 0"):
+        zeros((-1,))
+
+
+def test_like_functions_take_shape_dtype_and_device() -> None:
+    x = tensor([[1, 2]], dtype="int8", device=pyrite.autodiff("numpy"))
+    for made, value in ((zeros_like(x), 0), (ones_like(x), 1), (full_like(x, 7), 7)):
+        assert made.tolist() == [[value, value]]
+        assert made.dtype is pyrite.int8
+        assert made.device.level == 1
+    assert empty_like(x, dtype="float32").dtype is pyrite.float32
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (5,), (2, 7), (2, 7, 2), (7, 2, -2), (0,), (3, 1), (5, 5), (0, -6, -5),
+        (0.5,), (0.0, 1.0, 0.25), (1.0, -1.0, -0.5), (2.5,),
+    ],
+)  # fmt: skip
+def test_arange_is_numpys(args: Any) -> None:
+    np.testing.assert_allclose(arange(*args).numpy(), np.arange(*args))
+    assert arange(*args).shape == np.arange(*args).shape
+
+
+def test_arange_of_zero_steps_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="arange requires step != 0"):
+        arange(0, 1, 0)
+
+
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (-3, 5), (1e6, 1e6 + 1), (2, 2), (5, -1)])
+def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, endpoint: bool) -> None:
+    for num in (0, 1, 2, 7, 50):
+        found = linspace(start, stop, num, endpoint=endpoint).numpy()
+        expected = np.linspace(start, stop, num, endpoint=endpoint)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        if endpoint and num > 1:
+            assert (found[0], found[-1]) == (np.float32(start), np.float32(stop))
+
+
+def test_logspace_is_numpys() -> None:
+    np.testing.assert_allclose(logspace(-2, 3, 6).numpy(), np.logspace(-2, 3, 6), rtol=1e-5)
+    np.testing.assert_allclose(logspace(0, 4, 5, base=2).numpy(), [1, 2, 4, 8, 16], rtol=1e-6)
+    with pytest.raises(ArgumentError, match="linspace requires num >= 0"):
+        linspace(0, 1, -1)
+
+
+def test_matrices_and_masks_are_numpys() -> None:
+    for offset in (-4, -1, 0, 2, 5):
+        np.testing.assert_array_equal(eye(3, 4, offset=offset), np.eye(3, 4, offset))
+        np.testing.assert_array_equal(tri(3, 4, offset=offset), np.tri(3, 4, offset))
+        whole = np.ones((2, 3, 4), bool)
+        np.testing.assert_array_equal(tril_mask((2, 3, 4), offset=offset), np.tril(whole, offset))
+        np.testing.assert_array_equal(triu_mask((2, 3, 4), offset=offset), np.triu(whole, offset))
+        expected = np.eye(3, 4, offset, dtype=bool)
+        np.testing.assert_array_equal(diag_mask((3, 4), offset=offset), expected)
+    assert tri(2).dtype is pyrite.float32
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+@pytest.mark.parametrize("sizes", [(3,), (2, 3), (2, 3, 4)])
+def test_meshgrid_is_numpys(indexing: Any, sizes: tuple[int, ...]) -> None:
+    arrays = [np.arange(n) * 10 for n in sizes]
+    found = meshgrid(*(tensor(a) for a in arrays), indexing=indexing)
+    for ours, theirs in zip(found, np.meshgrid(*arrays, indexing=indexing), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs, strict=True)
+
+
+def test_cartesian_grid_holds_the_index_of_every_element() -> None:
+    np.testing.assert_array_equal(
+        cartesian_grid((2, 3, 4)).numpy(), np.moveaxis(np.indices((2, 3, 4)), 0, -1)
+    )
+    with pytest.raises(ShapeError, match="meshgrid requires vectors"):
+        meshgrid(zeros((2, 2)))
+
+
+def test_creation_places_tensors_on_the_device_that_is_named() -> None:
+    device = pyrite.autodiff("numpy")
+    for made in (zeros(2, device=device), arange(3, device=device), eye(2, device=device)):
+        assert made.device.level == 1
+    assert creation.linspace(0, 1, 3, device=device).device.level == 1
