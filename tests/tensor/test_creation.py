@@ -140,8 +140,8 @@ def test_logspace_is_numpys() -> None:
 
 def test_matrices_and_masks_are_numpys() -> None:
     for offset in (-4, -1, 0, 2, 5):
-        np.testing.assert_array_equal(eye(3, 4, offset=offset), np.eye(3, 4, offset))
-        np.testing.assert_array_equal(tri(3, 4, offset=offset), np.tri(3, 4, offset))
+        np.testing.assert_array_equal(eye(3, 4, k=offset), np.eye(3, 4, offset))
+        np.testing.assert_array_equal(tri(3, 4, k=offset), np.tri(3, 4, offset))
         whole = np.ones((2, 3, 4), bool)
         np.testing.assert_array_equal(tril_mask((2, 3, 4), offset=offset), np.tril(whole, offset))
         np.testing.assert_array_equal(triu_mask((2, 3, 4), offset=offset), np.triu(whole, offset))

@@ -251,3 +251,8 @@ def test_values_that_do_not_fit_are_an_error() -> None:
         zeros((3,)).at[:2].set(tensor([1.0, 2.0, 3.0]))
     with pytest.raises(DTypeError, match=r"convert it: pyrite\.tensor"):
         zeros((3,)).at[:2].set([1.0, 2.0])
+
+
+def test_item_assignment_says_what_to_write_instead() -> None:
+    with pytest.raises(TypeError, match=r"x = x\.at\[key\]\.set\(values\)"):
+        zeros((3,))[0] = 1

@@ -308,18 +308,17 @@ def eye(
     rows: int,
     columns: int | None = None,
     *,
-    offset: int = 0,
+    k: int = 0,
     dtype: DTypeLike = default_float,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return ones on a diagonal and zeros elsewhere: (rows, columns), columns = rows by default.
+    """Return ones on diagonal k and zeros elsewhere: (rows, columns), columns = rows by default.
 
-    >>> eye(2, 3, offset=1).numpy().tolist()
+    >>> eye(2, 3, k=1).numpy().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     shape = normalize_shape("eye", (rows, rows if columns is None else columns))
-    band = (offset, offset)
-    return _masked(shape, band, device).astype(dtype)
+    return _masked(shape, (k, k), device).astype(dtype)
 
 
 @public
@@ -354,13 +353,13 @@ def tri(
     rows: int,
     columns: int | None = None,
     *,
-    offset: int = 0,
+    k: int = 0,
     dtype: DTypeLike = default_float,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return ones on and below a diagonal and zeros above."""
+    """Return ones on and below diagonal k and zeros above: (rows, columns)."""
     shape = (rows, rows if columns is None else columns)
-    return tril_mask(shape, offset=offset, device=device).astype(dtype)
+    return tril_mask(shape, offset=k, device=device).astype(dtype)
 
 
 # ---- grids ----

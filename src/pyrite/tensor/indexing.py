@@ -7,13 +7,13 @@ updates.  A tensor never changes: ``x.at[i].set(v)`` is a new tensor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ShapeError
-from pyrite.op import TensorBase, public
+from pyrite.op import TensorBase, located, public
 from pyrite.tensor.gathering import Gathering, Reduction
 from pyrite.tensor.movement import concat
 from pyrite.tensor.subscript import Index, Subscript, read_subscript
@@ -45,6 +45,13 @@ class Indexing(Gathering):
             return selected
         gathered = selected._arrays_first(found).gather_nd(self._index_vectors(found))
         return gathered._moved(0, found.place, len(found.broadcast_shape))
+
+    def __setitem__(self, key: Any, values: Any) -> NoReturn:
+        error = DTypeError(
+            "item assignment requires an array that changes, got a tensor, which does not; "
+            "make a new one: x = x.at[key].set(values)"
+        )
+        raise located(error)
 
     @property
     def at(self) -> At[Self]:

@@ -360,6 +360,11 @@ class Movement(Mathematics):
             raise ShapeError(f"mT requires at least 2 axes, got shape {self.shape}")
         return self.swap_axes(-2, -1)
 
+    @public
+    def matrix_transpose(self) -> Self:
+        """Return each matrix transposed, as ``mT``: (..., M, N) -> (..., N, M)."""
+        return self.mT
+
     @property
     @public
     def T(self) -> Self:

@@ -122,14 +122,14 @@ class Rearrangement(Movement):
         ...
 
     @public
-    def triu(self, offset: int = 0) -> Self:
-        """Return each matrix with zeros below a diagonal: (..., M, N) -> (..., M, N)."""
-        return self._band(offset, None)
+    def triu(self, k: int = 0) -> Self:
+        """Return each matrix with zeros below its diagonal k: (..., M, N) -> (..., M, N)."""
+        return self._band(k, None)
 
     @public
-    def tril(self, offset: int = 0) -> Self:
-        """Return each matrix with zeros above a diagonal: (..., M, N) -> (..., M, N)."""
-        return self._band(None, offset)
+    def tril(self, k: int = 0) -> Self:
+        """Return each matrix with zeros above its diagonal k: (..., M, N) -> (..., M, N)."""
+        return self._band(None, k)
 
     @public
     def diagonal(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Self:

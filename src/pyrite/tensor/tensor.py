@@ -54,6 +54,10 @@ class Tensor(Loss):
             return Tensor(backend.lift(self), self._type, backend)
         return Tensor(backend.upload(self.numpy()), self._type, backend)
 
+    def to_device(self, where: DeviceLike, /, *, stream: Any = None) -> Tensor:
+        """Return `to` under the array API standard's name; ``stream`` has no meaning here."""
+        return self.to(where)
+
     def primitive(self) -> Any:
         """Return what lies under all decorators: the array or the buffer itself."""
         return self._backend.primitive(self._handle)
