@@ -21,6 +21,7 @@ from pyrite.tensor.creation import meshgrid as meshgrid
 from pyrite.tensor.creation import ones as ones
 from pyrite.tensor.creation import ones_like as ones_like
 from pyrite.tensor.creation import tensor as tensor
+from pyrite.tensor.creation import tri as tri
 from pyrite.tensor.creation import tril_mask as tril_mask
 from pyrite.tensor.creation import triu_mask as triu_mask
 from pyrite.tensor.creation import zeros as zeros
@@ -46,12 +47,18 @@ from pyrite.tensor.printing import check_closeness as check_closeness
 from pyrite.tensor.printing import print_options as print_options
 from pyrite.tensor.printing import set_print_options as set_print_options
 from pyrite.tensor.random import bernoulli as bernoulli
+from pyrite.tensor.random import bernoulli_like as bernoulli_like
+from pyrite.tensor.random import categorical as categorical
+from pyrite.tensor.random import multinomial as multinomial
 from pyrite.tensor.random import normal as normal
+from pyrite.tensor.random import normal_like as normal_like
 from pyrite.tensor.random import permutation as permutation
 from pyrite.tensor.random import randint as randint
+from pyrite.tensor.random import randint_like as randint_like
 from pyrite.tensor.random import random_bits as random_bits
 from pyrite.tensor.random import shuffle as shuffle
 from pyrite.tensor.random import uniform as uniform
+from pyrite.tensor.random import uniform_like as uniform_like
 from pyrite.tensor.tensor import Tensor
 
 #: Constants of the array API standard.
@@ -204,6 +211,7 @@ max_pool3d = Tensor.max_pool3d
 max_pool3d_with_indices = Tensor.max_pool3d_with_indices
 max_pool_with_indices = Tensor.max_pool_with_indices
 max_with_indices = Tensor.max_with_indices
+matrix_transpose = Tensor.matrix_transpose
 maximum = Tensor.maximum
 mean = Tensor.mean
 median = Tensor.median
@@ -345,6 +353,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_inference",
     "bernoulli",
+    "bernoulli_like",
     "bilinear",
     "binary_cross_entropy_with_logits",
     "bincount",
@@ -359,6 +368,7 @@ __all__ = [
     "can_cast",
     "cartesian_grid",
     "cat",
+    "categorical",
     "causal_mask",
     "ceil",
     "celu",
@@ -472,6 +482,7 @@ __all__ = [
     "logsumexp",
     "masked_select",
     "matmul",
+    "matrix_transpose",
     "matvec",
     "max",
     "max_abs",
@@ -494,6 +505,7 @@ __all__ = [
     "minimum",
     "mish",
     "moveaxis",
+    "multinomial",
     "multiply",
     "nan",
     "nan_to_num",
@@ -503,6 +515,7 @@ __all__ = [
     "nll_loss",
     "nonzero",
     "normal",
+    "normal_like",
     "not_equal",
     "one_hot",
     "ones",
@@ -525,6 +538,7 @@ __all__ = [
     "quiet_softmax",
     "rad2deg",
     "randint",
+    "randint_like",
     "random_bits",
     "reciprocal",
     "relu",
@@ -583,6 +597,7 @@ __all__ = [
     "topk",
     "trace",
     "transpose",
+    "tri",
     "tril",
     "tril_mask",
     "triu",
@@ -590,6 +605,7 @@ __all__ = [
     "trunc",
     "unfold4d",
     "uniform",
+    "uniform_like",
     "unique",
     "unique_all",
     "unique_counts",
