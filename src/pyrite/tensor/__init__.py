@@ -1,7 +1,7 @@
 """Tensors and the ops on them, one family a file, each building on the one before.
 
-    arithmetic → comparison → bitwise → mathematics → movement → indexing → reduction
-    → statistics → cumulative → sorting → sets → contraction → linalg → activation
+    arithmetic → comparison → bitwise → mathematics → movement → rearrangement → gathering
+    → scattering → indexing → reduction → statistics → cumulative → sorting → sets → contraction → linalg → activation
     → normalization → channel_normalization → attention → convolution → transposed_convolution
     → unfolding → resampling → max_pooling → average_pooling → interpolation → loss → Tensor
 

@@ -14,15 +14,15 @@ import numpy as np
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ShapeError
 from pyrite.op import TensorBase, located, public
-from pyrite.tensor.gathering import Gathering, Reduction
 from pyrite.tensor.movement import concat
+from pyrite.tensor.scattering import Reduction, Scattering
 from pyrite.tensor.subscript import Index, Subscript, read_subscript
 from pyrite.types import Number, Shape, TensorType, dtype
 
 T = TypeVar("T", bound="Indexing")
 
 
-class Indexing(Gathering):
+class Indexing(Scattering):
     """Reading and writing by subscripts."""
 
     __slots__ = ()
