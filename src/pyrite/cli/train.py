@@ -128,7 +128,9 @@ def _resumed(directory: RunDirectory, given: dict[str, Any]) -> Settings:
 def _view(plain: bool, as_json: bool) -> View:
     if as_json:
         return PlainView(sys.stderr)
-    return PlainView() if plain or not sys.stdout.isatty() else ProgressView()
+    if plain or not sys.stdout.isatty():
+        return PlainView()
+    return ProgressView(transient=True)  # the summary says the same, better
 
 
 def _report(device: str, settings: Settings, result: Result[Any], history: History) -> Any:
@@ -158,7 +160,7 @@ def _resume_command(out: Path) -> str:
 
 def _how_to_use(out: Path) -> str:
     return (
-        f"weights      {out / 'model.safetensors'}\n"
-        f"name a digit pyrite predict {out} IMAGE.png\n"
-        f"from Python  DigitNet().load({str(out / 'model.safetensors')!r}), of pyrite.cli.digits"
+        f"weights       {out / 'model.safetensors'}\n"
+        f"name a digit  pyrite predict {out} IMAGE.png\n"
+        f"from Python   DigitNet().load({str(out / 'model.safetensors')!r}), from pyrite.cli.digits"
     )

@@ -99,3 +99,13 @@ def test_what_cannot_be_drawn_is_raised_to_the_caller_and_the_terminal_restored(
         view.handle(EpochStarted(1, 1, 0, 2))
     view.close()
     assert SHOW_CURSOR in written(console)
+
+
+def test_a_transient_view_leaves_no_frame_behind() -> None:
+    console = terminal()
+    view = ProgressView(console, transient=True)
+    view.handle(EpochEnded("train", 1, (LOSS,), 1.0))
+    view.close()
+    erase_line = "\x1b[2K"
+    text = written(console)
+    assert text.rindex(erase_line) > text.rindex("0.2500")

@@ -44,10 +44,14 @@ COLOURS = {"train": "red", "valid": "blue", "test": "green"}
 
 
 class ProgressView:
-    """Draws the run in a terminal: a bar for epochs, one for steps, and the readings so far."""
+    """Draws the run in a terminal: a bar for epochs, one for steps, and the readings so far.
 
-    def __init__(self, console: Console | None = None) -> None:
+    At the end the last frame stays on the screen, or is wiped off it with transient=True.
+    """
+
+    def __init__(self, console: Console | None = None, *, transient: bool = False) -> None:
         self.console = console or Console()
+        self.transient = transient
         self._live: Live | None = None
         self._error: Exception | None = None
         self._reset()
@@ -60,7 +64,7 @@ class ProgressView:
         self._show(event)
 
     def close(self) -> None:
-        """Draw the last frame, and leave it on the screen."""
+        """Draw the last frame, and put the terminal back."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -75,7 +79,7 @@ class ProgressView:
 
     def _reset(self) -> None:
         self._bars = Progress(
-            TextColumn("{task.description:<8}"),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=36),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -95,6 +99,7 @@ class ProgressView:
                 console=self.console,
                 get_renderable=self._frame_or_nothing,
                 refresh_per_second=FRAMES_PER_SECOND,
+                transient=self.transient,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
@@ -125,7 +130,7 @@ class ProgressView:
     @_show.register
     def _(self, event: EpochStarted) -> None:
         if self._epochs is None:
-            self._epochs = self._bars.add_task("epochs", total=event.epochs)
+            self._epochs = self._bars.add_task(_label("epochs"), total=event.epochs)
         self._bars.update(self._epochs, completed=event.epoch - 1 + event.step / event.steps)
         self._begin_split("train", event.steps)
 
@@ -154,22 +159,18 @@ class ProgressView:
         if self._steps is not None:
             self._bars.remove_task(self._steps)
         self._split = split
-        colour = COLOURS.get(split, "white")
-        self._steps = self._bars.add_task(f"[{colour}]{split}[/]", total=steps)
+        self._steps = self._bars.add_task(f"[{_colour(split)}]{_label(split)}[/]", total=steps)
 
     def _table(self) -> Table:
         """A row per metric; per split, the value now and the best so far with its epoch."""
         table = Table(box=None, padding=(0, 2), pad_edge=False)
         table.add_column("")
         for split in self._readings:
-            colour = COLOURS.get(split, "white")
-            table.add_column(split, justify="right", style=colour, min_width=10)
+            table.add_column(split, justify="right", style=_colour(split), min_width=10)
             table.add_column("best", justify="right", style="dim", min_width=14)
-        names = {reading.name for readings in self._readings.values() for reading in readings}
-        order = [reading.name for readings in self._readings.values() for reading in readings]
-        for name in dict.fromkeys(order):
-            if name in names:
-                table.add_row(name, *self._cells(name))
+        names = (reading.name for readings in self._readings.values() for reading in readings)
+        for name in dict.fromkeys(names):
+            table.add_row(name, *self._cells(name))
         return table
 
     def _cells(self, name: str) -> list[str]:
@@ -182,3 +183,11 @@ class ProgressView:
                 f"{best[0].text} @ {best[1]}" if best and best[1] else "",
             ]
         return cells
+
+
+def _label(text: str) -> str:
+    return text.ljust(8)
+
+
+def _colour(split: str) -> str:
+    return COLOURS.get(split, "white")

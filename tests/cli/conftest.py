@@ -1,0 +1,39 @@
+"""The program as a user runs it, and one finished run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Completed = subprocess.CompletedProcess[str]
+Program = Callable[..., Completed]
+
+
+@pytest.fixture(scope="session")
+def pyrite() -> Program:
+    """Runs ``pyrite ARGUMENTS…`` and returns status and output."""
+
+    def run(*arguments: str | Path, **environment: str) -> Completed:
+        return subprocess.run(
+            [sys.executable, "-m", "pyrite", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            timeout=300,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_directory(pyrite: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two epochs."""
+    path = tmp_path_factory.mktemp("runs") / "digits"
+    done = pyrite("train", "digits", "--out", path, "--epochs", "2")
+    assert done.returncode == 0, done.stderr
+    return path
