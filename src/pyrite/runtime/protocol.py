@@ -1,0 +1,134 @@
+"""What a runtime is: it compiles kernels, owns memory, and runs launches in order.
+
+A runtime knows kernels and bytes; it knows no op and no tensor.  Work is a **stream**: launches,
+fills and copies happen in the order in which they were asked for, whoever asked.  None of them
+waits; only `Runtime.read` and `Runtime.wait` do.  So a buffer that nobody holds any more may be
+given away at once: whoever gets it comes later in the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyrite.kernel.ir import Kernel
+from pyrite.types import Array, DType, Number, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes: ``live`` in buffers that somebody holds, ``reserved`` from the device, both at most.
+
+    ``peak`` is the most that was live at a time since the runtime was made.
+    """
+
+    live: int
+    reserved: int
+    peak: int
+
+
+class Buffer(Protocol):
+    """Memory of a runtime; given back when nobody holds it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes, as asked for."""
+        ...
+
+    def view(self, offset: int, nbytes: int) -> Buffer:
+        """Return a part of it, which keeps the whole alive.
+
+        ``offset`` is a multiple of the runtime's ``alignment``.
+        """
+        ...
+
+
+class Executable(Protocol):
+    """A compiled kernel of a runtime."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it was given to ``compile``."""
+        ...
+
+
+class Runtime(Protocol):
+    """One device: see the head of this file.  Safe to use from many threads.
+
+    Every method raises DeviceError after ``close``, in a forked child, and when the device is lost.
+    """
+
+    #: As users write it: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
+    name: str
+    #: Offsets of views are multiples of this many bytes.
+    alignment: int
+
+    def compile(self, kernel: Kernel) -> Executable:
+        """Return the kernel compiled; the same one again for an equal kernel.
+
+        Raises KernelError if it is not legal or does not compile here, DTypeError if the device
+        lacks a dtype that it needs.
+        """
+        ...
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return a buffer with unspecified contents.  Raises DeviceError when there is no room."""
+        ...
+
+    def upload(self, array: Array) -> Buffer:
+        """Return a buffer of a copy of the array's elements, in row-major order."""
+        ...
+
+    def launch(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> None:
+        """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel.
+
+        Raises KernelError if the bindings do not fit the parameters, or the grid the kernel.
+        """
+        ...
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Append a copy of ``target.nbytes`` bytes from the beginning of source."""
+        ...
+
+    def flush(self) -> int:
+        """Hand what was appended to the device and return the number of the last submission."""
+        ...
+
+    def is_done(self, submission: int) -> bool:
+        """Whether the device has done everything up to that submission."""
+        ...
+
+    def wait(self, submission: int) -> None:
+        """Return when the device has done everything up to that submission."""
+        ...
+
+    def synchronize(self) -> None:
+        """Flush, and wait for everything."""
+        ...
+
+    def read(self, buffer: Buffer, dtype: DType, shape: Shape) -> Array:
+        """Flush, wait for what was appended so far, and return the values, a new array."""
+        ...
+
+    def read_all(self, wanted: Sequence[tuple[Buffer, DType, Shape]]) -> list[Array]:
+        """Return several buffers' values by one flush and one wait."""
+        ...
+
+    def memory_report(self) -> MemoryReport:
+        """How much memory is in use."""
+        ...
+
+    def trim(self) -> None:
+        """Give free memory back to the device."""
+        ...
+
+    def close(self) -> None:
+        """Wait for everything and end; idempotent."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """Counters by name, for ``pyrite doctor``: compiled kernels, cache hits, submissions."""
+        ...
