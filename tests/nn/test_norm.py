@@ -13,6 +13,7 @@ from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import State
 from pyrite.tensor.random import random_stream
+from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
 
 torch = pytest.importorskip("torch")
@@ -105,6 +106,38 @@ def test_running_statistics_are_pytorchs_over_several_steps(momentum: float | No
     x = rng.standard_normal((4, 3, 2, 2))
     want = theirs.eval()(torch.tensor(x)).detach().numpy()
     np.testing.assert_allclose(ours(tensor(x)).numpy(), want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.3, None])
+def test_a_layer_that_is_called_twice_renews_its_statistics_twice(momentum: float | None) -> None:
+    theirs = torch.nn.BatchNorm1d(2, momentum=momentum, dtype=torch.float64)
+    ours = nn.BatchNorm(2, momentum=momentum, dtype="float64")
+    x = rng.standard_normal((2, 6, 2)) + 3
+    inner = theirs(torch.tensor(x[0]))
+    theirs(theirs(torch.tensor(x[1])) * inner)
+
+    def loss(m: nn.BatchNorm) -> Tensor:
+        inner = m(tensor(x[0]))
+        return m(m(tensor(x[1])) * inner).sum()
+
+    for wrap in (loss, checkpoint(loss)):
+        _, grads = value_and_grad(wrap)(ours)
+        after = committed(ours, grads)
+        np.testing.assert_allclose(after.running_mean.numpy(), theirs.running_mean.numpy())
+        np.testing.assert_allclose(after.running_var.numpy(), theirs.running_var.numpy())
+        assert after.num_batches_tracked.item() == 3
+
+
+def test_accumulated_batches_renew_the_statistics_one_after_another() -> None:
+    theirs, ours = torch.nn.BatchNorm1d(2, dtype=torch.float64), nn.BatchNorm(2, dtype="float64")
+    x = rng.standard_normal((2, 6, 2)) + 3
+    parts = []
+    for batch in x:
+        theirs(torch.tensor(batch))
+        parts.append(value_and_grad(lambda m, b: m(b).sum())(ours, tensor(batch))[1])
+    after = committed(ours, (parts[0] + parts[1]) / 2)
+    np.testing.assert_allclose(after.running_mean.numpy(), theirs.running_mean.numpy())
+    assert after.num_batches_tracked.item() == 2
 
 
 def test_a_forward_pass_changes_nothing_and_evaluation_emits_nothing() -> None:

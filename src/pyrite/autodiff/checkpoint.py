@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from pyrite.autodiff.gradients import Emission
 from pyrite.autodiff.mode import collecting_emissions, is_recording, no_grad, recording
-from pyrite.autodiff.tape import Autodiff, Emission, Node, Recomputed, Variable
+from pyrite.autodiff.tape import Autodiff, Node, Recomputed, Variable
 from pyrite.tensor.random import replaying_draws
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyrite.errors import GradientError
-from pyrite.tensor.parameter import Identified, Parameter
+from pyrite.tensor.parameter import Identified, Parameter, Renewal, State, constant
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """States that a forward pass renewed, and how: from their values before to those after."""
+
+    states: tuple[State, ...]
+    renewal: Renewal
 
 
 class Gradients:
     """Gradients by parameter id or by leaf; ``grads[w]`` reads one.
 
-    ``updates`` holds the new values of states (running statistics) by state id; an optimiser
-    commits them together with its step.
+    It also holds what states emitted, in the order of the forward pass; `updates` is what becomes
+    of them, and an optimiser commits it together with its step.
     """
 
-    __slots__ = ("_by_id", "_by_leaf", "_versions", "updates")
-
-    #: New values of states by state id.
-    updates: dict[int, Tensor]
+    __slots__ = ("_by_id", "_by_leaf", "_emissions", "_updates", "_versions")
 
     def __init__(self) -> None:
         self._by_id: dict[int, Tensor] = {}
         self._versions: dict[int, int] = {}
         self._by_leaf: dict[Any, Tensor] = {}
-        self.updates = {}
+        self._emissions: tuple[Emission, ...] = ()
+        self._updates: dict[int, Tensor] | None = None
 
     def __getitem__(self, of: Tensor) -> Tensor:
         """Return the gradient of a parameter or leaf.
@@ -66,16 +73,33 @@ class Gradients:
         self._by_id[key.id] = g if have is None else have + g
         self._versions[key.id] = key.version
 
-    def add_update(self, state: Identified, value: Tensor) -> None:
-        """File the new value of a state; the one nearest to the loss wins."""
-        self.updates.setdefault(state.id, value)
+    def add_emissions(self, earlier: Sequence[Emission]) -> None:
+        """File what states emitted before all that is filed already."""
+        self._emissions = (*earlier, *self._emissions)
+        self._updates = None
+
+    @property
+    def updates(self) -> dict[int, Tensor]:
+        """New values of states by state id.
+
+        Each emission renews what the one before it left, so that a layer that is called twice, or
+        in each of several accumulated batches, has taken both into account.
+        """
+        if self._updates is None:
+            latest: dict[int, Tensor] = {}
+            for emission in self._emissions:
+                before = [latest.get(state.id, state) for state in emission.states]
+                after = emission.renewal(*before)
+                latest.update(zip((s.id for s in emission.states), after, strict=True))
+            self._updates = latest
+        return dict(self._updates)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Gradients:
         """Return the gradients with each one changed, states' updates as they are."""
         made = self._empty_like()
         made._by_id = {k: change(g) for k, g in self._by_id.items()}
         made._by_leaf = {k: change(g) for k, g in self._by_leaf.items()}
-        made.updates = dict(self.updates)
+        made._emissions = self._emissions
         return made
 
     def without(self, of: Tensor) -> Gradients:
@@ -95,7 +119,9 @@ class Gradients:
         ids = {leaf.id for leaf in tree_leaves(tree) if isinstance(leaf, Identified)}
         made = self._empty_like()
         made._by_id = {k: g for k, g in self._by_id.items() if k in ids}
-        made.updates = {k: v for k, v in self.updates.items() if k in ids}
+        made._emissions = tuple(
+            e for e in self._emissions if all(state.id in ids for state in e.states)
+        )
         return made
 
     def replace(self, of: Tensor, g: Tensor) -> Gradients:
@@ -109,7 +135,7 @@ class Gradients:
         return made
 
     def __add__(self, other: Gradients) -> Gradients:
-        """Return the sum; the updates of the later one win, as after two steps in a row.
+        """Return the sum; states are renewed by this one, then by the other.
 
         Raises GradientError when they were taken of different versions of a parameter.
         """
@@ -122,7 +148,7 @@ class Gradients:
         made._versions.update(other._versions)
         made._by_id = _summed(self._by_id, other._by_id)
         made._by_leaf = _summed(self._by_leaf, other._by_leaf)
-        made.updates = {**self.updates, **other.updates}
+        made._emissions = self._emissions + other._emissions
         return made
 
     def __mul__(self, scale: float) -> Gradients:
@@ -151,12 +177,12 @@ class Gradients:
         for part in parts[1:]:
             total = total + part
         mean = total / len(parts)
-        for key in mean.updates:
-            values = [p.updates[key] for p in parts if key in p.updates]
-            summed = values[0]
-            for value in values[1:]:
-                summed = summed + value
-            mean.updates[key] = (summed / len(values)).astype(values[0].dtype)
+        updates = [part.updates for part in parts]
+        states = {s.id: s for emission in total._emissions for s in emission.states}
+        mean._emissions = tuple(
+            Emission((state,), constant(_mean([u[key] for u in updates if key in u])))
+            for key, state in states.items()
+        )
         return mean
 
     def _empty_like(self) -> Gradients:
@@ -166,6 +192,13 @@ class Gradients:
 
     def __repr__(self) -> str:
         return f"Gradients({len(self)} gradients, {len(self.updates)} state updates)"
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return (total / len(values)).astype(values[0].dtype)
 
 
 def _summed(x: dict[Any, Tensor], y: dict[Any, Tensor]) -> dict[Any, Tensor]:

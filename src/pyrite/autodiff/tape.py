@@ -14,10 +14,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pyrite.autodiff.gradients import Gradients
+from pyrite.autodiff.gradients import Emission, Gradients
 from pyrite.autodiff.mode import emission_sink, is_recording
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
@@ -33,6 +32,7 @@ from pyrite.op import (
     require_derivative,
 )
 from pyrite.tensor.creation import full
+from pyrite.tensor.parameter import Renewal, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
 
@@ -155,16 +155,19 @@ class Autodiff(Backend):
         """Return the value, a tensor of the inner backend."""
         return handle.value
 
-    def emit(self, handle: Variable, state: Any, value: Tensor) -> Variable:
-        """Return the handle with the new value of a state riding on its graph."""
-        lowered = value._handle.value if value._backend == self else value
-        emission = Emission(state, lowered.detach())
+    def emit(self, handle: Variable, states: tuple[State, ...], renewal: Renewal) -> Variable:
+        """Return the handle with a renewal of states riding on its graph."""
+        emission = Emission(states, lambda *old: tuple(self._lowered(v) for v in renewal(*old)))
         if (sink := emission_sink(self._level)) is not None:
             sink.append(emission)
             return handle
         if not is_recording(self._level):
             return handle
         return Variable(handle.value, Node.passing(handle, emissions=(emission,)))
+
+    def _lowered(self, value: Tensor) -> Tensor:
+        inner: Tensor = value._handle.value if value._backend == self else value
+        return inner.detach()
 
     def gradients(self, handle: Variable) -> Gradients:
         """Walk back from a scalar and return what was found."""
@@ -210,14 +213,6 @@ class Variable:
         self.value = value
         self.node = node
         self.index = index
-
-
-@dataclass(frozen=True, slots=True)
-class Emission:
-    """A state's new value, on its way to ``grads.updates``."""
-
-    state: Any
-    value: Tensor
 
 
 class Recomputed:
@@ -429,8 +424,7 @@ def _walk(handle: Variable, leaves: Container[Node] | None = None) -> Gradients:
     seed = full(type.shape, 1.0, dtype=type.dtype, device=backend) if handle.node.active else None
     walk.add(handle.node, handle.index, seed)
     for node, cotangents in walk.nodes():
-        for emission in node.emissions:
-            found.add_update(emission.state, emission.value)
+        found.add_emissions(node.emissions)
         if node.is_leaf:
             if leaves is not None and node not in leaves:
                 raise GradientError(

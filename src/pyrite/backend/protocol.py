@@ -135,8 +135,8 @@ class Backend(ABC):
         """Return the tensor one level down, or None where there is no decorator."""
         return None
 
-    def emit(self, handle: Handle, state: Any, value: Any) -> Handle:
-        """Return the handle with a state's new value attached; by default there is no place for it."""
+    def emit(self, handle: Handle, states: tuple[Any, ...], renewal: Callable[..., Any]) -> Handle:
+        """Return the handle with a renewal of states attached; by default there is no place for it."""
         return handle
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from pyrite.nn.activation import Identity
 from pyrite.nn.init import Ones, Zeros, optional, positive, state
 from pyrite.nn.module import Module
 from pyrite.tensor.inspection import finfo
-from pyrite.tensor.parameter import Parameter, State
+from pyrite.tensor.parameter import Parameter, State, emit
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike, Shape, default_float
 from pyrite.types import dtype as as_dtype
@@ -99,13 +99,16 @@ class BatchNorm(Module):
         if self.running_mean is None or self.running_var is None:
             return out
         assert self.num_batches_tracked is not None
-        seen: Tensor = self.num_batches_tracked + 1
-        share: Any = self.momentum
-        if share is None:
-            share = seen.astype(self.running_mean.dtype).reciprocal()
-        out = self.running_mean.emit(_towards(self.running_mean, mean, share), through=out)
-        out = self.running_var.emit(_towards(self.running_var, variance, share), through=out)
-        return self.num_batches_tracked.emit(seen, through=out)
+
+        def renewal(old_mean: Tensor, old_variance: Tensor, seen: Tensor) -> tuple[Tensor, ...]:
+            seen = seen + 1
+            share: Any = self.momentum
+            if share is None:
+                share = seen.astype(old_mean.dtype).reciprocal()
+            return _towards(old_mean, mean, share), _towards(old_variance, variance, share), seen
+
+        states = (self.running_mean, self.running_var, self.num_batches_tracked)
+        return emit(states, renewal, through=out)
 
 
 def _towards(running: Tensor, batch: Tensor, share: Any) -> Tensor:

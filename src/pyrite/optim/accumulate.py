@@ -10,7 +10,7 @@ class GradientAccumulator:
     """Adds gradients up, and gives their mean (or sum) once every ``steps`` of them.
 
     The mean equals the gradient of the large batch where a loss is a mean over equal small batches;
-    for losses that are sums, ask for the sum.  Of states' updates the latest wins.
+    for losses that are sums, ask for the sum.  States are renewed by each small batch in turn.
 
         accumulator = GradientAccumulator(4)
         for batch in loader:

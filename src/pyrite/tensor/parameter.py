@@ -22,6 +22,9 @@ _lock = threading.RLock()
 
 Initial = Callable[[], Tensor]
 
+#: From the values of some states to those after them: ``lambda mean, count: (..., count + 1)``.
+Renewal = Callable[..., tuple[Tensor, ...]]
+
 
 class Identified(Tensor):
     """A tensor with a persistent id."""
@@ -147,13 +150,28 @@ class State(Identified):
 
     A forward pass never mutates it.  It *emits* a new value, which rides on the output's graph:
     ``out = state.emit(new_value, through=out)``; ``backward`` collects what reached the loss into
-    ``grads.updates`` and ``optimizer.step`` commits it.
+    ``grads.updates`` and ``optimizer.step`` commits it.  What depends on the value before is
+    emitted as a function of it, by `emit`.
     """
 
     __slots__ = ()
 
     def emit(self, value: Tensor, *, through: Tensor) -> Tensor:
         """Return ``through`` with a new value for this state attached to its graph."""
-        backend = through._backend
-        handle = backend.emit(through._handle, self, value)
-        return Tensor(handle, through._type, backend)
+        return emit((self,), constant(value), through=through)
+
+
+def emit(states: tuple[State, ...], renewal: Renewal, *, through: Tensor) -> Tensor:
+    """Return ``through`` with a renewal of some states attached to its graph.
+
+    ``renewal`` takes their values and returns the next ones.  It runs when all values before are
+    known: a layer that is called twice in one forward pass renews its states twice, in that order.
+    Tensors that it holds should be detached.
+    """
+    backend = through._backend
+    return Tensor(backend.emit(through._handle, states, renewal), through._type, backend)
+
+
+def constant(value: Tensor) -> Renewal:
+    """Return the renewal of one state to a value that does not depend on the one before."""
+    return lambda _: (value,)
