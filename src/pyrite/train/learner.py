@@ -11,24 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from pyrite.autodiff import Gradients, no_grad, training_mode, value_and_grad
+from pyrite.autodiff.tape import Strategy
 from pyrite.data.loader import DataLoader
 from pyrite.errors import ArgumentError, TrainError
 from pyrite.nn.module import Module
 from pyrite.optim import Optimizer
 from pyrite.tensor.random import random_state, set_random_state
-from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
 from pyrite.train.checkpoint import Checkpoint, CheckpointFolder, CheckpointPolicy, Position
 from pyrite.train.directory import RunDirectory
 from pyrite.train.environment import environment
+from pyrite.train.evaluation import Evaluation, compute, update
 from pyrite.train.event import (
     CheckpointDamaged,
     Checkpointed,
@@ -47,8 +47,9 @@ from pyrite.train.history import EarlyStopping, Goal, History, SplitResult
 from pyrite.train.interruption import Interrupter, stopping_on_ctrl_c
 from pyrite.train.metric.loss import Loss
 from pyrite.train.metric.metric import Metric
-from pyrite.train.output import Output, Step
+from pyrite.train.output import Step
 from pyrite.train.reading import Reading
+from pyrite.train.training_step import TrainingStep
 from pyrite.train.view.broadcast import Broadcast
 from pyrite.train.view.view import View
 
@@ -81,6 +82,7 @@ class Learner(Generic[M]):
     directory: where checkpoints and readings are kept; None keeps nothing.
     arguments: JSON values for the manifest: with which settings the caller made all this.
     accumulate: batches per step; gradients are averaged, each weighted by its number of items.
+    gradient_checkpointing: "balanced" recomputes cheap ops in the backward pass, to save memory.
     observe: the metric that an optimiser's schedule follows, as ReduceOnPlateau does.
     read_every: steps between two readings of metrics, which wait for the device.
 
@@ -102,6 +104,7 @@ class Learner(Generic[M]):
         early_stopping: EarlyStopping | None = None,
         observe: Goal | None = None,
         interrupter: Interrupter | None = None,
+        gradient_checkpointing: Strategy = "none",
         read_every: int = 10,
     ) -> None:
         if accumulate < 1 or read_every < 1:
@@ -121,6 +124,7 @@ class Learner(Generic[M]):
         self.early_stopping = early_stopping
         self.observe = observe
         self.interrupter = interrupter or Interrupter()
+        self.gradient_checkpointing = gradient_checkpointing
         self.read_every = read_every
 
     def fit(
@@ -142,19 +146,26 @@ class Learner(Generic[M]):
         if epochs < 0:
             raise ArgumentError(f"fit requires epochs >= 0, got {epochs}")
         self._require_goals(valid is not None)
+        ctrl_c = Interrupter()  # of this run: the next one may go on
         with (
             Broadcast(self.views) as views,
-            stopping_on_ctrl_c(self.interrupter, lambda why: views.emit(StopRequested(why))),
+            stopping_on_ctrl_c(ctrl_c, lambda why: views.emit(StopRequested(why))),
         ):
-            return _Run(self, train, valid, epochs, views).result(resume)
+            return _Run(self, train, valid, epochs, views, ctrl_c).result(resume)
 
     def evaluate(self, loader: DataLoader[Any], split: str = "test") -> tuple[Reading, ...]:
         """Return the readings of a model that does not train, over all batches of a loader."""
         with Broadcast(self.views) as views:
-            evaluation = Evaluation(self, loader, split, views)
-            for _ in evaluation.steps(epoch=0):
+            evaluation = self.evaluation(views)
+            for _ in evaluation.steps(loader, split, epoch=0):
                 pass
             return evaluation.ended.readings
+
+    def evaluation(self, views: Broadcast) -> Evaluation:
+        """Return an evaluation of the model as it is now, whose events go to some views."""
+        return Evaluation(
+            self.model, self.step, self.metrics, views.emit, read_every=self.read_every
+        )
 
     def _require_goals(self, has_valid: bool) -> None:
         early = self.early_stopping.goal if self.early_stopping else None
@@ -171,41 +182,6 @@ class Learner(Generic[M]):
                 )
 
 
-class Evaluation:
-    """One pass over a loader without training."""
-
-    ended: EpochEnded
-
-    def __init__(
-        self, learner: Learner[Any], loader: DataLoader[Any], split: str, views: Broadcast
-    ) -> None:
-        self.learner = learner
-        self.loader = loader
-        self.split = split
-        self.views = views
-        self.metrics = [metric.fresh() for metric in learner.metrics if not metric.only_training]
-
-    def steps(self, epoch: int) -> Iterator[None]:
-        """Evaluate a batch at each turn; when all are done, `ended` holds the readings."""
-        began = last = perf_counter()
-        readings: tuple[Reading, ...] = ()
-        for number, batch in enumerate(self.loader.epoch(0), start=1):
-            with training_mode(False), no_grad():
-                output = self.learner.step(self.learner.model, batch)
-            now = perf_counter()
-            _update(self.metrics, [_counted(output, batch)], seconds=now - last)
-            if number % self.learner.read_every == 0:
-                readings = _compute(self.metrics)
-            self.views.emit(
-                StepEnded(self.split, epoch, number, len(self.loader), readings, now - last)
-            )
-            last = now
-            yield
-        seconds = perf_counter() - began
-        self.ended = EpochEnded(self.split, epoch, _compute(self.metrics), seconds)
-        self.views.emit(self.ended)
-
-
 class _Run(Generic[M]):
     """One call of `fit`: where it is, and what it has seen."""
 
@@ -216,8 +192,10 @@ class _Run(Generic[M]):
         valid: DataLoader[Any] | None,
         epochs: int,
         views: Broadcast,
+        ctrl_c: Interrupter,
     ) -> None:
         self.learner = learner
+        self.interrupters = (ctrl_c, learner.interrupter)
         self.train = train
         self.valid = valid
         self.epochs = epochs
@@ -233,7 +211,9 @@ class _Run(Generic[M]):
             if learner.directory
             else None
         )
-        self.differentiate = value_and_grad(self._loss, has_aux=True)
+        self.training_step = TrainingStep(
+            learner.step, learner.optimizer, learner.gradient_checkpointing
+        )
 
     @property
     def steps_per_epoch(self) -> int:
@@ -343,8 +323,8 @@ class _Run(Generic[M]):
         results = [self._train_result(number)]
         if self.valid is not None:
             draws = random_state()
-            evaluation = Evaluation(self.learner, self.valid, "valid", self.views)
-            for _ in evaluation.steps(number):
+            evaluation = self.learner.evaluation(self.views)
+            for _ in evaluation.steps(self.valid, "valid", number):
                 if self._should_stop():
                     set_random_state(draws)  # a resumed run validates from the beginning
                     return False
@@ -357,41 +337,25 @@ class _Run(Generic[M]):
         self.views.emit(EpochStarted(number, self.epochs, done, steps))
         start = min(done * self.learner.accumulate, len(self.train))
         batches = self.train.epoch(self.position.epoch, start=start)
-        readings = _compute(self.metrics) if done else ()
+        readings = compute(self.metrics) if done else ()
         last = perf_counter()
         for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
-            outputs = self._step(group)
+            self.learner.model, outputs = self.training_step(self.learner.model, group)
             now = perf_counter()
             seconds, last = now - last, now
-            _update(self.metrics, outputs, seconds)
+            update(self.metrics, outputs, seconds)
             self.epoch_seconds += seconds
             self.steps += 1
             self.position = Position(self.position.epoch, step)
             if step % self.learner.read_every == 0 or step == steps:
-                readings = _compute(self.metrics)
+                readings = compute(self.metrics)
             self.views.emit(StepEnded("train", number, step, steps, readings, seconds))
             if self._should_stop():
                 return
             self._checkpoint_if_due(step, steps)
 
-    def _step(self, batches: Sequence[Any]) -> list[Output]:
-        rate = self.learner.optimizer.learning_rates()["*"]
-        outputs, found = [], []
-        for batch in batches:
-            aux, gradients = self.differentiate(self.learner.model, batch)
-            loss, (predictions, targets, items) = aux
-            output = _counted(Output(loss, predictions, targets, items, rate), batch)
-            outputs.append(output)
-            found.append((gradients, output.weight))
-        self.learner.model = self.learner.optimizer.step(self.learner.model, _mean(found))
-        return outputs
-
-    def _loss(self, model: M, batch: Any) -> tuple[Tensor, tuple[Any, Any, int | None]]:
-        output = self.learner.step(model, batch)
-        return output.loss, (output.predictions, output.targets, output.items)
-
     def _train_result(self, number: int) -> SplitResult:
-        ended = EpochEnded("train", number, _compute(self.metrics), self.epoch_seconds)
+        ended = EpochEnded("train", number, compute(self.metrics), self.epoch_seconds)
         self.views.emit(ended)
         return _result(ended)
 
@@ -410,14 +374,14 @@ class _Run(Generic[M]):
     # ---- stopping and saving ----
 
     def _should_stop(self) -> bool:
-        return self.learner.interrupter.should_stop
+        return any(interrupter.should_stop for interrupter in self.interrupters)
 
     def _interrupted(self) -> Outcome:
         is_begun = self.position > Position()
         if is_begun and (self.saved is None or self.saved[0] != self.position):
             self._checkpoint()
         path = self.saved[1] if self.saved else None
-        reason = self.learner.interrupter.reason or ""
+        reason = next(i.reason for i in self.interrupters if i.reason)
         self.views.emit(Interrupted(reason, self.position.epoch + 1, self.position.step, path))
         return "interrupted"
 
@@ -478,36 +442,6 @@ def _with_loss(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
 def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
     while group := list(islice(batches, size)):
         yield group
-
-
-def _mean(found: Sequence[tuple[Gradients, int]]) -> Gradients:
-    """Return the mean of gradients, weighted by their numbers of items: that of one large batch."""
-    if len(found) == 1:
-        return found[0][0]
-    items = sum(weight for _, weight in found)
-    total, *others = (gradients * (weight / items) for gradients, weight in found)
-    for gradients in others:
-        total = total + gradients
-    return total
-
-
-def _counted(output: Output, batch: Any) -> Output:
-    """Return the output with its number of items: the rows of the batch where it does not say."""
-    if output.items is not None or isinstance(output.targets, Tensor):
-        return output
-    rows = [leaf.shape[0] for leaf in tree_leaves(batch) if leaf.ndim]
-    return replace(output, items=rows[0] if rows else 1)
-
-
-def _update(metrics: Sequence[Metric], outputs: Sequence[Output], seconds: float) -> None:
-    for output in outputs:
-        timed = replace(output, seconds=seconds / len(outputs))
-        for metric in metrics:
-            metric.update(timed)
-
-
-def _compute(metrics: Sequence[Metric]) -> tuple[Reading, ...]:
-    return tuple(metric.compute() for metric in metrics)
 
 
 def _result(ended: EpochEnded) -> SplitResult:

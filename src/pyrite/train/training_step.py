@@ -1,0 +1,50 @@
+"""TrainingStep: one step of an optimiser, over one batch or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyrite.autodiff import Gradients, value_and_grad
+from pyrite.autodiff.tape import Strategy
+from pyrite.optim import Optimizer
+from pyrite.tensor.tensor import Tensor
+from pyrite.train.evaluation import counted
+from pyrite.train.output import Output, Step
+
+
+class TrainingStep:
+    """Steps a model by the mean gradient of some batches, each weighted by its number of items.
+
+    So several small batches step as one large one.  checkpointing: as of `value_and_grad`.
+    """
+
+    def __init__(self, step: Step, optimizer: Optimizer, checkpointing: Strategy) -> None:
+        self.step = step
+        self.optimizer = optimizer
+        self._differentiate = value_and_grad(self._loss, has_aux=True, checkpointing=checkpointing)
+
+    def __call__(self, model: Any, batches: Sequence[Any]) -> tuple[Any, list[Output]]:
+        """Return the next model, and the output of each batch; nothing is read."""
+        rate = self.optimizer.learning_rates()["*"]
+        outputs, found = [], []
+        for batch in batches:
+            (loss, (predictions, targets, items)), gradients = self._differentiate(model, batch)
+            output = counted(Output(loss, predictions, targets, items, rate), batch)
+            outputs.append(output)
+            found.append((gradients, output.weight))
+        return self.optimizer.step(model, _mean(found)), outputs
+
+    def _loss(self, model: Any, batch: Any) -> tuple[Tensor, tuple[Any, Any, int | None]]:
+        output = self.step(model, batch)
+        return output.loss, (output.predictions, output.targets, output.items)
+
+
+def _mean(found: Sequence[tuple[Gradients, int]]) -> Gradients:
+    if len(found) == 1:
+        return found[0][0]
+    items = sum(weight for _, weight in found)
+    total, *others = (gradients * (weight / items) for gradients, weight in found)
+    for gradients in others:
+        total = total + gradients
+    return total
