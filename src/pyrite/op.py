@@ -28,6 +28,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType, TracebackType
 from typing import Any, Literal, NoReturn, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
@@ -432,9 +433,7 @@ def _entry(op: Op, function: Callable[P, R]) -> Callable[P, R]:
         try:
             if is_plain and not kwargs and len(args) == arity:
                 return bind(op, args, {})  # type: ignore[no-any-return]
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            arguments = bound.arguments
+            arguments = _arguments(op, signature, args, kwargs)
             inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
             return bind(op, inputs, {n: arguments[n] for n in defaults})  # type: ignore[no-any-return]
         except PyriteError as error:
@@ -444,11 +443,44 @@ def _entry(op: Op, function: Callable[P, R]) -> Callable[P, R]:
     return method
 
 
-def located(error: PyriteError) -> PyriteError:
-    """Return the error as if the public function had raised it, noting the user's line."""
+def _arguments(
+    op: Op, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{op.name}({', '.join(signature.parameters)}): {error}") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+E = TypeVar("E", bound=PyriteError)
+
+
+def located(error: E) -> E:
+    """Return the error with the user's line, and with none but the user's frames below this one."""
     if error.location is None:
         error.location = user_location()
-    return error if config.full_traceback else error.with_traceback(None)
+    if config.full_traceback:
+        return error
+    return error.with_traceback(_users_frames(error.__traceback__))
+
+
+def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
+    frames = []
+    while traceback is not None:
+        if not _is_ours(traceback.tb_frame):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    kept: TracebackType | None = None
+    for one in reversed(frames):
+        kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return kept
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith("pyrite.")
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -467,7 +499,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 def user_location() -> str:
     """Return ``file:line`` of the innermost frame outside Pyrite."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pyrite."):
+    while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

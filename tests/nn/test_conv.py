@@ -76,7 +76,7 @@ def test_parameters_have_the_dtype_asked_for() -> None:
 def test_repr_says_how_it_is_declared() -> None:
     assert repr(nn.Conv2d(1, 2, 3, stride=2, padding="same", bias=False)) == (
         "Conv2d(in_channels=1, out_channels=2, kernel_size=(3, 3), stride=(2, 2), "
-        "padding='same', dilation=(1, 1), groups=1, weight=[2, 1, 3, 3])"
+        "padding='same', weight=[2, 1, 3, 3])"
     )
 
 

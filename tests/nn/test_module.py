@@ -131,7 +131,7 @@ def test_freeze_by_pattern(net):
     assert frozen.hidden.weight in grads
     assert frozen.layers[0].weight not in grads
     assert all(p.trainable for p in frozen.unfreeze().parameters())
-    with pytest.raises(ModuleError, match=r"'encoder\.\*'; hidden\.weight"):
+    with pytest.raises(ModuleError, match=r"'encoder\.\*'; it has hidden\.weight"):
         net.freeze("encoder.*")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.errors import GradientError
+from pyrite.op import public
 from pyrite.tensor.parameter import Identified, Parameter, Renewal, State, constant
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
@@ -36,6 +37,7 @@ class Gradients:
         self._emissions: tuple[Emission, ...] = ()
         self._updates: dict[int, Tensor] | None = None
 
+    @public
     def __getitem__(self, of: Tensor) -> Tensor:
         """Return the gradient of a parameter or leaf.
 
@@ -52,6 +54,7 @@ class Gradients:
     def __contains__(self, of: Tensor) -> bool:
         return self.get(of) is not None
 
+    @public
     def get(self, of: Tensor) -> Tensor | None:
         """Return the gradient of a parameter or leaf, or None; raise GradientError if stale."""
         if not isinstance(of, Identified):
@@ -124,6 +127,7 @@ class Gradients:
         )
         return made
 
+    @public
     def replace(self, of: Tensor, g: Tensor) -> Gradients:
         """Return the gradients with another one for a parameter or leaf that is there."""
         self[of]
@@ -134,6 +138,7 @@ class Gradients:
             made._by_leaf[of._handle.node] = g
         return made
 
+    @public
     def __add__(self, other: Gradients) -> Gradients:
         """Return the sum; states are renewed by this one, then by the other.
 

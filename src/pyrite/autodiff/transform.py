@@ -13,7 +13,7 @@ from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
 from pyrite.errors import ArgumentError, GradientError, ShapeError
-from pyrite.op import located
+from pyrite.op import public
 from pyrite.tensor.creation import full
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
@@ -42,6 +42,7 @@ def value_and_grad(
     """
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
+    @public
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = _chosen(wanted, args)
         backend = _level_above(chosen, checkpointing)
@@ -72,6 +73,7 @@ def grad(
     """
     both = value_and_grad(fn, argnums, training=training)
 
+    @public
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
@@ -81,21 +83,18 @@ def grad(
 def _chosen(wanted: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
     for position in wanted:
         if not 0 <= position < len(args):
-            raise located(
-                ArgumentError(
-                    f"value_and_grad requires 0 <= argnums < {len(args)}, the number of positional "
-                    f"arguments, got {position}"
-                )
+            raise ArgumentError(
+                f"value_and_grad requires 0 <= argnums < {len(args)}, the number of positional "
+                f"arguments, got {position}"
             )
     return tuple(args[position] for position in wanted)
 
 
 def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
     tensors = tree_leaves(args)
-    if not tensors:
-        raise located(
-            GradientError("value_and_grad requires a tensor or module to differentiate, got none")
-        )
+    if not any(t.dtype.is_float for t in tensors):
+        got = ", ".join(t.dtype.name for t in tensors) or "none"
+        raise GradientError(f"value_and_grad requires a float tensor or a module, got {got}")
     below = max((t._backend for t in tensors), key=lambda b: b.level)
     # An argument may come from further down than the calls around this one: what the function
     # takes from them lives at their level, and the gradient must still depend on it.
@@ -120,14 +119,14 @@ def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:
 def _backward(loss: Any, backend: Autodiff, lifted: tuple[Any, ...]) -> Gradients:
     if not isinstance(loss, Tensor) or loss.size != 1:
         got = f"shape {loss.shape}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise located(ShapeError(f"value_and_grad requires a scalar loss, got {got}; use .mean()"))
+        raise ShapeError(f"value_and_grad requires a scalar loss, got {got}; use .mean()")
+    if not loss.dtype.is_float:
+        name = loss.dtype.name
+        raise GradientError(f"value_and_grad requires a float loss, got {name}")
     if loss._backend != backend or loss._handle.node is None:
         return Gradients()
     own = {t._handle.node for t in tree_leaves(lifted) if t._backend == backend}
-    try:
-        return backend.gradients_of(loss._handle, own)
-    except GradientError as error:
-        raise located(error)  # noqa: B904 - the same error, at the user's line
+    return backend.gradients_of(loss._handle, own)
 
 
 def _shaped(gradients: Gradients, arg: Any) -> Any:

@@ -14,15 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from inspect import signature
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from pyrite.autodiff.mode import training, training_mode
 from pyrite.backend.device import DeviceLike
-from pyrite.errors import ModuleError, PyriteError
+from pyrite.errors import DTypeError, ModuleError, PyriteError
 from pyrite.nn import weights
 from pyrite.nn.tree_text import tree_text
+from pyrite.op import located, public
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
@@ -41,7 +45,10 @@ class _Declared(type):
     """Freezes a module when its ``__init__`` is done."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        module = super().__call__(*args, **kwargs)
+        try:
+            module = super().__call__(*args, **kwargs)
+        except PyriteError as error:
+            raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         fields = {name: _frozen(value) for name, value in vars(module).items()}
         module.__dict__.update(fields)
         module.__dict__["_is_frozen"] = True
@@ -89,11 +96,12 @@ class Module(TreeNode, metaclass=_Declared):
         try:
             with nullcontext() if is_decided else training_mode(self._is_tracked()):
                 return self.forward(*args, **kwargs)
+        except AttributeError as error:
+            if not isinstance(error.obj, np.ndarray):
+                raise
+            raise self._noted(_array_met(self), is_outermost) from None
         except PyriteError as error:
-            error.trail.append(self)
-            if is_outermost:
-                error.add_note(f"in {_path_of(error.trail)}")
-            raise
+            raise self._noted(error, is_outermost)  # noqa: B904 - the same error
         finally:
             _inside.reset(token)
 
@@ -161,6 +169,7 @@ class Module(TreeNode, metaclass=_Declared):
 
         return tree_map(cast, self)
 
+    @public
     def freeze(self, *patterns: str) -> Self:
         """Return the module with parameters left out of training, by path pattern (``encoder.*``).
 
@@ -168,6 +177,7 @@ class Module(TreeNode, metaclass=_Declared):
         """
         return self._with_frozen(patterns, True)
 
+    @public
     def unfreeze(self, *patterns: str) -> Self:
         """Return the module with parameters trained again."""
         return self._with_frozen(patterns, False)
@@ -177,6 +187,7 @@ class Module(TreeNode, metaclass=_Declared):
         rebuilt: Self = _rebuild(self, lambda m: m._like({**vars(m), "_training": on}))
         return rebuilt
 
+    @public
     def replace(self, **fields: Any) -> Self:
         """Return the module with other values in some of its fields.
 
@@ -196,10 +207,12 @@ class Module(TreeNode, metaclass=_Declared):
         """Return the values of parameters and states by path; tied ones are stored once."""
         return weights.record_of(self, metadata or {})
 
+    @public
     def load_record(self, record: Record, **options: Any) -> Self:
         """Return the module with the values of a record; options as of `load`."""
         return weights.with_arrays(self, record.arrays, **options)
 
+    @public
     def save(self, path: PathLike) -> None:
         """Write parameters and states to one safetensors file, replacing it as a whole.
 
@@ -207,6 +220,7 @@ class Module(TreeNode, metaclass=_Declared):
         """
         self.record().save(path)
 
+    @public
     def load(
         self,
         path: PathLike,
@@ -247,6 +261,13 @@ class Module(TreeNode, metaclass=_Declared):
         made.__dict__.update(fields)
         return made
 
+    def _noted(self, error: PyriteError, is_outermost: bool) -> PyriteError:
+        """Return the error with this module on its trail, which the outermost one shows."""
+        error.trail.append(self)
+        if is_outermost:
+            error.add_note(f"in {_path_of(error.trail)}")
+        return located(error)
+
     def _is_tracked(self) -> bool:
         return any(p.trainable and p.device.level for p in self.parameters())
 
@@ -256,7 +277,7 @@ class Module(TreeNode, metaclass=_Declared):
             if not any(fnmatchcase(path, pattern) for path, _ in named):
                 paths = ", ".join(path for path, _ in named)
                 raise ModuleError(
-                    f"freeze requires a path of a parameter, got {pattern!r}; {paths}"
+                    f"freeze requires a path of a parameter, got {pattern!r}; it has {paths}"
                 )
         chosen = {
             p.id
@@ -279,13 +300,16 @@ class Module(TreeNode, metaclass=_Declared):
         raise ModuleError(f"{type(self).__name__} requires its fields to stay, got del {name}")
 
     def extra_repr(self) -> str:
-        """Return the configuration shown in ``repr``: by default the plain fields."""
+        """Return the configuration shown in ``repr``: plain fields that are not the defaults."""
+        defaults = {n: p.default for n, p in signature(type(self).__init__).parameters.items()}
         plain = (
             (name, value)
             for name, value in self.tree_children().items()
             if value is not None and not tree_leaves(value) and not _holds_module(value)
         )
-        return ", ".join(f"{name}={value!r}" for name, value in plain)
+        return ", ".join(
+            f"{name}={value!r}" for name, value in plain if not _is(value, defaults.get(name))
+        )
 
     def __repr__(self) -> str:
         return tree_text(self)
@@ -307,6 +331,20 @@ def _modules(value: Any, path: str) -> Iterator[tuple[str, Module]]:
 
 def _holds_module(value: Any) -> bool:
     return next(_modules(value, ""), None) is not None
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a field holds its default: for a size per axis, also the one that stands for all."""
+    if isinstance(value, tuple) and isinstance(default, int):
+        return set(value) == {default}
+    return type(value) is type(default) and bool(value == default)
+
+
+def _array_met(module: Module) -> DTypeError:
+    return DTypeError(
+        f"{type(module).__name__} requires tensors, got a NumPy array; convert it: "
+        "pyrite.tensor(...)"
+    )
 
 
 def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.errors import ArgumentError, GradientError, PyriteError, ShapeError
+from pyrite.op import public
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
 from pyrite.optim.group import assigned
@@ -62,8 +63,14 @@ class Optimizer(ABC):
     _run: Run = field(default_factory=Run, init=False)
 
     def __post_init__(self) -> None:
-        if not callable(self.learning_rate):
-            non_negative(self, "learning_rate")
+        if callable(self.learning_rate):
+            return
+        if not isinstance(self.learning_rate, int | float):
+            raise ArgumentError(
+                f"{type(self).__name__} requires a number or a schedule as learning_rate, got "
+                f"{type(self.learning_rate).__name__}; the model is given to step(model, grads)"
+            )
+        non_negative(self, "learning_rate")
 
     # ---- what a rule defines ----
 
@@ -91,6 +98,7 @@ class Optimizer(ABC):
 
     # ---- steps ----
 
+    @public
     def step(self, model: M, gradients: Gradients) -> M:
         """Return the model with its parameters stepped and its states renewed.
 
@@ -107,6 +115,11 @@ class Optimizer(ABC):
         >>> (model.bias - optim.SGD(0.5).step(model, grads).bias).item()
         2.0
         """
+        if not isinstance(gradients, Gradients):
+            raise GradientError(
+                f"step requires gradients, got {type(gradients).__name__}; take them by "
+                "value_and_grad(fn)(model) or loss.backward()"
+            )
         run = self._run
         with in_one_thread(run.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
@@ -146,6 +159,7 @@ class Optimizer(ABC):
         patterns = ["*", *(group.pattern for group in self._groups)]
         return dict(zip(patterns, self._rates(), strict=True))
 
+    @public
     def observe(self, metric: float) -> None:
         """Give a metric to every schedule that follows one, as `schedule.ReduceOnPlateau` does.
 
@@ -162,6 +176,7 @@ class Optimizer(ABC):
 
     # ---- other optimisers made from it ----
 
+    @public
     def with_group(
         self, pattern: str, *, optimizer: Optimizer | None = None, **settings: Any
     ) -> Self:
@@ -184,6 +199,7 @@ class Optimizer(ABC):
         group = Group(pattern, rule._like(_clipping=clipping))
         return self._like(_groups=(*self._groups, group))
 
+    @public
     def with_clipping(
         self,
         *,
@@ -217,6 +233,7 @@ class Optimizer(ABC):
         with in_one_thread(run.lock):
             return resume.record_of(self._configuration(), run, self._observers(), model)
 
+    @public
     def load_record(self, model: Any, record: Record, *, allow_changes: bool = False) -> Self:
         """Take up what another optimiser remembered, and return this one.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
-from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from pyrite.op import Constant, bind, primitive, public, sample
 from pyrite.tensor.movement import stack
 from pyrite.tensor.tensor import Tensor
@@ -102,14 +102,19 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
 
 
 def _host_array(data: Any) -> Array:
+    if isinstance(data, list | tuple) and any(isinstance(d, Tensor) and d.is_tracked for d in data):
+        raise GradientError(
+            "tensor requires values, got tensors through which gradients flow, which a copy would "
+            "cut; use pyrite.stack"
+        )
     try:
         array = np.asarray(data)
-    except (ValueError, TypeError, OverflowError) as error:
+    except ValueError:
         raise ShapeError(
-            f"tensor requires nested sequences of equal lengths, got {error}"
+            "tensor requires nested sequences of equal lengths, got ragged ones; pad them"
         ) from None
     if array.dtype.kind in "OUSMmV" and array.dtype != np.dtype("bfloat16"):
-        raise DTypeError(f"tensor requires numbers, got {type(data).__name__} of {array.dtype}")
+        raise DTypeError(f"tensor requires numbers, got {type(data).__name__} {data!r:.40}")
     return array
 
 

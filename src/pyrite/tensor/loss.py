@@ -84,10 +84,12 @@ def _cross_entropy_type(
         )
     wanted = logits.shape if targets.dtype.is_float else rest
     if targets.shape != wanted:
+        is_meant_as_index = targets.dtype.is_float and targets.shape == rest
+        fix = "; cast indices of classes: targets.astype(int32)" if is_meant_as_index else ""
         kind = "probabilities" if targets.dtype.is_float else "indices"
         raise ShapeError(
             f"{_OP} requires targets of shape {wanted}, {kind} for logits of shape {logits.shape} "
-            f"with classes on axis {axis}, got {targets.shape}"
+            f"with classes on axis {axis}, got {targets.shape}{fix}"
         )
     if weight is not None and weight.shape != (classes,):
         raise ShapeError(

@@ -30,6 +30,13 @@ from pyrite.types import (
 T = TypeVar("T", bound="Movement")
 
 
+def _one_sequence(given: tuple[int | Sequence[int], ...]) -> Sequence[int]:
+    """Return sizes or axes that were given as one sequence, or as arguments of their own."""
+    if len(given) == 1 and not isinstance(given[0], int):
+        return given[0]
+    return given  # type: ignore[return-value]
+
+
 def _complete_shape(x: TensorType, *, shape: Any) -> Attributes:
     """Replace the one -1 of a reshape by the size that is left."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -183,7 +190,7 @@ class Movement(Mathematics):
         >>> pyrite.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        return self._reshape(shape[0] if len(shape) == 1 else shape)  # type: ignore[arg-type]
+        return self._reshape(_one_sequence(shape))
 
     @primitive(
         reference=lambda x, *, axes: np.transpose(x, axes),
@@ -202,7 +209,15 @@ class Movement(Mathematics):
         """The axes in another order: axis i of the result is axis axes[i] of x."""
         ...
 
-    permute = permute_dims
+    @public
+    def permute(self, *axes: int | Sequence[int]) -> Self:
+        """Return the axes in another order, as `permute_dims`: one tuple, or arguments.
+
+        >>> import pyrite
+        >>> pyrite.zeros((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        return self.permute_dims(_one_sequence(axes))
 
     @primitive(
         reference=lambda x, *, shape: np.broadcast_to(x, shape),
@@ -221,7 +236,15 @@ class Movement(Mathematics):
         """Stretched to a shape to which it broadcasts."""
         ...
 
-    expand = broadcast_to
+    @public
+    def expand(self, *shape: int | Sequence[int]) -> Self:
+        """Return x stretched to a shape, as `broadcast_to`: one tuple, or arguments.
+
+        >>> import pyrite
+        >>> pyrite.zeros((3, 1)).expand(3, 4).shape
+        (3, 4)
+        """
+        return self.broadcast_to(_one_sequence(shape))
 
     @primitive(
         reference=lambda x, *, start, size, step: x[_subscript(start, size, step)],

@@ -199,7 +199,7 @@ def _complete(key: Any, ndim: int) -> list[Any]:
     items = [_item(i) for i in (key if isinstance(key, tuple) else (key,))]
     taken = sum(_axes_taken(i) for i in items)
     if taken > ndim:
-        raise AxisError(f"indexing requires at most {ndim} indices, got {taken}")
+        raise AxisError(f"indexing requires at most {ndim} indices, one per axis, got {taken}")
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise ArgumentError(f"indexing requires at most one ellipsis, got {len(dots)}")

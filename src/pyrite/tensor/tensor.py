@@ -45,6 +45,7 @@ class Tensor(Loss):
         """The device that holds it."""
         return Device(self._backend)
 
+    @public
     def to(self, where: DeviceLike, /) -> Tensor:
         """Return the tensor on another device, or itself when it is there already."""
         backend = device(where).backend
@@ -64,6 +65,7 @@ class Tensor(Loss):
 
     # ---- gradients: the backend's business ----
 
+    @public
     def require_grad(self) -> Tensor:
         """Return a new leaf with these values, whose gradient ``backward`` will find."""
         return Tensor(self._backend.track(self._handle), self._type, self._backend)
@@ -86,6 +88,7 @@ class Tensor(Loss):
         found = self._backend.inner_tensor(self._handle)
         return found if isinstance(found, Tensor) else self
 
+    @public
     def backward(self) -> Any:
         """Return the `Gradients` of this scalar with respect to every leaf it depends on.
 
@@ -190,7 +193,7 @@ class Tensor(Loss):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise RecordError(
-            "pickle requires objects without device memory, got a tensor; use pyrite.save, or "
+            "pickle requires objects without device memory, got a tensor; save a module, or "
             "send x.numpy()"
         )
 

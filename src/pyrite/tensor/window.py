@@ -154,9 +154,7 @@ def fold_windows(
     return np.ascontiguousarray(np.moveaxis(total[:, *inside], -1, 0))
 
 
-def tap(
-    offset: Sequence[int], positions: Sequence[int], stride: Shape, dilation: Shape
-) -> Any:
+def tap(offset: Sequence[int], positions: Sequence[int], stride: Shape, dilation: Shape) -> Any:
     """Return the spatial index of one element of every window: the one at ``offset``."""
     axes = zip(offset, positions, stride, dilation, strict=True)
     return tuple(slice(i * d, i * d + s * (n - 1) + 1, s) for i, n, s, d in axes)

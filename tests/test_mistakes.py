@@ -1,0 +1,129 @@
+"""What a newcomer reads after a typical mistake: the form, the fix, and no frames of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import nn, optim
+from pyrite.errors import PyriteError
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.hidden = nn.Linear(4, 8)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.hidden(x).relu())
+
+
+class Remembering(nn.Module):
+    def forward(self, x: Any) -> Any:
+        self.last = x
+        return x
+
+
+def ones(*shape: int) -> pyrite.Tensor:
+    return pyrite.ones(shape)
+
+
+def stepped_twice() -> Any:
+    net, optimizer = Net(), optim.SGD(0.1)
+    _, grads = pyrite.value_and_grad(lambda m: m(ones(3, 4)).mean())(net)
+    return optimizer.step(optimizer.step(net, grads), grads)
+
+
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "matmul requires x.shape[-1] == y.shape[-2], got (5, 3) @ (4, 3)": lambda: (
+        ones(5, 3) @ ones(4, 3)
+    ),
+    "Linear requires x.shape[-1] == 4, got (3, 5); declare Linear(5, 8)": lambda: Net()(ones(3, 5)),
+    "Conv2d requires x of shape (N, 3, H, W), got (2, 1, 8, 8)": lambda: nn.Conv2d(3, 8, 3)(
+        ones(2, 1, 8, 8)
+    ),
+    "concat requires shapes that are equal but for axis 0, got (2, 3) and (2, 4)": lambda: (
+        pyrite.concat([ones(2, 3), ones(2, 4)])
+    ),
+    "reshape requires the same number of elements, got (2, 6) = 12 and (5, 3) = 15": lambda: ones(
+        2, 6
+    ).reshape(5, 3),
+    "permute_dims requires each of 2 axes once, got axes=(0, 0)": lambda: ones(2, 3).permute(0, 0),
+    "sum requires -2 <= axis < 2, got axis=2": lambda: ones(2, 3).sum(axis=2),
+    "indexing requires at most 1 indices, one per axis, got 2": lambda: ones(3)[0, 0],
+    "cross_entropy requires targets of shape (4, 3), probabilities for logits of shape (4, 3) with "
+    "classes on axis 1, got (4,); cast indices of classes: targets.astype(int32)": lambda: (
+        nn.CrossEntropyLoss()(ones(4, 3), ones(4))
+    ),
+    "MSELoss requires target of the prediction's shape (3, 1), got (3,); reshape one of them": (
+        lambda: nn.MSELoss()(ones(3, 1), ones(3))
+    ),
+    "Dropout requires 0 <= p <= 1, got p=1.5": lambda: nn.Dropout(1.5),
+    "add requires tensors or Python numbers, got ndarray; convert it: pyrite.tensor(...)": lambda: (
+        ones(3) + np.ones(3)
+    ),
+    "Linear requires tensors, got a NumPy array; convert it: pyrite.tensor(...)": lambda: Net()(
+        np.ones((3, 4))
+    ),
+    "tensor requires nested sequences of equal lengths, got ragged ones; pad them": lambda: (
+        pyrite.tensor([[1, 2], [3]])
+    ),
+    "tensor requires numbers, got NoneType None": lambda: pyrite.tensor(None),
+    "tensor requires values, got tensors through which gradients flow, which a copy would cut; use "
+    "pyrite.stack": lambda: pyrite.grad(lambda x: pyrite.tensor([x, 2 * x]).sum())(ones()),
+    "backward requires an autodiff device, got numpy; use pyrite.autodiff('numpy') or "
+    "pyrite.value_and_grad": lambda: Net()(ones(3, 4)).mean().backward(),
+    "backward requires a scalar, got shape (3,); use .sum()": lambda: ones(3).backward(),
+    "value_and_grad requires a scalar loss, got shape (3, 2); use .mean()": lambda: (
+        pyrite.value_and_grad(lambda m: m(ones(3, 4)))(Net())
+    ),
+    "value_and_grad requires a float tensor or a module, got int32": lambda: pyrite.grad(
+        lambda x: (x * x).sum()
+    )(pyrite.tensor([1, 2])),
+    "value_and_grad requires a float loss, got int32": lambda: pyrite.grad(lambda x: x.argmax())(
+        ones(3)
+    ),
+    "step requires gradients, got Tensor; take them by value_and_grad(fn)(model) or "
+    "loss.backward()": lambda: optim.SGD(0.1).step(Net(), Net()(ones(3, 4)).mean()),
+    "gradients require the parameter that they were taken of, got version 1 for gradients of "
+    "version 0; take them again after the step": stepped_twice,
+    "Remembering requires its fields to stay as __init__ left them, got an assignment to 'last'; "
+    "return the value from forward, or use replace(last=...)": lambda: Remembering()(ones(2)),
+    "freeze requires a path of a parameter, got 'encoder.*'; it has hidden.weight, hidden.bias, "
+    "out.weight, out.bias": lambda: Net().freeze("encoder.*"),
+}
+
+
+@pytest.mark.parametrize(("message", "mistake"), MISTAKES.items(), ids=range(len(MISTAKES)))
+def test_a_mistake_is_named_at_the_users_line(message: str, mistake: Callable[[], Any]) -> None:
+    with pytest.raises(PyriteError) as caught:
+        mistake()
+    assert str(caught.value) == message
+    assert str(caught.value.location).startswith(f"{__file__}:")
+    ours = str(Path(pyrite.__file__).parent)
+    *_, last = (i for i, e in enumerate(caught.traceback) if not str(e.path).startswith(ours))
+    assert len(caught.traceback) - 1 - last <= 2
+
+
+def test_an_error_in_a_layer_keeps_the_line_of_the_users_forward() -> None:
+    with pytest.raises(PyriteError) as caught:
+        Net()(ones(3, 5))
+    assert [e.name for e in caught.traceback if str(e.path) == __file__][-1] == "forward"
+    line = Net.forward.__code__.co_firstlineno + 1
+    assert caught.value.location == f"{__file__}:{line}"
+    assert caught.value.__notes__ == ["in Net 'hidden': Linear(in_features=4, out_features=8)"]
+
+
+def test_arguments_that_do_not_fit_name_the_op() -> None:
+    with pytest.raises(TypeError, match=r"^permute_dims\(self, axes\): too many positional"):
+        ones(2, 3).permute_dims(0, 1)  # type: ignore[call-arg, arg-type]
+
+
+def test_an_optimizer_takes_no_parameters() -> None:
+    with pytest.raises(PyriteError, match=r"Adam requires a number or a schedule as learning_rate"):
+        optim.Adam(Net().parameters())  # type: ignore[arg-type]
