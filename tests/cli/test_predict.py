@@ -14,7 +14,7 @@ from pyrite.cli.picture import read_digit
 from pyrite.data import digits
 from pyrite.errors import DataError
 
-SAMPLE = digits("test")[0]
+SAMPLE = digits("test")[4]
 
 
 def picture(kind: str) -> PIL.Image.Image:

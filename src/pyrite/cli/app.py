@@ -16,8 +16,6 @@ from pyrite.cli import devices, doctor, predict, train
 from pyrite.config import config
 from pyrite.errors import PyriteError
 
-INTERRUPTED = 130
-
 app = typer.Typer(
     name="pyrite",
     help="Deep learning on any machine after one small install.",
@@ -62,7 +60,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         print("pyrite: aborted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(train.INTERRUPTED)
 
 
 def _on_one_line(error: PyriteError) -> str:

@@ -27,6 +27,7 @@ from pyrite.train import (
 from pyrite.train.view.progress import ProgressView
 
 INTERRUPTED = 130
+"""The exit status after Ctrl-C: 128 and the number of the signal, as of shells."""
 
 app = typer.Typer(help="Train an example.", no_args_is_help=True)
 
