@@ -349,6 +349,8 @@ def test_the_newest_checkpoint_is_damaged_and_the_one_before_it_is_used(
 
     resumed = task.fit(task.learner(directory=tmp_path, views=[recorder]), resume=True)
 
+    told = [type(event) for event in recorder.events[:3]]
+    assert told == [RunStarted, CheckpointDamaged, Resumed]
     (damaged,) = recorder.of(CheckpointDamaged)
     assert damaged.path == newest
     assert recorder.of(Resumed)[0].epoch == 1
@@ -389,6 +391,20 @@ def test_the_first_ctrl_c_ends_the_step_and_saves(task, recorder, tmp_path: Path
     assert recorder.of(Interrupted)[0].reason == "Ctrl-C"
     assert (tmp_path / "checkpoints" / "epoch-0001-step-000004.safetensors").is_file()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_after_ctrl_c_the_next_call_goes_on(task, weights, tmp_path: Path) -> None:
+    whole = task.fit(task.learner())
+    learner = task.learner(step=pressing_ctrl_c(task, {4}), directory=tmp_path)
+    assert task.fit(learner).outcome == "interrupted"
+    assert task.fit(learner, resume=True).outcome == "completed"
+    assert weights(learner.model) == weights(whole.model)
+
+
+def test_gradient_checkpointing_changes_no_bit(task, weights) -> None:
+    plain = task.fit(task.learner())
+    saving = task.fit(task.learner(gradient_checkpointing="balanced"))
+    assert weights(saving.model) == weights(plain.model)
 
 
 def test_the_second_ctrl_c_raises(task, recorder) -> None:

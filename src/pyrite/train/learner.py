@@ -235,7 +235,7 @@ class _Run(Generic[M]):
     # ---- beginning ----
 
     def _start(self, resume: bool) -> None:
-        found = self._newest_checkpoint(resume)
+        self._require_place(resume)
         model, directory = self.learner.model, self.learner.directory
         devices = [str(leaf.device) for leaf in tree_leaves(model)]
         self.views.emit(
@@ -247,25 +247,24 @@ class _Run(Generic[M]):
                 directory=directory.path if directory else None,
             )
         )
+        found = self.folder.newest(self._damaged) if self.folder and resume else None
         if found is not None:
             self._restore(*found)
         self._write_manifest("running")
 
-    def _newest_checkpoint(self, resume: bool) -> tuple[Path, Checkpoint] | None:
-        if self.folder is None:
-            if resume:
-                raise TrainError("resume requires a directory, got none; pass directory=")
-            return None
-        if resume:
-            return self.folder.newest(
-                lambda path, reason: self.views.emit(CheckpointDamaged(path, reason))
-            )
-        if files := self.folder.files():
+    def _require_place(self, resume: bool) -> None:
+        """Raise TrainError where there is nothing to resume from, or a run that is not resumed."""
+        if self.folder is None and resume:
+            raise TrainError("resume requires a directory, got none; pass directory=")
+        files = self.folder.files() if self.folder and not resume else []
+        if self.folder and files:
             raise TrainError(
                 f"fit requires a directory without a run, got {len(files)} checkpoints in "
                 f"{str(self.folder.path)!r}; go on with resume=True, or name another directory"
             )
-        return None
+
+    def _damaged(self, path: Path, reason: str) -> None:
+        self.views.emit(CheckpointDamaged(path, reason))
 
     def _restore(self, path: Path, checkpoint: Checkpoint) -> None:
         self._require_same_batches(checkpoint)
