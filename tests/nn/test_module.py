@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from dataclasses import dataclass
 
@@ -330,3 +331,8 @@ def test_dataclasses_are_trees():
 
     moved = tree_map(lambda t: t + 1, Batch(tensor([1.0]), "first"))
     assert (moved.x.item(), moved.name) == (2.0, "first")
+
+
+def test_a_class_shows_the_parameters_of_its_init():
+    assert [*inspect.signature(nn.Linear).parameters][:3] == ["in_features", "out_features", "bias"]
+    assert not inspect.signature(nn.Identity).parameters

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from inspect import signature
+from inspect import Signature, signature
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
@@ -43,6 +43,14 @@ _inside: ContextVar[bool] = ContextVar("pyrite_inside_module", default=False)
 
 class _Declared(type):
     """Freezes a module when its ``__init__`` is done."""
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The parameters of ``__init__``, which ``help`` would not see behind ``__call__``."""
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return Signature()
+        parameters = signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        return Signature(list(parameters)[1:])
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
