@@ -22,6 +22,10 @@ class Config:
     device: str | None = None
     #: Errors keep every frame inside Pyrite, for those who work on Pyrite itself.
     full_traceback: bool = False
+    #: An op that a device cannot run itself is an error, instead of a counted fallback to NumPy.
+    strict: bool = False
+    #: The folder of compiled code, None for the user's own, or "off" to keep none on disk.
+    cache: str | None = None
 
     @classmethod
     def from_environment(cls, environment: dict[str, str]) -> Config:

@@ -1,0 +1,372 @@
+; The executor: threads that run programs in order.
+;
+; A program is an array of commands.  A command is one launch, in 8-byte words:
+;   0 function   1 count of workgroups   2 workgroups in a chunk   3 count of chunks
+;   4 words of this command   5 ... what the function gets: the sizes of the grid, the parameters
+;
+; Any thread may take part at any time: it claims a chunk of the current command and runs it.  Who
+; finishes the last chunk publishes the next command.  So commands run one after the other, each on
+; all threads.  At most `width` threads are active, workers and readers together: one that finds no
+; room sleeps, and those who leave wake another.
+;
+; State, in words; what different threads write stands in different cache lines:
+;   0 claim        number of the command << 24 | chunks that nobody has claimed
+;   8 unfinished   chunks of the current command that are not done
+;  16 command      the current one      17 left      commands of the program after it
+;  18 busy         1 while a command is published, or a thread is about to publish one
+;  19 tail         programs begun
+;  24 head         programs submitted   25 completed programs done
+;  32 generation   goes up when there may be something to do: what idle workers sleep on
+;  33 sleepers     workers asleep       34 waiters   readers asleep, on `completed`
+;  40 active       threads that run commands
+;  48 width        constant             49 spins     constant: looks before a thread goes to sleep
+;  50 stop         1 when workers shall end
+;  64 ring         1024 programs: first command, count of commands
+;
+; Why a claim has the number of its command: a thread may sleep between reading `claim` and
+; changing it, and must not take a chunk of a later command.  Who holds a chunk keeps `command`.
+
+declare i64 @llvm.umin.i64(i64, i64)
+
+; Run one chunk; false if there is none to claim.
+define internal i1 @step(ptr %e) {
+entry:
+  %unfinished.at = getelementptr i64, ptr %e, i64 8
+  %command.at = getelementptr i64, ptr %e, i64 16
+  %first = load atomic i64, ptr %e acquire, align 8
+  br label %look
+look:
+  %seen = phi i64 [ %first, %entry ], [ %now, %claim ]
+  %unclaimed = and i64 %seen, 16777215
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %nothing, label %claim
+claim:
+  %less = sub i64 %seen, 1
+  %exchanged = cmpxchg ptr %e, i64 %seen, i64 %less acq_rel acquire
+  %now = extractvalue { i64, i1 } %exchanged, 0
+  %won = extractvalue { i64, i1 } %exchanged, 1
+  br i1 %won, label %run, label %look
+run:
+  %command = load ptr, ptr %command.at, align 8
+  %count.at = getelementptr i64, ptr %command, i64 1
+  %chunk.at = getelementptr i64, ptr %command, i64 2
+  %chunks.at = getelementptr i64, ptr %command, i64 3
+  %slots = getelementptr i64, ptr %command, i64 5
+  %function = load ptr, ptr %command, align 8
+  %count = load i64, ptr %count.at, align 8
+  %chunk = load i64, ptr %chunk.at, align 8
+  %chunks = load i64, ptr %chunks.at, align 8
+  %index = sub i64 %chunks, %unclaimed
+  %begin = mul i64 %index, %chunk
+  %end.whole = add i64 %begin, %chunk
+  %end = call i64 @llvm.umin.i64(i64 %end.whole, i64 %count)
+  call void %function(ptr %slots, i64 %begin, i64 %end)
+  %unfinished = atomicrmw sub ptr %unfinished.at, i64 1 acq_rel
+  %is.last = icmp eq i64 %unfinished, 1
+  br i1 %is.last, label %last, label %ran
+last:
+  call void @advance(ptr %e)
+  br label %ran
+ran:
+  ret i1 true
+nothing:
+  ret i1 false
+}
+
+; Go on after the current command.  Only who finished it calls this.
+define internal void @advance(ptr %e) {
+entry:
+  %command.at = getelementptr i64, ptr %e, i64 16
+  %left.at = getelementptr i64, ptr %e, i64 17
+  %completed.at = getelementptr i64, ptr %e, i64 25
+  %waiters.at = getelementptr i64, ptr %e, i64 34
+  %left = load i64, ptr %left.at, align 8
+  %is.end = icmp eq i64 %left, 0
+  br i1 %is.end, label %complete, label %next
+next:
+  %command = load ptr, ptr %command.at, align 8
+  %words.at = getelementptr i64, ptr %command, i64 4
+  %words = load i64, ptr %words.at, align 8
+  %following = getelementptr i64, ptr %command, i64 %words
+  %left.then = sub i64 %left, 1
+  store i64 %left.then, ptr %left.at, align 8
+  ; This thread takes a chunk itself.
+  call void @publish(ptr %e, ptr %following, i64 1)
+  ret void
+complete:
+  %completed = atomicrmw add ptr %completed.at, i64 1 seq_cst
+  %waiters = load atomic i64, ptr %waiters.at seq_cst, align 8
+  %alone = icmp eq i64 %waiters, 0
+  br i1 %alone, label %begin, label %wake
+wake:
+  call void @unpark(ptr %completed.at, i32 2147483647)
+  br label %begin
+begin:
+  call void @begin_program(ptr %e)
+  ret void
+}
+
+; Begin the next program, or be idle.  Only who has set `busy` calls this.
+define internal void @begin_program(ptr %e) {
+entry:
+  %left.at = getelementptr i64, ptr %e, i64 17
+  %busy.at = getelementptr i64, ptr %e, i64 18
+  %tail.at = getelementptr i64, ptr %e, i64 19
+  %head.at = getelementptr i64, ptr %e, i64 24
+  %ring = getelementptr i64, ptr %e, i64 64
+  br label %look
+look:
+  %tail = load i64, ptr %tail.at, align 8
+  %head = load atomic i64, ptr %head.at seq_cst, align 8
+  %is.empty = icmp eq i64 %tail, %head
+  br i1 %is.empty, label %idle, label %take
+take:
+  %slot = and i64 %tail, 1023
+  %word = shl i64 %slot, 1
+  %program.at = getelementptr i64, ptr %ring, i64 %word
+  %count.at = getelementptr i64, ptr %program.at, i64 1
+  %command = load ptr, ptr %program.at, align 8
+  %count = load i64, ptr %count.at, align 8
+  %tail.then = add i64 %tail, 1
+  store atomic i64 %tail.then, ptr %tail.at release, align 8
+  %left = sub i64 %count, 1
+  store i64 %left, ptr %left.at, align 8
+  call void @publish(ptr %e, ptr %command, i64 0)
+  ret void
+idle:
+  store atomic i64 0, ptr %busy.at seq_cst, align 8
+  ; A program may have come in before that was seen.
+  %head.now = load atomic i64, ptr %head.at seq_cst, align 8
+  %is.still = icmp eq i64 %tail, %head.now
+  br i1 %is.still, label %done, label %again
+again:
+  %exchanged = cmpxchg ptr %busy.at, i64 0, i64 1 seq_cst seq_cst
+  %won = extractvalue { i64, i1 } %exchanged, 1
+  br i1 %won, label %look, label %done
+done:
+  ret void
+}
+
+; Make a command the current one and wake as many as it has chunks, less `taken`.
+define internal void @publish(ptr %e, ptr %command, i64 %taken) {
+entry:
+  %unfinished.at = getelementptr i64, ptr %e, i64 8
+  %command.at = getelementptr i64, ptr %e, i64 16
+  %generation.at = getelementptr i64, ptr %e, i64 32
+  %sleepers.at = getelementptr i64, ptr %e, i64 33
+  %chunks.at = getelementptr i64, ptr %command, i64 3
+  %chunks = load i64, ptr %chunks.at, align 8
+  store ptr %command, ptr %command.at, align 8
+  store atomic i64 %chunks, ptr %unfinished.at monotonic, align 8
+  %claim = load atomic i64, ptr %e monotonic, align 8
+  %filled = or i64 %claim, 16777215
+  %number = add i64 %filled, 1
+  %claim.then = or i64 %number, %chunks
+  store atomic i64 %claim.then, ptr %e release, align 8
+  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
+  %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
+  %all.awake = icmp eq i64 %sleepers, 0
+  %wanted = sub i64 %chunks, %taken
+  %is.enough = icmp eq i64 %wanted, 0
+  %be.quiet = or i1 %all.awake, %is.enough
+  br i1 %be.quiet, label %done, label %wake
+wake:
+  %some = call i64 @llvm.umin.i64(i64 %wanted, i64 %sleepers)
+  %some.narrow = trunc i64 %some to i32
+  call void @unpark(ptr %generation.at, i32 %some.narrow)
+  br label %done
+done:
+  ret void
+}
+
+; Become active; false if `width` threads are.
+define internal i1 @enter(ptr %e) {
+entry:
+  %active.at = getelementptr i64, ptr %e, i64 40
+  %width.at = getelementptr i64, ptr %e, i64 48
+  %width = load i64, ptr %width.at, align 8
+  %first = load atomic i64, ptr %active.at monotonic, align 8
+  br label %look
+look:
+  %active = phi i64 [ %first, %entry ], [ %now, %try ]
+  %is.full = icmp uge i64 %active, %width
+  br i1 %is.full, label %full, label %try
+try:
+  %more = add i64 %active, 1
+  %exchanged = cmpxchg ptr %active.at, i64 %active, i64 %more acq_rel monotonic
+  %now = extractvalue { i64, i1 } %exchanged, 0
+  %won = extractvalue { i64, i1 } %exchanged, 1
+  br i1 %won, label %entered, label %look
+entered:
+  ret i1 true
+full:
+  ret i1 false
+}
+
+define internal void @leave(ptr %e) {
+  %active.at = getelementptr i64, ptr %e, i64 40
+  %active = atomicrmw sub ptr %active.at, i64 1 seq_cst
+  ret void
+}
+
+; Leave where a worker may have found no room: wake one.
+define internal void @hand_over(ptr %e) {
+entry:
+  %busy.at = getelementptr i64, ptr %e, i64 18
+  %generation.at = getelementptr i64, ptr %e, i64 32
+  call void @leave(ptr %e)
+  %busy = load atomic i64, ptr %busy.at seq_cst, align 8
+  %is.idle = icmp eq i64 %busy, 0
+  br i1 %is.idle, label %done, label %wake
+wake:
+  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
+  call void @unpark(ptr %generation.at, i32 1)
+  br label %done
+done:
+  ret void
+}
+
+; A worker: returns when `stop` is set.
+define void @work(ptr %e) {
+entry:
+  %generation.at = getelementptr i64, ptr %e, i64 32
+  %sleepers.at = getelementptr i64, ptr %e, i64 33
+  %spins.at = getelementptr i64, ptr %e, i64 49
+  %stop.at = getelementptr i64, ptr %e, i64 50
+  %spins = load i64, ptr %spins.at, align 8
+  br label %arrive
+arrive:
+  %generation = load atomic i32, ptr %generation.at seq_cst, align 8
+  %stop = load atomic i64, ptr %stop.at seq_cst, align 8
+  %shall.end = icmp ne i64 %stop, 0
+  br i1 %shall.end, label %end, label %try
+try:
+  %entered = call i1 @enter(ptr %e)
+  br i1 %entered, label %look, label %sleep
+look:
+  %looks = phi i64 [ 0, %try ], [ 0, %look ], [ %looks.then, %pause ]
+  ; Read before looking: what is published after the look makes the sleep below return.
+  %generation.now = load atomic i32, ptr %generation.at seq_cst, align 8
+  %ran = call i1 @step(ptr %e)
+  br i1 %ran, label %look, label %pause
+pause:
+  call void @pause()
+  %looks.then = add i64 %looks, 1
+  %is.patient = icmp ult i64 %looks.then, %spins
+  br i1 %is.patient, label %look, label %rest
+rest:
+  call void @leave(ptr %e)
+  br label %sleep
+sleep:
+  %seen = phi i32 [ %generation, %try ], [ %generation.now, %rest ]
+  %more = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
+  call void @park(ptr %generation.at, i32 %seen)
+  %fewer = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
+  br label %arrive
+end:
+  ret void
+}
+
+; Help until a number of programs are done.  True if they are; else call again: signals may have
+; come, which only Python can treat.
+define i32 @wait(ptr %e, i64 %wanted) {
+entry:
+  %completed.at = getelementptr i64, ptr %e, i64 25
+  %waiters.at = getelementptr i64, ptr %e, i64 34
+  %spins.at = getelementptr i64, ptr %e, i64 49
+  %spins = load i64, ptr %spins.at, align 8
+  %completed.first = load atomic i64, ptr %completed.at acquire, align 8
+  %is.over = icmp uge i64 %completed.first, %wanted
+  br i1 %is.over, label %over, label %try
+try:
+  %entered = call i1 @enter(ptr %e)
+  br i1 %entered, label %look, label %sleep
+look:
+  %looks = phi i64 [ 0, %try ], [ 0, %turn ], [ %looks.then, %pause ]
+  %turns = phi i64 [ 0, %try ], [ %turns.then, %turn ], [ %turns, %pause ]
+  %completed = load atomic i64, ptr %completed.at acquire, align 8
+  %is.done = icmp uge i64 %completed, %wanted
+  br i1 %is.done, label %leave.done, label %help
+help:
+  %ran = call i1 @step(ptr %e)
+  br i1 %ran, label %turn, label %pause
+turn:
+  %turns.then = add i64 %turns, 1
+  %has.time = icmp ult i64 %turns.then, 256
+  br i1 %has.time, label %look, label %leave.early
+pause:
+  call void @pause()
+  %looks.then = add i64 %looks, 1
+  %is.patient = icmp ult i64 %looks.then, %spins
+  br i1 %is.patient, label %look, label %rest
+leave.done:
+  call void @hand_over(ptr %e)
+  br label %over
+leave.early:
+  call void @hand_over(ptr %e)
+  ret i32 0
+rest:
+  call void @hand_over(ptr %e)
+  br label %sleep
+sleep:
+  %more = atomicrmw add ptr %waiters.at, i64 1 seq_cst
+  %completed.now = load atomic i64, ptr %completed.at seq_cst, align 8
+  %is.now = icmp uge i64 %completed.now, %wanted
+  br i1 %is.now, label %awake, label %park
+park:
+  %seen = trunc i64 %completed.now to i32
+  call void @park(ptr %completed.at, i32 %seen)
+  br label %awake
+awake:
+  %fewer = atomicrmw sub ptr %waiters.at, i64 1 seq_cst
+  %completed.then = load atomic i64, ptr %completed.at acquire, align 8
+  %is.then = icmp uge i64 %completed.then, %wanted
+  %result = zext i1 %is.then to i32
+  ret i32 %result
+over:
+  ret i32 1
+}
+
+; Put a program in the ring and return its number, from 1; 0 if the ring is full.  One caller at a
+; time.
+define i64 @submit(ptr %e, ptr %command, i64 %count) {
+entry:
+  %busy.at = getelementptr i64, ptr %e, i64 18
+  %tail.at = getelementptr i64, ptr %e, i64 19
+  %head.at = getelementptr i64, ptr %e, i64 24
+  %ring = getelementptr i64, ptr %e, i64 64
+  %head = load atomic i64, ptr %head.at monotonic, align 8
+  %tail = load atomic i64, ptr %tail.at acquire, align 8
+  %waiting = sub i64 %head, %tail
+  %is.full = icmp uge i64 %waiting, 1024
+  br i1 %is.full, label %full, label %put
+put:
+  %slot = and i64 %head, 1023
+  %word = shl i64 %slot, 1
+  %program.at = getelementptr i64, ptr %ring, i64 %word
+  %count.at = getelementptr i64, ptr %program.at, i64 1
+  store ptr %command, ptr %program.at, align 8
+  store i64 %count, ptr %count.at, align 8
+  %number = add i64 %head, 1
+  store atomic i64 %number, ptr %head.at seq_cst, align 8
+  %exchanged = cmpxchg ptr %busy.at, i64 0, i64 1 seq_cst seq_cst
+  %was.idle = extractvalue { i64, i1 } %exchanged, 1
+  br i1 %was.idle, label %begin, label %done
+begin:
+  call void @begin_program(ptr %e)
+  br label %done
+done:
+  ret i64 %number
+full:
+  ret i64 0
+}
+
+; Tell the workers to end.
+define void @stop(ptr %e) {
+  %generation.at = getelementptr i64, ptr %e, i64 32
+  %stop.at = getelementptr i64, ptr %e, i64 50
+  store atomic i64 1, ptr %stop.at seq_cst, align 8
+  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
+  call void @unpark(ptr %generation.at, i32 2147483647)
+  ret void
+}

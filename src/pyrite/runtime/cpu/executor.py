@@ -1,0 +1,206 @@
+"""Programs of launches, run in order by threads that Python does not hold up.
+
+The threads' loop is `executor.ll`, compiled at first use: one call of it runs until the executor
+ends, without the GIL.  An idle worker looks for work for some 30 µs, so that kernels in quick
+succession find it awake, and then sleeps in the kernel, where it costs nothing to others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+import weakref
+from array import array
+from collections import deque
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+
+from pyrite.errors import DeviceError
+from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.parking import parking
+
+#: Words of the state in `executor.ll` that Python reads or sets.
+_HEAD, _COMPLETED, _WIDTH, _SPINS, _RING = 24, 25, 48, 49, 64
+_RING_SIZE: Final = 1024
+#: Pauses before a thread goes to sleep.  One takes 20 to 45 ns on x86.
+_PATIENCE: Final = 1000
+
+#: The most chunks of one command: what `claim` has bits for.
+MOST_CHUNKS: Final = (1 << 24) - 1
+
+_FUNCTIONS = {
+    "work": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+    "wait": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64),
+    "submit": ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64),
+    "stop": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+}
+
+
+class Program:
+    """A list of commands in memory, as `executor.ll` reads them; may be submitted many times."""
+
+    __slots__ = ("count", "words")
+
+    def __init__(self) -> None:
+        self.words = array("q")
+        self.count = 0
+
+    def append(
+        self, function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
+    ) -> None:
+        """Add a launch; ``chunk`` is the number of workgroups that one thread takes at a time.
+
+        Not once the program was submitted: its memory must not move.
+        """
+        count = grid[0] * grid[1] * grid[2]
+        if count == 0:
+            return
+        chunk = max(chunk, -(-count // MOST_CHUNKS))
+        command = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
+        command[4] = len(command)
+        self.words.extend(command)
+        self.count += 1
+
+
+class Executor:
+    """Threads that run programs in the order of `submit`."""
+
+    def __init__(self, compiler: Compiler, threads: int | None = None) -> None:
+        self.cpus = _cpus()
+        self.width = threads or len(self.cpus)
+        self._lock = threading.Lock()
+        #: Programs that may not be done, so that their memory stays.
+        self._programs: deque[tuple[int, Program]] = deque()
+        self._why_closed: str | None = None
+        self._state = np.zeros(_RING + 2 * _RING_SIZE + 8, dtype=np.int64)
+        # The first word begins a cache line.
+        self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
+        self._at = self._words.ctypes.data
+        self._words[_WIDTH], self._words[_SPINS] = self.width, _PATIENCE
+        addresses = _load(compiler)
+        self._work = _FUNCTIONS["work"](addresses["work"])
+        self._wait = _FUNCTIONS["wait"](addresses["wait"])
+        self._submit = _FUNCTIONS["submit"](addresses["submit"])
+        self._stop = _FUNCTIONS["stop"](addresses["stop"])
+        self._threads = [
+            threading.Thread(target=self._run, args=(i,), name=f"pyrite-cpu-{i}", daemon=True)
+            for i in range(self.width)
+        ]
+        for thread in self._threads:
+            thread.start()
+        _EXECUTORS.add(self)
+
+    @property
+    def submitted(self) -> int:
+        """The number of the last submission."""
+        return int(self._words[_HEAD])
+
+    @property
+    def completed(self) -> int:
+        """The number of the last submission that is done."""
+        return int(self._words[_COMPLETED])
+
+    def submit(self, program: Program) -> int:
+        """Run a program after those before it; return its number at once.
+
+        Waits only when a thousand programs are under way.
+        Raises DeviceError when the executor is closed.
+        """
+        self._check()
+        with self._lock:
+            if program.count == 0:
+                return self.submitted
+            first = program.words.buffer_info()[0]
+            while not (number := self._submit(self._at, first, program.count)):
+                self.wait(self.completed + 1)
+            self._programs.append((number, program))
+            completed = self.completed
+            while self._programs and self._programs[0][0] <= completed:
+                self._programs.popleft()
+        return int(number)
+
+    def wait(self, number: int) -> None:
+        """Return when the submission of that number is done; this thread helps."""
+        if self.completed >= number:
+            return
+        self._check()
+        # Python treats signals between the calls.
+        while not self._wait(self._at, number):
+            self._check()
+
+    def close(self, why: str = "it was closed") -> None:
+        """Finish what was submitted and end the threads; idempotent."""
+        if self._why_closed is not None:
+            return
+        self.wait(self.submitted)
+        self._why_closed = why
+        self._stop(self._at)
+        for thread in self._threads:
+            thread.join()
+        self._programs.clear()
+
+    def _run(self, number: int) -> None:
+        _pin(self.cpus[number % len(self.cpus)])
+        self._work(self._at)
+
+    def _check(self) -> None:
+        if self._why_closed is not None:
+            raise DeviceError(f"cpu requires its threads, but {self._why_closed}")
+
+    def forked(self) -> None:
+        """Note that this is a copy in a child process, where the threads are not."""
+        self._why_closed = (
+            "this process was forked from one that used it; start processes with the method "
+            "'spawn' or 'forkserver'"
+        )
+
+
+_EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for executor in _EXECUTORS:
+        executor.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def slot(value: int | float, code: str) -> int:
+    """Return a number as the 8 bytes in which a kernel gets it; ``code`` is that of `struct`.
+
+    >>> slot(1.0, "f") == 0x3F800000, slot(-1, "i")
+    (True, 4294967295)
+    """
+    bits = struct.pack("<" + code, value)
+    return int.from_bytes(bits.ljust(8, b"\\0"), "little", signed=True)
+
+
+def _load(compiler: Compiler) -> dict[str, int]:
+    key = compiler.key("executor")
+    blob = compiler.cache.get(*key)
+    if blob is None:
+        text = files(__package__).joinpath("executor.ll").read_text()
+        triple = compiler.target.triple
+        blob = compiler.compile(f'target triple = "{triple}"\n{text}{parking(triple)}')
+        compiler.cache.put(blob, *key)
+    return compiler.load(blob, *_FUNCTIONS)
+
+
+def _cpus() -> list[int]:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _pin(cpu: int) -> None:
+    """Keep the calling thread on one processor, where the system can: its caches stay warm."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {cpu})

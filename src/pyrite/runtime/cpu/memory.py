@@ -1,0 +1,210 @@
+"""The CPU's memory: blocks in size classes, kept for the next who asks.
+
+A block that nobody holds may still be used by launches that come earlier in the stream.  Whoever
+gets it for launches comes later, so it is given away at once; but the host, which writes now,
+gets a block only when those launches are done.  A free block remembers the submission to wait for.
+
+Invariant: ``live + free == reserved``, and ``free <= limit``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+import numpy as np
+import psutil
+
+from pyrite.errors import ArgumentError, DeviceError
+from pyrite.runtime.protocol import MemoryReport
+from pyrite.types import Array
+
+#: Of the beginning of each block: a cache line, and a vector of AVX-512.
+ALIGNMENT: Final = 64
+#: The smallest block.
+SMALLEST: Final = 256
+
+
+class Block:
+    """Bytes at an address, of which the first ``nbytes`` are in use."""
+
+    __slots__ = ("address", "capacity", "memory", "submission")
+
+    def __init__(self, capacity: int) -> None:
+        # NumPy asks for huge pages where the system has them.
+        whole = np.empty(capacity + ALIGNMENT, dtype=np.uint8)
+        skip = -whole.ctypes.data % ALIGNMENT
+        self.memory: Array = whole[skip : skip + capacity]
+        self.address: int = self.memory.ctypes.data
+        self.capacity = capacity
+        #: The last submission that may use it, once it is free.
+        self.submission = 0
+
+
+class CpuBuffer:
+    """A buffer; its block goes back to the allocator when nobody holds it."""
+
+    __slots__ = ("__weakref__", "_allocator", "_block", "address", "nbytes")
+
+    def __init__(self, allocator: Allocator, block: Block, nbytes: int) -> None:
+        self._allocator = allocator
+        self._block = block
+        self.address = block.address
+        self.nbytes = nbytes
+
+    def view(self, offset: int, nbytes: int) -> CpuView:
+        """Return a part of it, which keeps the whole alive."""
+        return CpuView(self, offset, nbytes)
+
+    def bytes(self) -> Array:
+        """Return its memory as uint8, without a copy: valid while the buffer is held."""
+        return self._block.memory[: self.nbytes]
+
+    def __del__(self) -> None:
+        self._allocator.give_back(self._block)
+
+
+class CpuView:
+    """A part of a buffer."""
+
+    __slots__ = ("address", "base", "nbytes", "offset")
+
+    def __init__(self, base: CpuBuffer, offset: int, nbytes: int) -> None:
+        if not 0 <= offset <= offset + nbytes <= base.nbytes:
+            raise ArgumentError(
+                f"view requires a part of {base.nbytes} bytes, got {nbytes} from {offset} on"
+            )
+        self.base = base
+        self.offset = offset
+        self.address = base.address + offset
+        self.nbytes = nbytes
+
+    def view(self, offset: int, nbytes: int) -> CpuView:
+        """Return a part of it, which keeps the whole alive."""
+        return CpuView(self.base, self.offset + offset, nbytes)
+
+    def bytes(self) -> Array:
+        """Return its memory as uint8, without a copy: valid while the view is held."""
+        return self.base.bytes()[self.offset : self.offset + self.nbytes]
+
+
+class Allocator:
+    """Hands out blocks; see the head of this file.
+
+    ``now`` is the submission to which the next launch belongs, ``done`` the last that is finished.
+    ``limit`` is the most bytes that are kept free: a quarter of the computer's memory by default.
+    """
+
+    def __init__(
+        self, now: Callable[[], int], done: Callable[[], int], limit: int | None = None
+    ) -> None:
+        self._now = now
+        self._done = done
+        self.limit = psutil.virtual_memory().total // 4 if limit is None else limit
+        self._lock = Lock()
+        self._free: defaultdict[int, deque[Block]] = defaultdict(deque)
+        #: Blocks that came back.  A buffer may die anywhere, even while this thread holds the
+        #: lock, so coming back waits for none: appending to a deque is atomic.
+        self._returned: deque[Block] = deque()
+        self._live = self._kept = self._peak = 0
+
+    def allocate(self, nbytes: int, *, for_host: bool = False) -> CpuBuffer:
+        """Return a buffer of unspecified contents, which the host may write at once if so asked.
+
+        Raises DeviceError when there is no memory left.
+        """
+        capacity = size_class(nbytes)
+        with self._lock:
+            self._sort_returned()
+            block = self._take(capacity, for_host)
+            if block is None:
+                block = self._reserve(capacity)
+            self._live += capacity
+            self._peak = max(self._peak, self._live)
+        return CpuBuffer(self, block, nbytes)
+
+    def give_back(self, block: Block) -> None:
+        """Take a block of which the last holder is gone."""
+        block.submission = self._now()
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sort_returned()
+            finally:
+                self._lock.release()
+
+    def report(self) -> MemoryReport:
+        """How much is in use."""
+        with self._lock:
+            self._sort_returned()
+            return MemoryReport(self._live, self._live + self._kept, self._peak)
+
+    def trim(self, keep: int = 0) -> None:
+        """Give free blocks back to the system, until ``keep`` bytes are left free.
+
+        Blocks that a launch may still use are not given back.
+        """
+        with self._lock:
+            self._sort_returned()
+            self._shrink(keep)
+
+    def _sort_returned(self) -> None:
+        while self._returned:
+            block = self._returned.popleft()
+            self._free[block.capacity].append(block)
+            self._live -= block.capacity
+            self._kept += block.capacity
+        if self._kept > self.limit:
+            self._shrink(self.limit)
+
+    def _take(self, capacity: int, for_host: bool) -> Block | None:
+        """The block that came back last, whose memory may be in a cache; for the host the first."""
+        blocks = self._free.get(capacity)
+        if not blocks:
+            return None
+        if not for_host:
+            block = blocks.pop()
+        elif blocks[0].submission <= self._done():
+            block = blocks.popleft()
+        else:
+            return None
+        self._kept -= capacity
+        return block
+
+    def _reserve(self, capacity: int) -> Block:
+        try:
+            return Block(capacity)
+        except MemoryError:
+            self._shrink(0)
+        try:
+            return Block(capacity)
+        except MemoryError:
+            raise DeviceError(
+                f"cpu requires {capacity} bytes, but there is no room beside {self._live} live "
+                "ones; use smaller batches, or checkpoint"
+            ) from None
+
+    def _shrink(self, keep: int) -> None:
+        """Large blocks first: they are the quickest way there."""
+        done = self._done()
+        for capacity in sorted(self._free, reverse=True):
+            blocks = self._free[capacity]
+            while self._kept > keep and blocks and blocks[0].submission <= done:
+                blocks.popleft()
+                self._kept -= capacity
+            if not blocks:
+                del self._free[capacity]
+
+
+def size_class(nbytes: int) -> int:
+    """Return the size of the block for so many bytes: four classes in each doubling.
+
+    >>> [size_class(n) for n in (0, 256, 257, 1000, 1025)]
+    [256, 256, 320, 1024, 1280]
+    """
+    if nbytes <= SMALLEST:
+        return SMALLEST
+    step = 1 << ((nbytes - 1).bit_length() - 3)
+    return -(-nbytes // step) * step

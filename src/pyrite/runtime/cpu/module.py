@@ -1,0 +1,101 @@
+"""From the text of a module to the address of a function, by way of an object on disk.
+
+LLVM's optimiser is not run: the text already says what is meant (see `pyrite.kernel.target.llvm`).
+Code that was compiled once on this kind of processor, by any process, is only loaded: 0.1 ms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+from llvmlite import binding
+
+from pyrite.errors import KernelError
+from pyrite.kernel.target.llvm import LLVMTarget
+from pyrite.runtime.cache import DiskCache, source_version
+
+_SOURCES = (
+    "pyrite.kernel",
+    "pyrite.kernel.passes",
+    "pyrite.kernel.polyfill",
+    "pyrite.kernel.target",
+    "pyrite.runtime.cpu",
+)
+
+
+class Compiler:
+    """Compiles text for one target, and loads objects into this process.
+
+    Code stays loaded until the process ends: a launch that is under way may be in it.
+    """
+
+    def __init__(self, target: LLVMTarget, cache: DiskCache) -> None:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        self.target = target
+        self.cache = cache
+        self._lock = threading.Lock()
+        # 2, not 1: three times the compile time would be saved by 0, and 1 saves nothing.
+        self._machine = binding.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu,
+            features=target.features,
+            opt=2,
+            reloc="pic",
+            codemodel="small",
+            jit=True,
+        )
+        self._jit = binding.create_lljit_compiler(self._machine, use_jit_link=_HAS_JIT_LINK)
+        self._trackers: list[object] = []
+        self._names = itertools.count()
+
+    def key(self, *what: str) -> tuple[str, ...]:
+        """All that an object depends on: what it is made from, the processor, and who made it."""
+        version = ".".join(map(str, binding.llvm_version_info))
+        target = self.target
+        return (
+            *what,
+            target.triple,
+            target.cpu,
+            target.features,
+            version,
+            source_version(*_SOURCES),
+        )
+
+    def compile(self, text: str) -> bytes:
+        """Return the object of a module.  Raises KernelError with LLVM's message."""
+        try:
+            module = binding.parse_assembly(text)
+        except RuntimeError as error:
+            raise KernelError(f"llvm requires a valid module, got {error}\n{text}") from None
+        # `verify` is a part of parse_assembly here: it does not return a broken module.
+        with self._lock:
+            blob: bytes = self._machine.emit_object(module)
+        return blob
+
+    def assembly(self, text: str) -> str:
+        """Return the machine's assembly of a module, to look at."""
+        with self._lock:
+            return str(self._machine.emit_assembly(binding.parse_assembly(text)))
+
+    def load(self, blob: bytes, *symbols: str) -> dict[str, int]:
+        """Load an object and return the addresses of its symbols.
+
+        Raises KernelError if it is no object, or needs a function that this process lacks.
+        """
+        library = binding.JITLibraryBuilder().add_object_img(blob).add_current_process()
+        for name in symbols:
+            library.export_symbol(name)
+        with self._lock:
+            try:
+                tracker = library.link(self._jit, f"pyrite{next(self._names)}")
+            except RuntimeError as error:
+                raise KernelError(f"llvm requires a complete object, got {error}") from None
+            self._trackers.append(tracker)
+        return {name: tracker[name] for name in symbols}
+
+
+#: LLVM's newer linker, where it is complete; the older one elsewhere.
+_HAS_JIT_LINK = binding.get_process_triple().startswith(
+    ("x86_64-unknown-linux", "aarch64", "arm64")
+)
