@@ -258,14 +258,14 @@ class Rule:
     __slots__ = ("_attributes", "_function", "_rest", "_takes_all", "_wants")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        parameters = list(inspect.signature(function).parameters.values())
-        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-        rest = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+        # Of the code itself: inspect.signature of every rule would be a tenth of the import.
+        code = function.__code__
+        named = code.co_argcount + code.co_kwonlyargcount
         self._function = function
-        self._wants = tuple(_want(p.name) for p in positional[1:])
-        self._rest = _want(rest[0].name) if rest else None
-        self._attributes = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self._wants = tuple(_want(name) for name in code.co_varnames[1 : code.co_argcount])
+        self._rest = _want(code.co_varnames[named]) if code.co_flags & inspect.CO_VARARGS else None
+        self._attributes = code.co_varnames[code.co_argcount : named]
+        self._takes_all = bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
     def want(self, position: int) -> Literal["value", "type", "nothing"]:
         """Return what it needs of position 0, the output, or 1 and up, the inputs."""
@@ -384,7 +384,8 @@ def _declare(
     *, vjp: Any = None, scalar: Any = None, reference: Any = None, **rules: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        inputs, attributes, variadic, optional = _split_parameters(function)
+        signature = inspect.signature(function)
+        inputs, attributes, variadic, optional = _split_parameters(signature)
         name = function.__name__.strip("_")
         op = Op(
             name=name,
@@ -402,16 +403,16 @@ def _declare(
         if name in OPS:
             raise TypeError(f"op {name} is declared twice")
         OPS[name] = op
-        return _entry(op, function)
+        return _entry(op, function, signature)
 
     return decorate
 
 
 def _split_parameters(
-    function: Callable[..., Any],
+    signature: inspect.Signature,
 ) -> tuple[tuple[str, ...], dict[str, Any], bool, frozenset[int]]:
     """Return inputs, attributes with defaults, whether variadic, and which inputs may be None."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = signature.parameters.values()
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
     optional = frozenset(i for i, p in enumerate(inputs) if "None" in str(p.annotation))
@@ -421,10 +422,9 @@ def _split_parameters(
     return tuple(p.name for p in inputs), attributes, variadic, optional
 
 
-def _entry(op: Op, function: Callable[P, R]) -> Callable[P, R]:
+def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     arity = len(op.inputs)
-    signature = inspect.signature(function)
     defaults = dict(op.attributes)
     is_plain = not defaults and not op.variadic
 
