@@ -187,6 +187,16 @@ class Mathematics(Bitwise):
         ...
 
     @primitive(
+        scalar=lambda k, x: k.where(x == 0, 1, k.sin(x * math.pi) / (x * math.pi)),
+        vjp=(lambda g, out, x: g * ((x * math.pi).cos() - out) / (x == 0)._where(1, x),),
+        accepts="float",
+        domain=(0.2, 3.0),
+    )
+    def sinc(self, /) -> Self:
+        """sin(pi x) / (pi x), and 1 at 0: the Fourier transform of a box, as NumPy scales it."""
+        ...
+
+    @primitive(
         scalar=lambda k, x: k.asin(x),
         vjp=(lambda g, _, x: g * (1 - x * x).rsqrt(),),
         accepts="float",
