@@ -143,3 +143,9 @@ def test_lgamma_may_be_differentiated_twice_and_a_third_time_says_no() -> None:
     assert twice(tensor(np.array(1.0))).item() == pytest.approx(math.pi**2 / 6)
     with pytest.raises(GradientError, match=r"^trigamma requires a derivative rule"):
         grad(twice)(tensor(np.array(1.0)))
+
+
+def test_sinc_is_numpys_and_smooth_at_zero() -> None:
+    x = np.array([0.0, 1e-9, 0.5, -1.3, 2.0])
+    np.testing.assert_allclose(tensor(x).sinc().numpy(), np.sinc(x), atol=1e-15)
+    assert grad(lambda x: x.sinc())(tensor(np.array(0.0))).item() == 0.0
