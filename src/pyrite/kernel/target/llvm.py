@@ -4,7 +4,7 @@ The vectors are the kernel's own, so the text is compiled without LLVM's optimis
 take two thirds of a compile and find nothing): what the passes made is what runs.  Nothing here
 needs LLVM; `pyrite.runtime.cpu` compiles the text.
 
-A kernel becomes one function, ``void name(ptr slots, i64 begin, i64 end)``, that runs the
+A kernel becomes one function, ``void kernel(ptr slots, i64 begin, i64 end)``, that runs the
 workgroups begin to end - 1 of the grid, counted with axis 0 fastest.  ``slots`` are 8 bytes each:
 the three sizes of the grid, then the parameters in order, a buffer as its address and an argument
 as its bits in the low bytes.  A workgroup has one invocation here: the pass `split_barriers` makes
@@ -32,6 +32,8 @@ from pyrite.errors import KernelError
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of, scalar
 from pyrite.types import DType, Number, float32, uint32
 
+#: The name of the function.  Equal kernels have equal text, whatever they are called.
+SYMBOL: Final = "kernel"
 #: Slots before the parameters: the sizes of the grid.
 GRID_SLOTS: Final = 3
 
@@ -81,16 +83,6 @@ def to_llvm(kernel: Kernel, target: LLVMTarget, *, streams: Iterable[int] = ()) 
             f"kernel {kernel.name!r}; run the pass split_barriers first"
         )
     return _Printer(kernel, target, frozenset(streams)).module()
-
-
-def symbol(kernel: Kernel) -> str:
-    """Return the name of the kernel's function: letters, digits and underscores.
-
-    >>> from pyrite.kernel.build import KernelBuilder
-    >>> symbol(KernelBuilder("a + b").build())
-    'kernel_a___b'
-    """
-    return "kernel_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
 
 
 # ---- types and constants ----
@@ -214,8 +206,7 @@ class _Printer:
             f'target triple = "{self.target.triple}"',
             *self.zeros(),
             *sorted(self.declarations.values()),
-            f"define void @{symbol(self.kernel)}(ptr %slots, i64 %begin, i64 %end) #0 {{\n"
-            f"{body}\n}}",
+            f"define void @{SYMBOL}(ptr %slots, i64 %begin, i64 %end) #0 {{\n{body}\n}}",
             f"attributes #0 = {{ {self.attributes()} }}",
             *streaming,
         ]

@@ -1,0 +1,112 @@
+"""The opcodes of the IR on NumPy arrays, exactly as `ir.OPCODES` states them.
+
+The interpreter and constant folding share them.  What is unspecified gives some fixed value.
+Division of integers by zero is the caller's to avoid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyrite.types import Array, DType
+
+
+def cast(x: Array, dtype: DType) -> Array:
+    """Convert; a float that an integer dtype does not hold becomes its lowest value."""
+    if not dtype.is_integer or x.dtype.kind in "iub":
+        return x.astype(dtype.numpy)
+    wide = np.trunc(x.astype(np.float64))
+    # 2.0 ** bits is exact in float64 while the largest 64-bit integer is not.
+    fits = (wide >= float(dtype.lowest)) & (wide < float(dtype.highest) + 1.0)
+    inside = np.where(fits, wide, 0.0).astype(dtype.numpy)
+    return np.where(fits, inside, dtype.numpy.type(dtype.lowest))
+
+
+def _div(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return x / y
+    quotient: Array = (x - np.fmod(x, y)) // y
+    return quotient
+
+
+def _fma(x: Array, y: Array, z: Array) -> Array:
+    """Rounded once for float32, whose products are exact in float64; twice for float64."""
+    if x.dtype == np.float64:
+        return x * y + z
+    wide = x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)
+    return wide.astype(x.dtype)
+
+
+def _mulhi(x: Array, y: Array) -> Array:
+    bits = 8 * x.dtype.itemsize
+    if bits < 64:
+        wide = np.int64 if x.dtype.kind == "i" else np.uint64
+        return (x.astype(wide) * y.astype(wide) >> wide(bits)).astype(x.dtype)
+    product = x.astype(object) * y.astype(object)
+    return np.asarray(product >> 64, dtype=x.dtype)
+
+
+def _shift(operation: Any) -> Callable[[Array, Array], Array]:
+    def shifted(x: Array, y: Array) -> Array:
+        result: Array = operation(x, y & y.dtype.type(8 * x.dtype.itemsize - 1))
+        return result
+
+    return shifted
+
+
+def _not(x: Array) -> Array:
+    return np.logical_not(x) if x.dtype == bool else np.bitwise_not(x)
+
+
+def _popcount(x: Array) -> Array:
+    counts: Array = np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype)
+    return counts
+
+
+def _clz(x: Array) -> Array:
+    bits = 8 * x.dtype.itemsize
+    rest = x.view(f"u{x.dtype.itemsize}").astype(np.uint64)
+    length = np.zeros(x.shape, dtype=np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        high = rest >> np.uint64(step)
+        length += np.where(high > 0, step, 0)
+        rest = np.where(high > 0, high, rest)
+    length += rest > 0
+    return (bits - length).astype(x.dtype)
+
+
+ALU: dict[str, Callable[..., Array]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": _div,
+    "rem": np.fmod,
+    "neg": np.negative,
+    "abs": np.abs,
+    "min": lambda x, y: np.where(x < y, x, y),
+    "max": lambda x, y: np.where(x > y, x, y),
+    "fma": _fma,
+    "mulhi": _mulhi,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": _not,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+    "popcount": _popcount,
+    "clz": _clz,
+}

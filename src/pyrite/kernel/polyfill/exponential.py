@@ -1,0 +1,106 @@
+"""exp, exp2, expm1, sinh, cosh, tanh.
+
+x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts of which n times the first is exact; exp(r)
+by a polynomial; times 2 ** n in the exponent (Cody & Waite 1980, chapter 6).
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH, TANH
+from pyrite.kernel.polyfill.floats import (
+    copysign,
+    format_of,
+    keep_nan,
+    of,
+    polynomial,
+    power_of_two,
+    scale,
+)
+
+# Beyond these, exp overflows to infinity, underflows to 0, and expm1 is -1.
+_OVERFLOW = ((89.0,), (710.0,))
+_UNDERFLOW = ((-104.0,), (-746.0,))
+_MINUS_ONE = ((-18.0,), (-38.0,))
+
+
+def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
+    return k.max(k.min(x, high), low)
+
+
+def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """Return n, a whole float, and r with x = n ln 2 + r."""
+    upper, lower = of(x, LN_2)
+    n = k.rint(x * (1.0 / math.log(2.0)))
+    return n, k.fma(n, -lower, k.fma(n, -upper, x))
+
+
+def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
+    """exp(r) - 1 for |r| <= ln 2 / 2."""
+    return k.fma(r * r, polynomial(k, r, of(r, EXP)), r)
+
+
+def exp_scaled(k: KernelBuilder, x: Value, power: int) -> Value:
+    """exp(x) * 2 ** power, where exp(x) alone may overflow."""
+    room = abs(power) * math.log(2.0)
+    bounded = _clamp(k, x, *of(x, _UNDERFLOW), of(x, _OVERFLOW)[0] + room)
+    n, r = _reduce(k, bounded)
+    whole = k.cast(n, format_of(x).bits)
+    if power:
+        whole = whole + power
+    return keep_nan(k, x, scale(k, expm1_reduced(k, r) + 1.0, whole))
+
+
+def exp(k: KernelBuilder, x: Value) -> Value:
+    """e ** x, within 1 ulp."""
+    return exp_scaled(k, x, 0)
+
+
+def exp2(k: KernelBuilder, x: Value) -> Value:
+    """2 ** x, within 1 ulp; exact for whole x."""
+    format = format_of(x)
+    bounded = _clamp(k, x, -(format.bias + format.mantissa + 2.0), format.bias + 1.0)
+    return keep_nan(k, x, exp2_of(k, bounded, k.rint(bounded)))
+
+
+def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> Value:
+    """2 ** (x + rest), n being x rounded to a whole number."""
+    fraction = x - n if rest is None else (x - n) + rest
+    power = expm1_reduced(k, fraction * math.log(2.0)) + 1.0
+    return scale(k, power, k.cast(n, format_of(x).bits))
+
+
+def expm1(k: KernelBuilder, x: Value) -> Value:
+    """e ** x - 1, within 2 ulp."""
+    format = format_of(x)
+    n, r = _reduce(k, _clamp(k, x, *of(x, _MINUS_ONE), *of(x, _OVERFLOW)))
+    half = power_of_two(k, k.cast(n, format.bits) - 1, x.dtype)
+    # 2 ** n alone may overflow, so everything is halved; exact where n is 0.
+    result = k.fma(expm1_reduced(k, r), half, half - 0.5) * 2.0
+    return keep_nan(k, x, k.select(abs(x) < format.tiny, x, result))
+
+
+def sinh(k: KernelBuilder, x: Value) -> Value:
+    """(e ** x - e ** -x) / 2, within 3 ulp."""
+    a = abs(x)
+    square = a * a
+    small = k.fma(a * square, polynomial(k, square, of(x, SINH)), a)
+    half = exp_scaled(k, a, -1)
+    return copysign(k, k.select(a < 1.0, small, half - 0.25 / half), x)
+
+
+def cosh(k: KernelBuilder, x: Value) -> Value:
+    """(e ** x + e ** -x) / 2, within 2 ulp."""
+    half = exp_scaled(k, abs(x), -1)
+    return half + 0.25 / half
+
+
+def tanh(k: KernelBuilder, x: Value) -> Value:
+    """sinh(x) / cosh(x), within 2 ulp."""
+    a = abs(x)
+    square = a * a
+    small = k.fma(a * square, polynomial(k, square, of(x, TANH)), a)
+    large = 1.0 - 2.0 / (exp(k, a + a) + 1.0)
+    return copysign(k, k.select(a < 0.625, small, large), x)

@@ -1,0 +1,129 @@
+"""The bits of floats, and what is built from them: tests for NaN, signs, powers of two.
+
+NaN and infinity are tested as integers, because a GPU's compiler may assume that there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyrite.kernel.build import KernelBuilder, Operand, Value
+from pyrite.kernel.polyfill.coefficients import Table
+from pyrite.types import DType, float32, float64, int32, int64
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a float dtype lays out its bits."""
+
+    bits: DType
+    mantissa: int
+    bias: int
+    #: 0 in the tables of coefficients for float32, 1 for float64.
+    column: int
+
+    @property
+    def infinity(self) -> int:
+        """The bits of infinity; greater ones without the sign are NaN."""
+        return (2 * self.bias + 1) << self.mantissa
+
+    @property
+    def magnitude(self) -> int:
+        """All bits but the sign."""
+        return (1 << (self.bits.bits - 1)) - 1
+
+    @property
+    def tiny(self) -> float:
+        """Below it, x + c x² rounds to x."""
+        return 2.0 ** -(self.mantissa + 3)
+
+
+FORMATS = {float32: Format(int32, 23, 127, 0), float64: Format(int64, 52, 1023, 1)}
+
+
+def format_of(x: Value) -> Format:
+    """Return the layout of the dtype of x, which is float32 or float64."""
+    return FORMATS[x.dtype]
+
+
+def of(x: Value, table: Table) -> tuple[float, ...]:
+    """Return the column of a table that is for the dtype of x."""
+    return table[FORMATS[x.dtype].column]
+
+
+def bits(k: KernelBuilder, x: Value) -> Value:
+    """Return the bits of x as a signed integer."""
+    return k.bitcast(x, FORMATS[x.dtype].bits)
+
+
+def magnitude(k: KernelBuilder, x: Value) -> Value:
+    """Return the bits of |x|."""
+    return bits(k, x) & FORMATS[x.dtype].magnitude
+
+
+def isnan(k: KernelBuilder, x: Value) -> Value:
+    """Whether x is NaN."""
+    return magnitude(k, x) > FORMATS[x.dtype].infinity
+
+
+def isinf(k: KernelBuilder, x: Value) -> Value:
+    """Whether x is infinite."""
+    return magnitude(k, x) == FORMATS[x.dtype].infinity
+
+
+def isfinite(k: KernelBuilder, x: Value) -> Value:
+    """Whether x is neither infinite nor NaN."""
+    return magnitude(k, x) < FORMATS[x.dtype].infinity
+
+
+def signbit(k: KernelBuilder, x: Value) -> Value:
+    """Whether the sign bit is set: of -0.0 too."""
+    return bits(k, x) < 0
+
+
+def copysign(k: KernelBuilder, x: Value, y: Value) -> Value:
+    """|x| with the sign of y."""
+    return k.bitcast(magnitude(k, x) | sign_of(k, y), x.dtype)
+
+
+def sign_of(k: KernelBuilder, x: Value) -> Value:
+    """Return the sign bit alone, as bits."""
+    format = FORMATS[x.dtype]
+    return bits(k, x) & int(format.bits.lowest)
+
+
+def with_sign(k: KernelBuilder, x: Value, sign: Value) -> Value:
+    """Return x, negated where the sign bit is set in ``sign``."""
+    return k.bitcast(bits(k, x) ^ sign, x.dtype)
+
+
+def nan_where(k: KernelBuilder, condition: Value, x: Value) -> Value:
+    """NaN where the condition is true, else x."""
+    return k.select(condition, float("nan"), x)
+
+
+def keep_nan(k: KernelBuilder, x: Value, result: Value) -> Value:
+    """X itself where it is NaN, else the result."""
+    return k.select(isnan(k, x), x, result)
+
+
+def power_of_two(k: KernelBuilder, n: Value, dtype: DType) -> Value:
+    """2 ** n for whole n of the exponents of normal numbers; n has the dtype of the bits."""
+    format = FORMATS[dtype]
+    return k.bitcast((n + format.bias) << format.mantissa, dtype)
+
+
+def scale(k: KernelBuilder, x: Value, n: Value) -> Value:
+    """x * 2 ** n, for n that may leave the exponents: in two steps, of which one is exact."""
+    half = n >> 1
+    return x * power_of_two(k, half, x.dtype) * power_of_two(k, n - half, x.dtype)
+
+
+def polynomial(k: KernelBuilder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Sum of coefficients[i] * x ** i, by Horner's rule."""
+    total: Operand = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = k.fma(total, x, coefficient)
+    assert isinstance(total, Value), "a polynomial has two coefficients or more"
+    return total

@@ -1,0 +1,149 @@
+"""sin, cos, tan, asin, acos, atan, atan2.
+
+x = n π/2 + r with |r| <= π/4, π/2 in four parts of so few bits that n times each is exact: for
+float32 up to |x| = 2 ** 16, for float64 up to 2 ** 26.  Beyond, the error grows with x, and results
+stay within [-1, 1] (Cody & Waite 1980, chapter 8).
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.polyfill.coefficients import ASIN, ATAN, COS, HALF_PI, SIN
+from pyrite.kernel.polyfill.floats import (
+    FORMATS,
+    copysign,
+    isfinite,
+    isinf,
+    isnan,
+    magnitude,
+    nan_where,
+    of,
+    polynomial,
+    sign_of,
+    signbit,
+    with_sign,
+)
+
+# The quadrant of greater numbers would not fit in an integer; they have lost it long before.
+_LARGEST = ((2.0**30,), (2.0**62,))
+# π/2 and π/4 as the nearest float32 or float64, and what is missing there.
+_QUARTER = math.pi / 4
+_HALF_LOW = ((-4.371139e-8,), (6.123233995736766e-17,))
+
+
+def sin_cos_reduced(k: KernelBuilder, r: Value) -> tuple[Value, Value]:
+    """Sine and cosine for |r| <= π/4."""
+    square = r * r
+    sine = k.fma(r * square, polynomial(k, square, of(r, SIN)), r)
+    tail = k.fma(square * square, polynomial(k, square, of(r, COS)), -0.5 * square)
+    return sine, tail + 1.0
+
+
+def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """Return the quadrant n as an integer, and r, for x >= 0."""
+    (largest,) = of(x, _LARGEST)
+    bounded = k.min(x, largest)
+    n = k.rint(bounded * (2.0 / math.pi))
+    r = bounded
+    for part in of(x, HALF_PI):
+        r = k.fma(n, -part, r)
+    r = k.max(k.min(r, _QUARTER * 1.01), -_QUARTER * 1.01)
+    return k.cast(n, FORMATS[x.dtype].bits), r
+
+
+def _sign_from(k: KernelBuilder, n: Value, x: Value) -> Value:
+    """Bit 1 of n as a sign bit."""
+    return (n & 2) << (FORMATS[x.dtype].bits.bits - 2)
+
+
+def sin(k: KernelBuilder, x: Value) -> Value:
+    """Sine, within 2 ulp or 1e-7 of it in float32; NaN at infinity."""
+    n, r = _reduce(k, abs(x))
+    sine, cosine = sin_cos_reduced(k, r)
+    value = k.select((n & 1) == 0, sine, cosine)
+    signed = with_sign(k, value, _sign_from(k, n, x) ^ sign_of(k, x))
+    return nan_where(k, ~isfinite(k, x), signed)
+
+
+def cos(k: KernelBuilder, x: Value) -> Value:
+    """Cosine, within 2 ulp or 1e-7 of it in float32; NaN at infinity."""
+    n, r = _reduce(k, abs(x))
+    sine, cosine = sin_cos_reduced(k, r)
+    value = k.select((n & 1) == 0, cosine, sine)
+    return nan_where(k, ~isfinite(k, x), with_sign(k, value, _sign_from(k, n + 1, x)))
+
+
+def tan(k: KernelBuilder, x: Value) -> Value:
+    """Tangent, within 4 ulp or 1e-7 of it in float32; NaN at infinity."""
+    n, r = _reduce(k, abs(x))
+    sine, cosine = sin_cos_reduced(k, r)
+    is_even = (n & 1) == 0
+    value = k.select(is_even, sine, -cosine) / k.select(is_even, cosine, sine)
+    return nan_where(k, ~isfinite(k, x), with_sign(k, value, sign_of(k, x)))
+
+
+def _half_angle(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """Return asin(y) with y = |x| up to 1/2, else sqrt((1 - |x|) / 2); and which it was."""
+    a = abs(x)
+    is_small = a <= 0.5
+    z = k.select(is_small, a * a, (1.0 - a) * 0.5)
+    y = k.select(is_small, a, k.sqrt(z))
+    return k.fma(y * z, polynomial(k, z, of(x, ASIN)), y), is_small
+
+
+def asin(k: KernelBuilder, x: Value) -> Value:
+    """Inverse of sin, within 2 ulp; NaN outside [-1, 1]."""
+    angle, is_small = _half_angle(k, x)
+    (low,) = of(x, _HALF_LOW)
+    return copysign(k, k.select(is_small, angle, math.pi / 2 - (angle + angle - low)), x)
+
+
+def acos(k: KernelBuilder, x: Value) -> Value:
+    """Inverse of cos, within 2 ulp; NaN outside [-1, 1]."""
+    angle, is_small = _half_angle(k, x)
+    (low,) = of(x, _HALF_LOW)
+    middle = math.pi / 2 - (with_sign(k, angle, sign_of(k, x)) - low)
+    twice = angle + angle
+    outer = k.select(signbit(k, x), math.pi - (twice - 2 * low), twice)
+    return k.select(is_small, middle, outer)
+
+
+def _angle_of(k: KernelBuilder, a: Value, b: Value) -> Value:
+    """atan(a / b) for a, b >= 0, not both 0 and not both infinite.
+
+    Up to tan(π/8) by the polynomial; above, from π/4 or π/2 (Cephes, atan.c).
+    """
+    is_high, is_low = a > b * math.tan(3 * math.pi / 8), a < b * math.tan(math.pi / 8)
+    zero = k.const(0.0, a.type)
+    numerator = k.select(is_high, -b, k.select(is_low, a, a - b))
+    denominator = k.select(is_high, a, k.select(is_low, b, a + b))
+    base = k.select(is_high, math.pi / 2, k.select(is_low, zero, _QUARTER))
+    (low,) = of(a, _HALF_LOW)
+    missing = k.select(is_high, low, k.select(is_low, zero, 0.5 * low))
+    t = numerator / denominator
+    square = t * t
+    return base + (k.fma(t * square, polynomial(k, square, of(a, ATAN)), t) + missing)
+
+
+def atan(k: KernelBuilder, x: Value) -> Value:
+    """Inverse of tan, within 2 ulp."""
+    return copysign(k, _angle_of(k, abs(x), k.const(1.0, x.type)), x)
+
+
+def atan2(k: KernelBuilder, y: Value, x: Value) -> Value:
+    """The angle of the point (x, y) in (-π, π], within 3 ulp; signed zeros and infinities as C."""
+    a, b = abs(y), abs(x)
+    # a + b must not overflow, and a / b not lose bits to underflow: neither is far from 1 in both.
+    shrink = k.select((a > 1.0) | (b > 1.0), k.const(0.25, x.type), 1.0)
+    a, b = a * shrink, b * shrink
+    both_infinite = isinf(k, y) & isinf(k, x)
+    both_zero = (magnitude(k, y) | magnitude(k, x)) == 0
+    one = k.const(1.0, x.type)
+    a = k.select(both_infinite, one, a)
+    b = k.select(both_infinite | both_zero, one, b)
+    angle = _angle_of(k, a, b)
+    (low,) = of(x, _HALF_LOW)
+    angle = k.select(signbit(k, x), math.pi - (angle - 2 * low), angle)
+    return nan_where(k, isnan(k, x) | isnan(k, y), copysign(k, angle, y))
