@@ -1,6 +1,7 @@
-"""Imports Pyrite under its own name before pytest collects doctests from its files by path.
+"""What is not collected here: the modules of optional packages that are not installed."""
 
-Otherwise the first file given on pytest's command line runs twice, and declares its ops twice.
-"""
+from __future__ import annotations
 
-import pyrite as pyrite
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("torch") else ["src/pyrite/backend/torch"]

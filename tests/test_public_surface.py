@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterator
@@ -13,15 +14,25 @@ import pytest
 import pyrite
 
 
+#: Packages of Pyrite that import the optional package of the same name.
+OPTIONAL = ("torch",)
+
+
 def public_packages() -> list[ModuleType]:
     """Pyrite and those of its public packages that declare a surface."""
     names = [
         info.name
         for info in pkgutil.walk_packages(pyrite.__path__, "pyrite.")
-        if info.ispkg and "._" not in info.name
+        if info.ispkg and "._" not in info.name and is_installed(info.name)
     ]
     packages = [pyrite, *map(importlib.import_module, names)]
     return [package for package in packages if hasattr(package, "__all__")]
+
+
+def is_installed(package: str) -> bool:
+    """Whether the optional package that a package of Pyrite is named after is there, if any is."""
+    name = package.rpartition(".")[2]
+    return name not in OPTIONAL or importlib.util.find_spec(name) is not None
 
 
 each_package = pytest.mark.parametrize("package", public_packages(), ids=lambda p: p.__name__)

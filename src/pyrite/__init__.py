@@ -22,9 +22,12 @@ from pyrite.autodiff import training_mode as training_mode
 from pyrite.autodiff import value_and_grad as value_and_grad
 from pyrite.backend import Backend as Backend
 from pyrite.backend import Device as Device
+from pyrite.backend import FallbackWarning as FallbackWarning
 from pyrite.backend import default_device as default_device
 from pyrite.backend import device as device
+from pyrite.backend import fallbacks as fallbacks
 from pyrite.backend import implements as implements
+from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
 from pyrite.config import config as config
 from pyrite.op import composite as composite
@@ -61,6 +64,7 @@ __all__ = [
     "Backend",
     "DType",
     "Device",
+    "FallbackWarning",
     "Gradients",
     "Parameter",
     "State",
@@ -76,6 +80,7 @@ __all__ = [
     "default_device",
     "device",
     "dtype",
+    "fallbacks",
     "float16",
     "float32",
     "float64",
@@ -85,6 +90,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "matmul_precision",
     "nn",
     "no_grad",
     "no_sync",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pyrite.autodiff.gradients import Emission, Gradients
 from pyrite.autodiff.mode import emission_sink, is_recording
@@ -49,7 +49,7 @@ class Autodiff(Backend):
     points chosen by op class instead of by layer).
     """
 
-    name: ClassVar[str] = "autodiff"
+    name = "autodiff"
     inner: Backend
 
     def __init__(self, inner: Backend, *, checkpointing: Strategy = "none") -> None:

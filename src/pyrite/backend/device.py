@@ -1,21 +1,52 @@
 """Devices by name: where tensors live and who computes there.
 
-``"numpy"`` is the reference, everywhere.  The others come with their backends.
+A name is that of a backend, and where it has several devices a colon and which of them:
+``"numpy"``, the reference, everywhere; ``"torch:cpu"``, ``"torch:cuda:1"``.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+
+import numpy as np
 
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError
 
-#: Class of each backend by device name.  Its module is imported when the name is first used.
-BACKENDS: dict[str, str] = {
-    "numpy": "pyrite.backend.numpy:NumPy",
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A backend that names may mean.  Its module is imported when one of them is first used."""
+
+    #: Module and class.
+    path: str
+    #: Its devices, of which an index may follow: ``"cuda"``, ``"cuda:1"``.  None where it is one.
+    kinds: tuple[str, ...] = ()
+    #: The package that it needs, which is also the extra of Pyrite that brings it.
+    package: str | None = None
+
+    def load(self) -> type[Backend]:
+        """Return the class.  Raises ModuleNotFoundError when its package is missing."""
+        module, _, cls = self.path.partition(":")
+        found: type[Backend] = getattr(import_module(module), cls)
+        return found
+
+    def has(self, which: str) -> bool:
+        """Whether what follows the backend's name may mean a device of it."""
+        if not self.kinds:
+            return not which
+        kind, _, index = which.partition(":")
+        return kind in self.kinds and (index.isdecimal() or which == kind)
+
+
+#: Every backend by the first part of its devices' names.
+BACKENDS: dict[str, Entry] = {
+    "numpy": Entry("pyrite.backend.numpy:NumPy"),
+    "torch": Entry("pyrite.backend.torch:Torch", ("cpu", "cuda", "mps"), "torch"),
 }
 
 #: Device names in the order in which the default is sought.
@@ -94,15 +125,53 @@ def set_default_device(of: DeviceLike) -> None:
 
 def device_names() -> list[str]:
     """Return the names of all devices that Pyrite knows, whether or not they work here."""
-    return list(BACKENDS)
+    return [
+        f"{name}:{kind}" if kind else name
+        for name, entry in BACKENDS.items()
+        for kind in entry.kinds or ("",)
+    ]
+
+
+def device_problem(name: str) -> str | None:
+    """Return why a device does not work here, in one line; None when it does.
+
+    It works when it gives back what was sent there: a broken driver may fail in any way.
+
+    >>> device_problem("numpy")
+    """
+    sent = np.arange(6.0, dtype=np.float32)
+    try:
+        backend = _open(name)
+        back = backend.download(backend.upload(sent))
+    except DeviceError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None if np.array_equal(sent, back) else f"{name} gave back other values than it was sent"
 
 
 def _open(name: str) -> Backend:
-    if not isinstance(name, str) or name not in BACKENDS:
-        known = ", ".join(BACKENDS)
+    head, _, which = name.partition(":") if isinstance(name, str) else ("", "", "")
+    entry = BACKENDS.get(head)
+    if entry is None or not entry.has(which):
+        known = ", ".join(device_names())
         raise DeviceError(f"device requires one of {known}, got {name!r}; try 'pyrite devices'")
     with _lock:
         if name not in _opened:
-            module, _, cls = BACKENDS[name].partition(":")
-            _opened[name] = getattr(import_module(module), cls)()
+            make: Callable[..., Backend] = _load(name, entry)
+            backend = make(which) if which else make()
+            # A device may have several names: torch:cuda and torch:cuda:0 are one.
+            _opened[name] = _opened.setdefault(backend.name, backend)
         return _opened[name]
+
+
+def _load(name: str, entry: Entry) -> type[Backend]:
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        if entry.package is None or error.name != entry.package:
+            raise
+        raise DeviceError(
+            f"{name} requires the package {entry.package}, which is not installed here; "
+            f"pip install 'pyrite[{entry.package}]'"
+        ) from None

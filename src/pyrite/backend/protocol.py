@@ -32,7 +32,7 @@ class Backend(ABC):
     """
 
     #: Name of the device, as users write it: ``"numpy"``.
-    name: ClassVar[str]
+    name: str
     #: The backend that a decorator decorates.
     inner: Backend | None = None
 
@@ -40,12 +40,13 @@ class Backend(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = {
+        # Implementations may come from several bases: a backend may be made of families.
+        cls._implementations = {
             op: name
-            for name, member in vars(cls).items()
+            for base in reversed(cls.__mro__)
+            for name, member in vars(base).items()
             for op in getattr(member, "_implements", ())
         }
-        cls._implementations = {**cls._implementations, **own}
 
     @property
     def level(self) -> int:
@@ -78,8 +79,12 @@ class Backend(ABC):
     def upload(self, array: Array) -> Handle:
         """Return a handle of a copy of the array."""
 
-    def adopt(self, array: Array) -> Handle | None:
+    def adopt(self, array: Any) -> Handle | None:
         """Return a handle that shares the array's memory, or None where that is not possible."""
+        return None
+
+    def export(self, handle: Handle) -> Any:
+        """Return a torch.Tensor with the memory of a handle of `primitive`, or None without one."""
         return None
 
     @abstractmethod

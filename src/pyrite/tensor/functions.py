@@ -37,6 +37,7 @@ from pyrite.tensor.inspection import iinfo as iinfo
 from pyrite.tensor.inspection import isdtype as isdtype
 from pyrite.tensor.inspection import result_type as result_type
 from pyrite.tensor.interop import from_dlpack as from_dlpack
+from pyrite.tensor.interop import from_torch as from_torch
 from pyrite.tensor.mask import causal_mask as causal_mask
 from pyrite.tensor.mask import generate_autoregressive_mask as generate_autoregressive_mask
 from pyrite.tensor.mask import generate_padding_mask as generate_padding_mask
@@ -431,6 +432,7 @@ __all__ = [
     "fmod",
     "fold4d",
     "from_dlpack",
+    "from_torch",
     "full",
     "full_like",
     "gather_nd",

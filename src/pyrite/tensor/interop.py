@@ -5,14 +5,16 @@
 ``from_dlpack(a)``               shares where the device can, else copies
 ``from_dlpack(a, copy=False)``   shares, or raises BufferError
 ``from_dlpack(a, copy=True)``    copies
+``from_torch(t)``                shares, on the torch device where t is; ``copy=True`` copies
+``x.torch()``                    the memory of x on a torch device, else a copy on the host
 ``x.numpy()``, ``np.asarray(x)`` a read-only view, or a copy where the device is not the host
 ``np.from_dlpack(x)``            the memory of x, read-only
 ``torch.from_dlpack(x)``         the memory of x; PyTorch does not keep read-only memory safe
 ===============================  ===========================================================
 
 While memory is shared its owner must not write to it: a tensor is a value, and ops may run later
-than they were called.  The other direction is safe: Pyrite never writes to memory that it has
-exported.
+than they were called.  Nor must PyTorch write to what ``x.torch()`` shares, with ``add_`` and the
+like.  The other direction is safe: Pyrite never writes to memory that it has exported.
 """
 
 from __future__ import annotations
@@ -85,3 +87,20 @@ def _host_view(x: Any, copy: bool | None) -> Array:
         return np.from_dlpack(x) if is_host else np.from_dlpack(x, device="cpu", copy=True)
     except RuntimeError as error:
         raise BufferError(f"from_dlpack requires a dtype that NumPy knows, got: {error}") from None
+
+
+@public
+def from_torch(t: Any, /, *, copy: bool = False) -> Tensor:
+    """Return a torch.Tensor as a tensor of the torch device where it is, cut off its graph.
+
+    It shares the memory, or copies with ``copy=True``; see the table above for who may write.
+    Raises DTypeError for what is no torch.Tensor, and for a dtype that Pyrite lacks.
+    """
+    where = getattr(t, "device", None)
+    if not hasattr(t, "requires_grad") or where is None:
+        raise DTypeError(
+            f"from_torch requires a torch.Tensor, got {type(t).__name__}; use pyrite.tensor"
+        )
+    backend = as_device(f"torch:{where}").backend
+    handle = backend.adopt(t.clone() if copy else t)
+    return Tensor(handle, backend.type_of(handle), backend)

@@ -63,6 +63,15 @@ class Tensor(Loss):
         """Return what lies under all decorators: the array or the buffer itself."""
         return self._backend.primitive(self._handle)
 
+    def torch(self) -> Any:
+        """Return the values as a torch.Tensor: the memory itself on a torch device, else a copy.
+
+        A copy is on the host.  Values never change, so PyTorch must not write to what is shared.
+        """
+        root = self._backend.root
+        shared = root.export(self.primitive())
+        return device("torch:cpu").backend.upload(self.numpy()) if shared is None else shared
+
     # ---- gradients: the backend's business ----
 
     @public

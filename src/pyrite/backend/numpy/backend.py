@@ -7,7 +7,7 @@ float16 and bfloat16 are computed in float32 and rounded once per op.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ ALGEBRA = NumPyAlgebra()
 class NumPy(Backend):
     """The NumPy backend.  A handle is an ndarray."""
 
-    name: ClassVar[str] = "numpy"
+    name = "numpy"
 
     def run(
         self,

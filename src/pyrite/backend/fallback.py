@@ -1,0 +1,58 @@
+"""Fallbacks: ops that a device could not run itself and the NumPy reference ran for it.
+
+Nothing is silently run elsewhere.  A fallback is counted here under its op and device, warned of
+once, waits for the device as any read does, and is an error with ``pyrite.config.strict``.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+
+from pyrite.config import config
+from pyrite.errors import DeviceError
+from pyrite.synchronization import note_sync
+
+_lock = threading.Lock()
+_counts: Counter[tuple[str, str]] = Counter()
+
+
+class FallbackWarning(UserWarning):
+    """An op ran in NumPy because its device has no implementation of it."""
+
+
+def fallbacks() -> dict[tuple[str, str], int]:
+    """Return how often each (device, op) has fallen back to NumPy in this process.
+
+    >>> import pyrite
+    >>> before = pyrite.fallbacks()
+    >>> x = pyrite.ones((2,)) + 1
+    >>> pyrite.fallbacks() == before
+    True
+    """
+    with _lock:
+        return dict(_counts)
+
+
+def note_fallback(device: str, op: str) -> None:
+    """Count one fallback of an op and warn of the first.
+
+    Raises DeviceError with ``pyrite.config.strict``, and SyncError inside ``no_sync()``.
+    """
+    if config.strict:
+        raise DeviceError(
+            f"{op} requires an implementation on {device} with pyrite.config.strict, got none; "
+            "declare it with a scalar rule or as a composite, or allow the fallback to NumPy"
+        )
+    note_sync(op)
+    with _lock:
+        _counts[device, op] += 1
+        is_first = _counts[device, op] == 1
+    if is_first:
+        warnings.warn(
+            f"{op} has no implementation on {device} and runs in NumPy, with a copy there and "
+            "back; pyrite.fallbacks() counts how often",
+            FallbackWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,55 @@
+"""Activations and dropout that PyTorch has as one kernel, where their rules would take several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from pyrite.backend.torch.native import Native, native
+
+_aten = torch.ops.aten
+
+#: Beyond this |x| the slope of gelu is 0 or 1 in every dtype; PyTorch's cubes x and meets infinity.
+_STRAIGHT = 1e3
+
+
+class Activation(Native):
+    """Activations."""
+
+    @native("sigmoid", narrow="everywhere")
+    def sigmoid(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x)
+
+    @native("log_sigmoid", narrow="everywhere")
+    def log_sigmoid(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.logsigmoid(x)
+
+    @native("silu", narrow="everywhere")
+    def silu(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.silu(x)
+
+    @native("silu_backward", narrow="everywhere")
+    def silu_backward(self, g: torch.Tensor, x: torch.Tensor) -> Any:
+        return _aten.silu_backward(*torch.broadcast_tensors(g, x))
+
+    @native("gelu", narrow="everywhere")
+    def gelu(self, x: torch.Tensor, *, approximate: str) -> torch.Tensor:
+        return functional.gelu(x, approximate=approximate)
+
+    @native("gelu_backward", narrow="everywhere")
+    def gelu_backward(self, g: torch.Tensor, x: torch.Tensor, *, approximate: str) -> Any:
+        if approximate == "tanh":
+            x = torch.clamp(x, -_STRAIGHT, _STRAIGHT)
+        return _aten.gelu_backward(*torch.broadcast_tensors(g, x), approximate=approximate)
+
+    @native("dropout", carrier="order")
+    def dropout(self, x: torch.Tensor, bits: torch.Tensor, *, p: float) -> torch.Tensor:
+        return dropped(x, bits, p)
+
+
+def dropped(x: torch.Tensor, bits: torch.Tensor, p: float) -> torch.Tensor:
+    """Return x / (1 - p), and 0 where the random word is below p * 2 ** 32; all 0 for p = 1."""
+    kept = bits >= min(round(p * 2**32), 2**32 - 1)
+    return torch.where(kept, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)

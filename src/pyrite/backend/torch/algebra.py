@@ -1,0 +1,303 @@
+"""The intrinsics of `pyrite.algebra` on PyTorch tensors.
+
+What PyTorch spells and means the same is taken from it.  The rest are the differences: zeros of
+both signs in minimum and maximum, the sign of NaN, division by zero and of the least integer,
+saturating casts, shifts past the width, unsigned integers beyond 8 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from pyrite.backend.torch.dtype import TORCH, WIDE_UNSIGNED, scalar
+from pyrite.backend.torch.unsigned import Unsigned, unsigned_cast
+from pyrite.types import DType
+
+# Bernoulli numbers, of the asymptotic series of trigamma in 1 / x².
+_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def _number(x: Any) -> Any:
+    """Return the number that a rule wrote, or that stands on the host as an input; else None."""
+    if isinstance(x, bool | int | float):
+        return x
+    if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type == "cpu":
+        return x.item()
+    return None
+
+
+def _both(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two operands as tensors; a number beside a tensor takes its dtype."""
+    if not isinstance(x, torch.Tensor):
+        x = scalar(x, y.dtype)
+    elif not isinstance(y, torch.Tensor):
+        y = scalar(y, x.dtype)
+    return x, y
+
+
+class TorchAlgebra:
+    """Every intrinsic, evaluated at once."""
+
+    isnan = staticmethod(torch.isnan)
+    isinf = staticmethod(torch.isinf)
+    signbit = staticmethod(torch.signbit)
+    sqrt = staticmethod(torch.sqrt)
+    rsqrt = staticmethod(torch.rsqrt)
+    exp = staticmethod(torch.exp)
+    exp2 = staticmethod(torch.exp2)
+    expm1 = staticmethod(torch.expm1)
+    log = staticmethod(torch.log)
+    log2 = staticmethod(torch.log2)
+    log10 = staticmethod(torch.log10)
+    log1p = staticmethod(torch.log1p)
+    sin = staticmethod(torch.sin)
+    cos = staticmethod(torch.cos)
+    tan = staticmethod(torch.tan)
+    asin = staticmethod(torch.asin)
+    acos = staticmethod(torch.acos)
+    atan = staticmethod(torch.atan)
+    sinh = staticmethod(torch.sinh)
+    cosh = staticmethod(torch.cosh)
+    tanh = staticmethod(torch.tanh)
+    asinh = staticmethod(torch.asinh)
+    acosh = staticmethod(torch.acosh)
+    atanh = staticmethod(torch.atanh)
+    erf = staticmethod(torch.erf)
+    erfinv = staticmethod(torch.erfinv)
+    lgamma = staticmethod(torch.lgamma)
+    digamma = staticmethod(torch.digamma)
+
+    # ---- choice and order ----
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        """x where the condition holds, else y."""
+        if isinstance(x, Unsigned):
+            return x.where(condition, y)
+        if isinstance(y, Unsigned):
+            return y.like(x).where(condition, y)
+        x, y = _both(x, y)
+        if not isinstance(condition, torch.Tensor):
+            condition = scalar(condition, torch.bool)
+        return torch.where(condition, x, y)
+
+    def minimum(self, x: Any, y: Any) -> Any:
+        """The lesser; NaN if either is NaN; -0.0 before 0.0, which PyTorch leaves open."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.where(x < y, y)
+        x, y = _both(x, y)
+        if x.is_floating_point() and (bound := _bound(x, y)) is not None and bound[1] != 0:
+            return torch.clamp(bound[0], max=bound[1])
+        return _ordered(torch.minimum, torch.bitwise_or, x, y)
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        """The greater; NaN if either is NaN; 0.0 after -0.0."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.where(x > y, y)
+        x, y = _both(x, y)
+        if x.is_floating_point() and (bound := _bound(x, y)) is not None:
+            values, number = bound
+            if number != 0:
+                return torch.clamp(values, min=number)
+            if math.copysign(1.0, number) > 0:
+                # Keeps what is greater than 0, and NaN: one pass where maximum takes four.
+                return torch.threshold(values, 0.0, 0.0)
+        return _ordered(torch.maximum, torch.bitwise_and, x, y)
+
+    # ---- conversion ----
+
+    def cast(self, x: Any, dtype: DType) -> Any:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        wanted = TORCH[dtype]
+        if wanted in WIDE_UNSIGNED:
+            bits = x.bits if isinstance(x, Unsigned) else x
+            return unsigned_cast(bits, dtype)
+        if isinstance(x, Unsigned):
+            return x.cast(wanted)
+        if x.is_floating_point() and dtype.is_integer:
+            return _saturate(x, dtype)
+        return x.to(wanted)
+
+    # ---- sign and rounding ----
+
+    def abs(self, x: Any) -> Any:
+        """|x|; the least integer stays what it is."""
+        return x if isinstance(x, Unsigned) else torch.abs(x)
+
+    def sign(self, x: Any) -> Any:
+        """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
+        if isinstance(x, Unsigned):
+            return x.where(x == 0, 1)
+        if x.is_floating_point():
+            return torch.where(torch.abs(x) > 0, torch.sign(x), x)
+        return torch.sign(x)
+
+    def copysign(self, x: Any, y: Any) -> Any:
+        """|x| with the sign of y."""
+        return torch.copysign(*_both(x, y))
+
+    def floor(self, x: Any) -> Any:
+        """The greatest whole number not above x."""
+        return torch.floor(x) if _is_float(x) else x
+
+    def ceil(self, x: Any) -> Any:
+        """The least whole number not below x."""
+        return torch.ceil(x) if _is_float(x) else x
+
+    def trunc(self, x: Any) -> Any:
+        """The whole number next to x on the side of 0."""
+        return torch.trunc(x) if _is_float(x) else x
+
+    def rint(self, x: Any) -> Any:
+        """The nearest whole number, halves to even."""
+        return torch.round(x) if _is_float(x) else x
+
+    # ---- division ----
+
+    def floor_divide(self, x: Any, y: Any) -> Any:
+        """Floor of the exact quotient, so 1.0 // 0.1 is 9.0; 0 for integers divided by 0."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.divided(y)[0]
+        x, y = _both(x, y)
+        if x.is_floating_point():
+            return torch.floor_divide(x, y)
+        quotient = torch.floor_divide(x, _divisor(y))
+        return torch.where(y == 0, 0, torch.where(y == -1, -x, quotient))
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.divided(y)[1]
+        x, y = _both(x, y)
+        if not x.is_floating_point():
+            return torch.remainder(x, _divisor(y))
+        found = torch.remainder(x, y)
+        return torch.where(found == 0, torch.copysign(found, y), found)
+
+    def truncated_remainder(self, x: Any, y: Any) -> Any:
+        """Remainder of the truncated quotient, with the sign of x; 0 for integers modulo 0."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.divided(y)[1]
+        x, y = _both(x, y)
+        return torch.fmod(x, y if x.is_floating_point() else _divisor(y))
+
+    # ---- powers and angles ----
+
+    def pow(self, x: Any, y: Any) -> Any:
+        """x ** y; for integers by repeated squaring, a negative exponent giving 0, 1 or -1."""
+        if isinstance(x, Unsigned) or isinstance(y, Unsigned):
+            x, y = _both_unsigned(x, y)
+            return x.power(y)
+        return torch.pow(*_both(x, y))
+
+    def hypot(self, x: Any, y: Any) -> Any:
+        """sqrt(x ** 2 + y ** 2) without overflow on the way."""
+        return torch.hypot(*_both(x, y))
+
+    def atan2(self, y: Any, x: Any) -> Any:
+        """The angle of the point (x, y)."""
+        return torch.atan2(*_both(y, x))
+
+    def trigamma(self, x: torch.Tensor) -> torch.Tensor:
+        """Derivative of digamma; inf at 0, -1, -2 and so on."""
+        below = x < 0.5
+        y = torch.where(below, 1 - x, x)
+        # Ten steps up, the series of Abramowitz & Stegun 6.4.12 is exact: PyTorch's, after six, has
+        # ten digits.
+        steps = torch.zeros_like(y)
+        for k in range(10):
+            steps = steps + 1 / (y + k) ** 2
+        z = y + 10
+        square = 1 / (z * z)
+        series = torch.zeros_like(z)
+        for coefficient in reversed(_TRIGAMMA):
+            series = series * square + coefficient
+        above = steps + 1 / z + 0.5 * square + square / z * series
+        sine = torch.sin(math.pi * (x - torch.round(x)))
+        return torch.where(below, (math.pi / sine) ** 2 - above, above)
+
+    # ---- bits ----
+
+    def shift_left(self, x: Any, n: Any) -> Any:
+        """x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
+        if isinstance(x, Unsigned) or isinstance(n, Unsigned):
+            x, n = _both_unsigned(x, n)
+            return x.shifted(n, left=True)
+        x, n = _both(x, n)
+        inside = (n >= 0) & (n < 8 * x.dtype.itemsize)
+        return torch.where(inside, x << torch.where(inside, n, 0), 0)
+
+    def shift_right(self, x: Any, n: Any) -> Any:
+        """Floor of x / 2 ** n: the sign bit is repeated."""
+        if isinstance(x, Unsigned) or isinstance(n, Unsigned):
+            x, n = _both_unsigned(x, n)
+            return x.shifted(n, left=False)
+        x, n = _both(x, n)
+        width = 8 * x.dtype.itemsize
+        inside = (n >= 0) & (n < width)
+        shifted = x >> torch.where(inside, n, width - 1)
+        return shifted if x.dtype.is_signed else torch.where(inside, shifted, 0)
+
+    def popcount(self, x: Any) -> Any:
+        """Number of one bits, in the dtype of x.  Source: Warren, Hacker's Delight, 5-1."""
+        if isinstance(x, Unsigned):
+            return Unsigned(_ones(x.bits), x.width)
+        width = 8 * x.dtype.itemsize
+        wide = x.to(torch.int64)
+        return _ones(wide if width == 64 else wide & ((1 << width) - 1)).to(x.dtype)
+
+
+def _both_unsigned(x: Any, y: Any) -> tuple[Unsigned, Unsigned]:
+    return (x, x.like(y)) if isinstance(x, Unsigned) else (y.like(x), y)
+
+
+def _bound(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, float] | None:
+    """Return the tensor and the number, other than NaN, of which one was given as each."""
+    for values, other in ((x, y), (y, x)):
+        number = _number(other)
+        if number is not None and number == number and values.ndim:
+            return values, number
+    return None
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _ordered(choose: Any, of_zeros: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Choose the extreme; of equal floats by their bits, which differ for zeros only."""
+    found: torch.Tensor = choose(x, y)
+    if not found.is_floating_point():
+        return found
+    bits = _BITS[found.dtype]
+    return torch.where(x == y, of_zeros(x.view(bits), y.view(bits)).view(found.dtype), found)
+
+
+def _divisor(y: torch.Tensor) -> torch.Tensor:
+    """Return 1 for 0, whose quotient is defined, and for -1, whose overflow traps."""
+    return torch.where((y == 0) | (y == -1), 1, y) if y.dtype.is_signed else torch.clamp(y, min=1)
+
+
+def _saturate(x: torch.Tensor, dtype: DType) -> torch.Tensor:
+    least, greatest = int(dtype.lowest), int(dtype.highest)
+    # Both bounds are powers of two or zero, so exact in every float dtype.
+    above, below = x >= float(greatest + 1), x < float(least)
+    safe = torch.where(above | below | torch.isnan(x), 0, x).to(TORCH[dtype])
+    return torch.where(above, greatest, torch.where(below, least, safe))
+
+
+def _ones(x: torch.Tensor) -> torch.Tensor:
+    """Count the bits of int64 words, in pairs, fours, bytes, and all at once."""
+    x = x - ((x >> 1) & 0x5555555555555555)
+    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return ((x * 0x0101010101010101) >> 56) & 0x7F

@@ -1,0 +1,280 @@
+"""Attention.  Plain causal or full attention runs in PyTorch's fused kernels, forward and backward.
+
+Those never hold the matrix of scores.  A mask, a bias, a cap or dropout takes the explicit path,
+in which a query without a key gets 0.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pyrite.backend.torch.activation import dropped
+from pyrite.backend.torch.dtype import NARROW
+from pyrite.backend.torch.native import Native, native
+
+_aten = torch.ops.aten
+
+
+class Attention(Native):
+    """Attention, forward and backward."""
+
+    @native("scaled_dot_product_attention", narrow="cuda", carrier="order")
+    def scaled_dot_product_attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        bits: torch.Tensor | None,
+        **attrs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if (fused := self._fused(query, key, value, mask, bias, **attrs)) is not None:
+            return fused.forward(query, key, value)
+        query, key, value = _wide(query), _wide(key), _wide(value)
+        scores = _scores(query, key, mask, bias, **attrs)[0]
+        greatest = scores.amax(-1, keepdim=True)
+        greatest = torch.where(greatest == -math.inf, 0.0, greatest)
+        weights = torch.exp(scores - greatest)
+        total = weights.sum(-1, keepdim=True)
+        sums = _stacked(_dropped(weights, bits, attrs["dropout_p"]), key) @ value
+        out = sums.reshape(*query.shape[:-1], value.shape[-1])
+        out = out / torch.where(total == 0, 1.0, total)
+        return out, (greatest + torch.log(total)).squeeze(-1)
+
+    @native("scaled_dot_product_attention_backward", narrow="cuda", carrier="order")
+    def scaled_dot_product_attention_backward(
+        self,
+        g: torch.Tensor,
+        g_log_sum: torch.Tensor,
+        out: torch.Tensor,
+        log_sum: torch.Tensor,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        bits: torch.Tensor | None,
+        *,
+        argnums: tuple[int, ...],
+        **attrs: Any,
+    ) -> Any:
+        fused = self._fused(query, key, value, mask, bias, **attrs)
+        if fused is not None and self.is_zero(g_log_sum):
+            made = fused.backward(g, query, key, value, out, log_sum)
+            found = dict(enumerate(made))
+        else:
+            found = _explicit_backward(
+                g, g_log_sum, out, log_sum, query, key, value, mask, bias, bits, argnums, **attrs
+            )
+        chosen = tuple(found[position] for position in argnums)
+        return chosen[0] if len(chosen) == 1 else chosen
+
+    def _fused(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        *,
+        is_causal: bool,
+        scale: float,
+        softcap: float | None,
+        dropout_p: float,
+    ) -> Fused | None:
+        """Return the fused kernel for such an attention, None where there is none."""
+        is_plain = mask is None and bias is None and softcap is None and dropout_p == 0
+        fits = query.ndim in (3, 4) and query.numel() > 0 and key.shape == value.shape
+        if not (is_plain and fits and query.shape[:-2] == key.shape[:-2]):
+            return None
+        if self.is_host:
+            return HostFlash(is_causal, scale)
+        if self.device.type != "cuda" or query.shape[-1] % 8 or query.shape[-1] > 256:
+            return None
+        if query.dtype is torch.float32:
+            return Efficient(is_causal, scale)
+        # With fewer queries than keys this kernel counts causality from the last of each.
+        is_aligned = not is_causal or query.shape[-2] == key.shape[-2]
+        is_narrow = query.dtype in (torch.float16, torch.bfloat16)
+        return Flash(is_causal, scale) if is_narrow and is_aligned else None
+
+
+# ---- fused kernels ----
+
+
+@dataclass(frozen=True, slots=True)
+class Fused(ABC):
+    """A kernel that gives attention and the logarithms of its sums, and one that gives gradients.
+
+    Both take (H, T, D) or (B, H, T, D).
+    """
+
+    is_causal: bool
+    scale: float
+
+    def forward(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the output, and per query the logarithm of the sum of its exponentials."""
+        out, log_sum = self._forward(*_batched(query, key, value))
+        return (out, log_sum) if query.ndim == 4 else (out[0], log_sum[0])
+
+    def backward(self, g: torch.Tensor, *saved: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the gradients of query, key and value from these, the output and the sums."""
+        found = self._backward(*_batched(g, *saved))
+        return tuple(found) if g.ndim == 4 else tuple(f[0] for f in found)
+
+    @abstractmethod
+    def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    @abstractmethod
+    def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]: ...
+
+
+def _batched(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Return tensors of one attention with a batch axis in front, where they lack it."""
+    return [t if tensors[0].ndim == 4 else t[None] for t in tensors]
+
+
+class HostFlash(Fused):
+    """The kernel of the host."""
+
+    def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out, log_sum = _aten._scaled_dot_product_flash_attention_for_cpu(
+            *inputs, 0.0, self.is_causal, scale=self.scale
+        )
+        return out, log_sum
+
+    def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
+        return _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # type: ignore[no-any-return]
+            g, *saved, 0.0, self.is_causal, scale=self.scale
+        )
+
+
+class Flash(Fused):
+    """FlashAttention-2 of float16 and bfloat16 on a GPU."""
+
+    def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out, log_sum, *_ = _aten._scaled_dot_product_flash_attention(
+            *inputs, 0.0, self.is_causal, False, scale=self.scale
+        )
+        return out, log_sum
+
+    def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
+        query, key, *_ = saved
+        # Without dropout the state of the generator is not looked at.
+        unused = torch.empty((2,), dtype=torch.uint64, device=g.device)
+        return _aten._scaled_dot_product_flash_attention_backward(  # type: ignore[no-any-return]
+            g, *saved, None, None, query.shape[2], key.shape[2], 0.0, self.is_causal,
+            unused, unused, scale=self.scale,
+        )  # fmt: skip
+
+
+class Efficient(Fused):
+    """The memory-efficient kernel of float32 on a GPU, which pads its sums to 32 queries."""
+
+    def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out, log_sum, *_ = _aten._scaled_dot_product_efficient_attention(
+            *inputs, None, True, 0.0, self.is_causal, scale=self.scale
+        )
+        return out, log_sum[..., : out.shape[-2]]
+
+    def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
+        *inputs, out, log_sum = saved
+        padded = torch.nn.functional.pad(log_sum, (0, -log_sum.shape[-1] % 32), value=math.inf)
+        unused = torch.zeros((), dtype=torch.int64, device=g.device)
+        return _aten._scaled_dot_product_efficient_attention_backward(  # type: ignore[no-any-return]
+            g, *inputs, None, out, padded, unused, unused, 0.0, [True, True, True, False],
+            self.is_causal, scale=self.scale,
+        )[:3]  # fmt: skip
+
+
+# ---- the explicit path ----
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype in NARROW else x
+
+
+def _stacked(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Return (..., H, T, D) as (..., K, H // K * T, D): the rows that meet one head of keys."""
+    if x.ndim < 3:
+        return x
+    rows = x.shape[-3] * x.shape[-2] // max(1, key.shape[-3])
+    return x.reshape(*key.shape[:-2], rows, x.shape[-1])
+
+
+def _dropped(x: torch.Tensor, bits: torch.Tensor | None, p: float) -> torch.Tensor:
+    return x if bits is None or p == 0 else dropped(x, bits, p)
+
+
+def _scores(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    mask: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    *,
+    is_causal: bool,
+    scale: float,
+    softcap: float | None,
+    dropout_p: float,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the scores, -inf where a query may not attend, and if capped the tanh of them."""
+    scores = (_stacked(query * scale, key) @ key.mT).reshape(*query.shape[:-1], key.shape[-2])
+    tanh = None
+    if softcap is not None:
+        tanh = torch.tanh(scores / softcap)
+        scores = tanh * softcap
+    if bias is not None:
+        scores = scores + _wide(bias)
+    if mask is not None:
+        scores = torch.where(mask, scores, -math.inf)
+    if is_causal:
+        above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(above, -math.inf)
+    return scores, tanh
+
+
+def _explicit_backward(
+    g: torch.Tensor,
+    g_log_sum: torch.Tensor,
+    out: torch.Tensor,
+    log_sum: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    bits: torch.Tensor | None,
+    argnums: tuple[int, ...],
+    **attrs: Any,
+) -> dict[int, torch.Tensor]:
+    """Return the gradients at ``argnums`` from the probabilities, made again; as the op's body."""
+    g, out, query, key, value = (_wide(x) for x in (g, out, query, key, value))
+    scores, tanh = _scores(query, key, mask, bias, **attrs)
+    finite = torch.where(log_sum == -math.inf, 0.0, log_sum)
+    probabilities = torch.exp(scores - finite.unsqueeze(-1))
+    stacked, p = _stacked(g, key), attrs["dropout_p"]
+    found: dict[int, torch.Tensor] = {}
+    if 2 in argnums:
+        found[2] = _stacked(_dropped(probabilities, bits, p), key).mT @ stacked
+    if set(argnums) - {2}:
+        of_kept = _dropped((stacked @ value.mT).reshape(scores.shape), bits, p)
+        shared = (g * out).sum(-1, keepdim=True) - g_log_sum.unsqueeze(-1)
+        of_scores = probabilities * (of_kept - shared)
+        raw = of_scores if tanh is None else of_scores * (1.0 - tanh * tanh)
+        raw = _stacked(raw, key)
+        if 0 in argnums:
+            found[0] = (raw @ key).reshape(query.shape) * attrs["scale"]
+        if 1 in argnums:
+            found[1] = raw.mT @ _stacked(query * attrs["scale"], key)
+        if 4 in argnums and bias is not None:
+            found[4] = of_scores.sum_to_size(bias.shape)
+    return found

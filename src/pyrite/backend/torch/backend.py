@@ -1,0 +1,322 @@
+"""The Torch backend: every op on PyTorch's tensors, on the host, CUDA or Apple's GPUs.
+
+An op runs by its native implementation where one of the families has it, by its scalar rule on
+PyTorch's functions, or by its body; none of the op table is left to the reference.  Dtypes are
+pinned: float16 and bfloat16 are computed in float32 and rounded once per op.
+
+A handle is a torch.Tensor that needs no gradient and that nobody writes to.  Nothing waits for the
+device but `download` and `synchronize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from pyrite.backend.fallback import note_fallback
+from pyrite.backend.numpy import NumPy
+from pyrite.backend.precision import Precision, follow_precision
+from pyrite.backend.torch.activation import Activation
+from pyrite.backend.torch.algebra import TorchAlgebra
+from pyrite.backend.torch.attention import Attention
+from pyrite.backend.torch.contraction import Contraction
+from pyrite.backend.torch.convolution import Convolution
+from pyrite.backend.torch.dtype import (
+    NARROW,
+    PLAIN,
+    PYRITE,
+    TORCH,
+    WIDE_UNSIGNED,
+    Carrier,
+    carried,
+    carried_number,
+    scalar,
+    uncarried,
+)
+from pyrite.backend.torch.fault import Faults
+from pyrite.backend.torch.gather import Gather
+from pyrite.backend.torch.loss import Loss
+from pyrite.backend.torch.movement import Movement
+from pyrite.backend.torch.native import Demand
+from pyrite.backend.torch.normalization import Normalization
+from pyrite.backend.torch.optimizer import Optimizer
+from pyrite.backend.torch.order import Order
+from pyrite.backend.torch.pooling import Pooling
+from pyrite.backend.torch.reduction import Reduction
+from pyrite.backend.torch.unsigned import Unsigned
+from pyrite.errors import DeviceError, DTypeError
+from pyrite.op import Attributes, Constant, Op
+from pyrite.types import Array, DType, TensorType, float64
+
+ALGEBRA = TorchAlgebra()
+REFERENCE = NumPy()
+
+#: Dtypes that a kind of device lacks.
+_LACKING: dict[str, frozenset[DType]] = {"mps": frozenset({float64})}
+
+
+class Torch(
+    Movement,
+    Reduction,
+    Order,
+    Pooling,
+    Gather,
+    Contraction,
+    Convolution,
+    Activation,
+    Normalization,
+    Attention,
+    Loss,
+    Optimizer,
+):
+    """PyTorch as a backend, on one of its devices: ``Torch("cuda:1")``."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = _working(device)
+        index = f":{self.device.index}" if self.device.index else ""
+        self.name = f"torch:{self.device.type}{index}"
+        self.faults = Faults()
+        self._zeros = {}
+        self._lacks = _LACKING.get(self.device.type, frozenset())
+
+    def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
+        """Whether a composite has a native implementation that takes such inputs."""
+        method = self._implementations.get(op.name)
+        if method is None:
+            return False
+        when = self._demands[method].when
+        return when is None or when(*inputs)
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[torch.Tensor]:
+        """Execute one op by its native implementation or its scalar rule."""
+        if self._lacks:
+            self._require_supported(op, out)
+        method = self._implementations.get(op.name)
+        if method is not None:
+            return self._by_implementation(method, inputs, attrs, out)
+        if op.scalar is not None:
+            assert out is not None
+            return (self._by_rule(op, inputs, attrs, out[0]),)
+        return self._by_reference(op, inputs, attrs, out)
+
+    def _by_implementation(
+        self,
+        method: str,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[torch.Tensor]:
+        demand = self._demands[method]
+        if demand.given == "untouched":
+            result = getattr(self, method)(*inputs, **attrs)
+        else:
+            result = getattr(self, method)(*[self._operand(i, demand) for i in inputs], **attrs)
+        results = result if isinstance(result, tuple) else (result,)
+        if out is None:
+            return results
+        return [
+            r if r.dtype is (wanted := TORCH[t.dtype]) else _rounded(r, wanted, demand.carrier)
+            for r, t in zip(results, out, strict=True)
+        ]
+
+    def _operand(self, value: Any, demand: Demand) -> Any:
+        """Return an input as an implementation wants it."""
+        if isinstance(value, torch.Tensor):
+            if value.dtype in PLAIN:
+                return value
+            if value.dtype in WIDE_UNSIGNED:
+                return carried(value, demand.carrier)
+            return value if self._takes_narrow(demand) else value.float()
+        if not isinstance(value, Constant):
+            return value
+        if demand.given == "numbers":
+            return value.value
+        narrow = self._takes_narrow(demand)
+        number = carried_number(value.value, value.type.dtype, demand.carrier, narrow)
+        return number.to(self.device)
+
+    def _takes_narrow(self, demand: Demand) -> bool:
+        return demand.narrow == "everywhere" or (demand.narrow == "cuda" and not self.is_host)
+
+    def _by_rule(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: TensorType
+    ) -> torch.Tensor:
+        assert op.scalar is not None
+        values = [
+            i if isinstance(i, torch.Tensor) and i.dtype in PLAIN else _value(i) for i in inputs
+        ]
+        result = op.scalar(ALGEBRA, *values, **attrs)
+        if isinstance(result, Unsigned):
+            result = result.store()
+        if result.device != self.device:
+            # The inputs were numbers only, which are on the host.
+            result = result.to(self.device)
+        wanted = TORCH[out.dtype]
+        if result.dtype is not wanted:
+            result = _rounded(result, wanted, "value")
+        return result if result.shape == out.shape else result.expand(out.shape)  # type: ignore[no-any-return]
+
+    def _by_reference(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[torch.Tensor]:
+        """Execute an op that has only a NumPy reference, as a user's may: counted and named."""
+        note_fallback(self.name, op.name)
+        arrays = [self.download(i) if isinstance(i, torch.Tensor) else i for i in inputs]
+        return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+
+    def _require_supported(self, op: Op, out: tuple[TensorType, ...] | None) -> None:
+        for type in out or ():
+            self._require_dtype(op.name, type.dtype)
+
+    def _require_dtype(self, op: str, dtype: DType) -> None:
+        if dtype in self._lacks:
+            has = ", ".join(d.name for d in TORCH if d not in self._lacks)
+            raise DTypeError(
+                f"{op} requires a dtype that {self.name} has, one of {has}, got {dtype.name}; "
+                "cast it with astype"
+            )
+
+    def _require_known(self, dtype: torch.dtype) -> None:
+        if dtype not in PYRITE:
+            has = ", ".join(d.name for d in TORCH)
+            raise DTypeError(f"from_torch requires one of {has}, got {dtype}; cast it with .to()")
+
+    def supports(self, type: TensorType) -> bool:
+        """Whether tensors of this dtype can live here."""
+        return type.dtype not in self._lacks
+
+    # ---- values ----
+
+    def upload(self, array: Array) -> torch.Tensor:
+        """Return a copy of the array on the device."""
+        copy = np.array(array, order="C")
+        if copy.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16).to(self.device)
+        handle = torch.from_numpy(copy)
+        if self._lacks:
+            self._require_dtype("upload", PYRITE[handle.dtype])
+        return handle.to(self.device)
+
+    def adopt(self, array: Any) -> torch.Tensor | None:
+        """Return a handle that shares the memory of an array on the host or of a torch.Tensor."""
+        if isinstance(array, torch.Tensor):
+            self._require_known(array.dtype)
+            return array.detach() if array.device == self.device else None
+        is_shareable = self.is_host and array.flags.writeable and min(array.strides, default=0) >= 0
+        return torch.from_numpy(array) if is_shareable else None
+
+    def download(self, handle: torch.Tensor) -> Array:
+        """Return the values as a read-only array; on the host the memory itself.
+
+        Raises IndexRangeError for an index that was outside its axis since the last read.
+        """
+        host = handle if self.is_host else handle.cpu()
+        self.faults.raise_any()
+        if host.dtype is torch.bfloat16:
+            array: Array = host.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        else:
+            array = host.numpy()
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    def type_of(self, handle: torch.Tensor) -> TensorType:
+        """Return shape and dtype of the tensor."""
+        return TensorType(tuple(handle.shape), PYRITE[handle.dtype])
+
+    def export(self, handle: torch.Tensor) -> torch.Tensor:
+        """Return a torch.Tensor with the handle's memory; of a stretched one, a copy."""
+        is_stretched = any(
+            s == 0 and n > 1 for s, n in zip(handle.stride(), handle.shape, strict=True)
+        )
+        return handle.clone() if is_stretched or self.is_zero(handle) else handle.detach()
+
+    def __repr__(self) -> str:
+        return f"Torch({self.name.partition(':')[2]!r})"
+
+    def synchronize(self) -> None:
+        """Wait until all work that was submitted is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
+        self.faults.raise_any()
+
+
+def _value(value: Any) -> Any:
+    """Return an input that is no plain tensor as a value of a rule; numbers stay on the host."""
+    if isinstance(value, torch.Tensor):
+        return Unsigned.load(value) if value.dtype in WIDE_UNSIGNED else value.float()
+    if not isinstance(value, Constant):
+        return value
+    dtype = value.type.dtype
+    if TORCH[dtype] in WIDE_UNSIGNED:
+        return Unsigned.load(carried_number(value.value, dtype, "bits", False).view(TORCH[dtype]))
+    return scalar(value.value, TORCH[dtype.compute])
+
+
+def _rounded(x: torch.Tensor, wanted: torch.dtype, carrier: Carrier) -> torch.Tensor:
+    """Return a result in the dtype that was inferred, from the one in which it was computed."""
+    if wanted in WIDE_UNSIGNED:
+        return uncarried(x, wanted, carrier)
+    if wanted in NARROW:
+        return x.to(wanted)
+    assert x.dtype is wanted, f"an op inferred {wanted} and computed {x.dtype}"
+    return x
+
+
+def _working(name: str) -> torch.device:
+    """Return a device of PyTorch's that works.  Raises DeviceError with what is missing."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise DeviceError(
+            f"torch:{name} requires a device of PyTorch's, cpu, cuda, cuda:1 or mps, got {name!r}"
+        ) from None
+    if device.type == "cuda":
+        return _working_cuda(device)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise DeviceError(
+            "torch:mps requires an Apple GPU that PyTorch can use, got none "
+            f"(torch {torch.__version__}); use torch:cpu"
+        )
+    return torch.device(device.type) if device.index in (None, 0) else device
+
+
+def _working_cuda(device: torch.device) -> torch.device:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = device.index or 0
+    if index < count:
+        return torch.device("cuda", index)
+    built = torch.version.cuda or "no CUDA"
+    raise DeviceError(
+        f"torch:cuda requires a CUDA device {index} that PyTorch can use, got {count} of them "
+        f"(torch {torch.__version__}, built for {built}); use torch:cpu, or install a driver and "
+        "a PyTorch built for it"
+    )
+
+
+def _apply_precision(level: Precision) -> None:
+    """Make PyTorch's products as exact as was asked for; its convolutions default to TF32."""
+    torch.set_float32_matmul_precision(level)
+    torch.backends.cudnn.allow_tf32 = level != "highest"
+    # float16 and bfloat16 are summed in float32, whatever is asked for.
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+follow_precision(_apply_precision)

@@ -1,0 +1,187 @@
+"""Convolutions and their gradients; windows as columns.
+
+PyTorch pads both sides of an axis alike, so other paddings are made before and cut off after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from pyrite.backend.torch.contraction import exact_product
+from pyrite.backend.torch.native import Native, native
+from pyrite.types import Shape, element_count
+
+Pairs = tuple[tuple[int, int], ...]
+
+_CONVOLUTIONS: dict[int, Callable[..., torch.Tensor]] = {
+    1: functional.conv1d,
+    2: functional.conv2d,
+    3: functional.conv3d,
+}
+
+
+class Convolution(Native):
+    """Convolutions of (N, C, *sizes)."""
+
+    @native("convolution", narrow="cuda")
+    def convolution(self, x: torch.Tensor, weight: torch.Tensor, **windows: Any) -> torch.Tensor:
+        return self.convolved(x, weight, None, **windows)
+
+    @native("conv1d", "conv2d", "conv3d", narrow="cuda")
+    def convolved(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        *,
+        padding: Pairs,
+        **windows: Any,
+    ) -> torch.Tensor:
+        x, even = padded_evenly(x, padding)
+        convolve = _CONVOLUTIONS[x.ndim - 2]
+        if x.is_floating_point():
+            return convolve(x, weight, bias, padding=even, **windows)
+        product = exact_product(
+            lambda x, y: convolve(x, y, None, padding=even, **windows),
+            x,
+            weight,
+            element_count(weight.shape[1:]),
+        )
+        return product if bias is None else product + bias.reshape(-1, *(1,) * (x.ndim - 2))
+
+    @native("convolution_input_gradient", narrow="cuda")
+    def convolution_input_gradient(
+        self, g: torch.Tensor, weight: torch.Tensor, *, sizes: Shape, padding: Pairs, **windows: Any
+    ) -> torch.Tensor:
+        even, extra = _evened(padding)
+        padded = tuple(n + b + a for n, (b, a) in zip(sizes, extra, strict=True))
+        shape = (g.shape[0], weight.shape[1] * windows["groups"], *padded)
+
+        def transposed(g: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            # Of the input only its shape is looked at.
+            like = g.new_empty(1).expand(shape)
+            return _backward(g, like, weight, even, (True, False), **windows)[0]
+
+        if g.is_floating_point():
+            found = transposed(g, weight)
+        else:
+            terms = weight.shape[0] * element_count(weight.shape[2:])
+            found = exact_product(transposed, g, weight, terms)
+        return cut(found, sizes, extra)
+
+    @native("convolution_weight_gradient", narrow="cuda")
+    def convolution_weight_gradient(
+        self,
+        x: torch.Tensor,
+        g: torch.Tensor,
+        *,
+        kernel_size: Shape,
+        padding: Pairs,
+        **windows: Any,
+    ) -> torch.Tensor:
+        x, even = padded_evenly(x, padding)
+        shape = (g.shape[1], x.shape[1] // windows["groups"], *kernel_size)
+
+        def transposed(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+            like = g.new_empty(1).expand(shape)
+            return _backward(g, x, like, even, (False, True), **windows)[1]
+
+        if x.is_floating_point():
+            return transposed(x, g)
+        return exact_product(transposed, x, g, g.shape[0] * element_count(g.shape[2:]))
+
+    # ---- windows as columns ----
+
+    @native("unfold4d", carrier="bits", narrow="everywhere")
+    def unfold4d(
+        self,
+        x: torch.Tensor,
+        *,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Pairs,
+        dilation: Shape,
+    ) -> torch.Tensor:
+        windows = pad(x, padding)
+        for axis, (k, s, d) in enumerate(zip(kernel_size, stride, dilation, strict=True), start=2):
+            windows = windows.unfold(axis, d * (k - 1) + 1, s)[..., ::d]
+        columns = windows.permute(0, 1, 4, 5, 2, 3)
+        batch, channels, *taps, rows, width = columns.shape
+        return columns.reshape(batch, channels * element_count(taps), rows * width)
+
+    @native("fold4d")
+    def fold4d(
+        self,
+        x: torch.Tensor,
+        *,
+        output_size: Shape,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Pairs,
+        dilation: Shape,
+    ) -> torch.Tensor:
+        padded = tuple(n + b + a for n, (b, a) in zip(output_size, padding, strict=True))
+        counts = [
+            (n - d * (k - 1) - 1) // s + 1
+            for n, k, s, d in zip(padded, kernel_size, stride, dilation, strict=True)
+        ]
+        batch, channels = x.shape[0], x.shape[1] // element_count(kernel_size)
+        columns = x.reshape(batch, channels, *kernel_size, *counts)
+        total = x.new_zeros((batch, channels, *padded))
+        for i in range(kernel_size[0]):
+            for j in range(kernel_size[1]):
+                rows, places = (
+                    slice(o * d, o * d + s * (n - 1) + 1, s)
+                    for o, d, s, n in zip((i, j), dilation, stride, counts, strict=True)
+                )
+                total[:, :, rows, places] += columns[:, :, i, j]
+        return cut(total, output_size, padding)
+
+
+def _backward(
+    g: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    padding: list[int],
+    mask: tuple[bool, bool],
+    *,
+    stride: Shape,
+    dilation: Shape,
+    groups: int,
+) -> Any:
+    return torch.ops.aten.convolution_backward(
+        g, x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups,
+        [*mask, False],
+    )  # fmt: skip
+
+
+def _evened(padding: Pairs) -> tuple[list[int], Pairs]:
+    """Return what PyTorch may pad itself, and what is to be padded before: one or the other."""
+    if all(before == after for before, after in padding):
+        return [before for before, _ in padding], ((0, 0),) * len(padding)
+    return [0] * len(padding), padding
+
+
+def padded_evenly(x: torch.Tensor, padding: Pairs) -> tuple[torch.Tensor, list[int]]:
+    """Return x padded where its sides differ, and the padding that is left to PyTorch."""
+    even, extra = _evened(padding)
+    return pad(x, extra), even
+
+
+def pad(x: torch.Tensor, padding: Pairs, value: float = 0) -> torch.Tensor:
+    """Return x with elements added around its last axes, x itself where there are none."""
+    if not any(map(any, padding)):
+        return x
+    flat = [width for pair in reversed(padding) for width in pair]
+    return functional.pad(x, flat, value=value)
+
+
+def cut(x: torch.Tensor, sizes: Shape, padding: Pairs) -> torch.Tensor:
+    """Return x without its padding: the transpose of `pad`."""
+    for axis, (n, (before, _)) in enumerate(zip(sizes, padding, strict=True), start=2):
+        x = x.narrow(axis, before, n)
+    return x

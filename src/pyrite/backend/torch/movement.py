@@ -1,0 +1,172 @@
+"""Movement and creation: views where PyTorch has them, copies where steps are negative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pyrite.backend.torch.dtype import (
+    PLAIN,
+    TORCH,
+    WIDE_UNSIGNED,
+    carried_number,
+    computing_dtype,
+    uncarried,
+)
+from pyrite.backend.torch.native import Native, native
+from pyrite.op import Constant
+from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
+from pyrite.types import DType, Shape, element_count
+
+_WORD = 0xFFFFFFFF
+
+
+class Movement(Native):
+    """The same values at other places, and values from nothing."""
+
+    @native("reshape", carrier="bits", narrow="everywhere")
+    def reshape(self, x: torch.Tensor, *, shape: Shape) -> torch.Tensor:
+        return x.reshape(shape)
+
+    @native("permute_dims", carrier="bits", narrow="everywhere")
+    def permute_dims(self, x: torch.Tensor, *, axes: tuple[int, ...]) -> torch.Tensor:
+        return x.permute(axes)
+
+    @native("broadcast_to", carrier="bits", narrow="everywhere")
+    def broadcast_to(self, x: torch.Tensor, *, shape: Shape) -> torch.Tensor:
+        return x.expand(shape)
+
+    @native("slice", carrier="bits", narrow="everywhere")
+    def slice(
+        self, x: torch.Tensor, *, start: Shape, size: Shape, step: tuple[int, ...]
+    ) -> torch.Tensor:
+        forward, flipped = _forward(start, size, step)
+        part = x[forward]
+        return part.flip(flipped) if flipped else part
+
+    @native("slice_update", carrier="bits", narrow="everywhere")
+    def slice_update(
+        self,
+        x: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        shape: Shape,
+        start: Shape,
+        size: Shape,
+        step: tuple[int, ...],
+    ) -> torch.Tensor:
+        out = torch.empty(shape, dtype=value.dtype, device=self.device).copy_(x)
+        forward, flipped = _forward(start, size, step)
+        if flipped:
+            value = value.expand(size).flip(flipped)
+        out[forward] = value
+        return out
+
+    @native("concat", carrier="bits", narrow="everywhere")
+    def concat(self, *parts: torch.Tensor, axis: int) -> torch.Tensor:
+        return torch.cat(parts, axis)
+
+    @native("band", carrier="bits", narrow="everywhere")
+    def band(self, x: torch.Tensor, *, low: int | None, high: int | None) -> torch.Tensor:
+        if low is not None:
+            x = torch.triu(x, low)
+        return x if high is None else torch.tril(x, high)
+
+    @native("sliding_window", carrier="bits", narrow="everywhere")
+    def sliding_window(self, x: torch.Tensor, *, axis: int, size: int, step: int) -> torch.Tensor:
+        return x.unfold(axis, size, step)
+
+    @native("overlap_add")
+    def overlap_add(
+        self, windows: torch.Tensor, *, axis: int, length: int, step: int
+    ) -> torch.Tensor:
+        count, size = windows.shape[axis], windows.shape[-1]
+        shape = (*windows.shape[:axis], length, *windows.shape[axis + 1 : -1])
+        out = windows.new_zeros(shape)
+        places, parts = out.movedim(axis, 0), windows.movedim(axis, 0)
+        for i in range(size):
+            places[i : i + count * step : step][:count] += parts[..., i]
+        return out
+
+    # ---- from nothing ----
+
+    @native("full", given="untouched")
+    def full(self, value: Any, *, shape: Shape, dtype: DType) -> torch.Tensor:
+        if isinstance(value, torch.Tensor):
+            return value.expand(shape).clone()
+        number, stored = value.value, TORCH[dtype]
+        if dtype.is_float and number == 0 and str(number) != "-0.0":
+            return self.zero(stored).expand(shape)
+        if stored in PLAIN or dtype.is_float:
+            return torch.full(shape, number, dtype=stored, device=self.device)
+        return (
+            carried_number(number, dtype, "bits", True).view(stored).to(self.device).expand(shape)
+        )
+
+    @native("arange", given="untouched")
+    def arange(self, start: Constant, step: Constant, *, size: int) -> torch.Tensor:
+        dtype = start.type.dtype
+        stored, computed = TORCH[dtype], computing_dtype(dtype)
+        index = torch.arange(size, dtype=torch.int64, device=self.device).to(computed)
+        first, stride = (_carried(c, computed) for c in (start, step))
+        found = first + index * stride
+        if stored in WIDE_UNSIGNED:
+            return uncarried(found, stored, "value")
+        return found.to(stored)
+
+    @native("random_bits", given="untouched")
+    def random_bits(
+        self,
+        key_low: Constant,
+        key_high: Constant,
+        stream: Constant,
+        draw_low: Constant,
+        draw_high: Constant,
+        *,
+        shape: Shape,
+    ) -> torch.Tensor:
+        count = element_count(shape)
+        index = torch.arange(-(-count // 4), dtype=torch.int64, device=self.device)
+        rest = (int(c.value) for c in (stream, draw_low, draw_high))
+        words = philox(index, *rest, key=(int(key_low.value), int(key_high.value)))
+        return words.reshape(-1)[:count].reshape(shape).to(torch.uint32)
+
+
+def philox(
+    index: torch.Tensor, stream: int, low: int, high: int, *, key: tuple[int, int]
+) -> torch.Tensor:
+    """Return four words for each counter (index, stream, low, high): int64 (n,) -> int64 (n, 4).
+
+    `pyrite.philox` in int64, whose products wrap around to the same 64 bits.
+    """
+    x0, x1, x2, x3 = (torch.full_like(index, 0) + word for word in (index, stream, low, high))
+    key0, key1 = key
+    for _ in range(ROUNDS):
+        product0, product1 = x0 * MULTIPLIERS[0], x2 * MULTIPLIERS[1]
+        x0 = (product1 >> 32 & _WORD) ^ x1 ^ key0
+        x2 = (product0 >> 32 & _WORD) ^ x3 ^ key1
+        x1, x3 = product1 & _WORD, product0 & _WORD
+        key0, key1 = (key0 + WEYL[0]) & _WORD, (key1 + WEYL[1]) & _WORD
+    return torch.stack((x0, x1, x2, x3), -1)
+
+
+def _carried(constant: Constant, computed: torch.dtype) -> torch.Tensor:
+    value = constant.value
+    if not computed.is_floating_point and int(value) >> 63 == 1:
+        value = int(value) - (1 << 64)
+    return torch.tensor(value, dtype=computed)
+
+
+def _forward(start: Shape, size: Shape, step: tuple[int, ...]) -> tuple[Any, list[int]]:
+    """Return Python's slices of the same elements in ascending order, and the axes to flip then."""
+    slices, flipped = [], []
+    for axis, (first, count, stride) in enumerate(zip(start, size, step, strict=True)):
+        if count == 0:
+            slices.append(slice(0, 0))
+        elif stride > 0:
+            slices.append(slice(first, first + (count - 1) * stride + 1, stride))
+        else:
+            slices.append(slice(first + (count - 1) * stride, first + 1, -stride))
+            flipped.append(axis)
+    return tuple(slices), flipped

@@ -1,0 +1,118 @@
+"""What the families of native implementations share: the decorator, and the test of indices.
+
+An implementation gets tensors in the dtype in which they are computed (float16 and bfloat16 as
+float32, wide unsigned integers in their carriers), numbers as zero-d tensors, and attributes by
+keyword.  It may return float32 for the narrow floats: `Torch.run` rounds once.  What else it wants,
+it says to `native`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
+
+import torch
+
+from pyrite.backend.protocol import Backend, implements
+from pyrite.backend.torch.dtype import Carrier
+from pyrite.backend.torch.fault import Faults
+from pyrite.errors import IndexRangeError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: What an implementation gets for a Constant: a zero-d tensor, the number, or all inputs untouched.
+Given = Literal["tensors", "numbers", "untouched"]
+
+#: Where PyTorch's own kernel takes float16 and bfloat16, computes in float32 and rounds once.
+Narrow = Literal["nowhere", "cuda", "everywhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How an implementation wants its inputs."""
+
+    narrow: Narrow = "nowhere"
+    carrier: Carrier = "value"
+    given: Given = "tensors"
+    when: Callable[..., bool] | None = None
+
+
+def native(
+    *names: str,
+    narrow: Narrow = "nowhere",
+    carrier: Carrier = "value",
+    given: Given = "tensors",
+    when: Callable[..., bool] | None = None,
+) -> Callable[[F], F]:
+    """Mark a method as the native implementation of ops, as `implements` does.
+
+    ``narrow`` says where it takes float16 and bfloat16 as they are; ``carrier`` how wide unsigned
+    integers come; ``given`` what it gets for numbers; ``when`` of which inputs it keeps a composite
+    whole.
+    """
+
+    def mark(method: F) -> F:
+        method._demand = Demand(narrow, carrier, given, when)  # type: ignore[attr-defined]
+        return implements(*names)(method)
+
+    return mark
+
+
+class Native(Backend):
+    """A device of PyTorch, as the families of implementations see it."""
+
+    device: torch.device
+    faults: Faults
+    _zeros: dict[torch.dtype, torch.Tensor]
+
+    #: What each implementation demands, by the name of its method.
+    _demands: ClassVar[dict[str, Demand]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._demands = {
+            name: getattr(getattr(cls, name), "_demand", Demand())
+            for name in cls._implementations.values()
+        }
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it computes at once, in host memory."""
+        return self.device.type == "cpu"
+
+    def zero(self, dtype: torch.dtype) -> torch.Tensor:
+        """Return the zero of which all zeros are views: they take no memory, and are known."""
+        found = self._zeros.get(dtype)
+        if found is None:
+            found = self._zeros.setdefault(dtype, torch.zeros((), dtype=dtype, device=self.device))
+        return found
+
+    def is_zero(self, x: torch.Tensor) -> bool:
+        """Whether it is known, without a look at its values, to be all zeros."""
+        found = self._zeros.get(x.dtype)
+        return found is not None and x.data_ptr() == found.data_ptr()
+
+    def inside(
+        self, op: str, indices: torch.Tensor, size: int, axis: int, *, negative: bool = True
+    ) -> torch.Tensor:
+        """Return indices as 0 <= index < size, int64.
+
+        Raises IndexRangeError for one outside: at once on the host, at the next read elsewhere.
+        """
+        lowest = -size if negative else 0
+        where = f"on axis {axis}" if negative else "the number of classes"
+        condition = f"{op} requires {lowest} <= index < {size} {where}"
+        whole = indices.to(torch.int64)
+        if not self.is_host:
+            outside = (whole < lowest) | (whole >= size)
+            self.faults.note(outside, f"{condition}, got one outside")
+            whole = torch.where(outside, 0, whole)
+            return torch.where(whole < 0, whole + size, whole) if negative else whole
+        if whole.numel() == 0:
+            return whole
+        least, greatest = (int(bound) for bound in torch.aminmax(whole))
+        if least < lowest or greatest >= size:
+            outside = (whole < lowest) | (whole >= size)
+            raise IndexRangeError(f"{condition}, got index {int(whole[outside][0])}")
+        return torch.where(whole < 0, whole + size, whole) if least < 0 else whole

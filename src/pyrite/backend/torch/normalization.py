@@ -1,0 +1,197 @@
+"""Softmax and norms, forward and backward, in PyTorch's fused kernels.
+
+Each is a composite of the op table; here it is one kernel, or two where moments are made again.
+PyTorch normalises over trailing axes, so others are moved there and back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pyrite.backend.torch.native import Native, native
+from pyrite.types import Shape
+
+_aten = torch.ops.aten
+
+
+class Normalization(Native):
+    """Softmax and norms."""
+
+    # ---- softmax ----
+
+    @native("softmax", narrow="everywhere")
+    def softmax(self, x: torch.Tensor, *, axis: int) -> torch.Tensor:
+        return torch.softmax(x, axis)
+
+    @native("softmax_backward", narrow="everywhere")
+    def softmax_backward(self, g: torch.Tensor, out: torch.Tensor, *, axis: int) -> Any:
+        return _aten._softmax_backward_data(g, out, axis, out.dtype)
+
+    @native("log_softmax", narrow="everywhere")
+    def log_softmax(self, x: torch.Tensor, *, axis: int) -> torch.Tensor:
+        return torch.log_softmax(x, axis)
+
+    @native("log_softmax_backward", narrow="everywhere")
+    def log_softmax_backward(self, g: torch.Tensor, out: torch.Tensor, *, axis: int) -> Any:
+        return _aten._log_softmax_backward_data(g, out, axis, out.dtype)
+
+    # ---- layer and group norm ----
+
+    @native("layer_norm")
+    def layer_norm(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        *,
+        axis: Shape,
+        eps: float,
+    ) -> torch.Tensor:
+        moved = _last(x, axis)
+        out = torch.layer_norm(moved, moved.shape[x.ndim - len(axis) :], weight, bias, eps)
+        return _back(out, axis)
+
+    @native("layer_norm_backward")
+    def layer_norm_backward(
+        self,
+        g: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        *,
+        axis: Shape,
+        eps: float,
+        argnums: Shape,
+    ) -> Any:
+        moved, of_out = _last(x, axis), _last(g, axis)
+        shape = moved.shape[x.ndim - len(axis) :]
+        _, mean, rate = torch.native_layer_norm(moved, shape, None, None, eps)
+        if weight is None and set(argnums) - {0}:
+            weight = moved.new_ones(()).expand(shape)
+        found = _aten.native_layer_norm_backward(
+            of_out, moved, shape, mean, rate, weight, weight, [i in argnums for i in range(3)]
+        )
+        made = (_back(found[0], axis) if 0 in argnums else None, *found[1:])
+        return _chosen(made, argnums)
+
+    @native("group_norm")
+    def group_norm(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        *,
+        num_groups: int,
+        eps: float,
+    ) -> torch.Tensor:
+        if x.numel() == 0:
+            return x
+        return torch.group_norm(x, num_groups, weight, bias, eps)
+
+    @native("group_norm_backward")
+    def group_norm_backward(
+        self,
+        g: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        *,
+        num_groups: int,
+        eps: float,
+        argnums: Shape,
+    ) -> Any:
+        batch, channels = x.shape[:2]
+        size = x[0, 0].numel() if batch and channels else 0
+        x, g = x.contiguous(), g.contiguous()
+        _, mean, rate = torch.native_group_norm(
+            x, None, None, batch, channels, size, num_groups, eps
+        )
+        if weight is None and set(argnums) - {0}:
+            weight = x.new_ones((channels,))
+        found = _aten.native_group_norm_backward(
+            g, x, mean, rate, weight, batch, channels, size, num_groups,
+            [i in argnums for i in range(3)],
+        )  # fmt: skip
+        return _chosen(found, argnums)
+
+    # ---- batch norm ----
+
+    @native("batch_norm")
+    def batch_norm(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        *,
+        eps: float,
+    ) -> tuple[torch.Tensor, ...]:
+        mean, variance = _statistics(x)
+        out = torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+        return out, mean, variance
+
+    @native("batch_norm_backward")
+    def batch_norm_backward(
+        self,
+        g: torch.Tensor,
+        g_mean: torch.Tensor,
+        g_variance: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        *,
+        eps: float,
+        argnums: Shape,
+    ) -> Any:
+        mean, variance = _statistics(x)
+        rate = torch.rsqrt(variance + eps)
+        found = list(
+            _aten.native_batch_norm_backward(
+                g, x, weight, None, None, mean, rate, True, eps, [i in argnums for i in range(3)]
+            )
+        )
+        if 0 in argnums and not (self.is_zero(g_mean) and self.is_zero(g_variance)):
+            count = max(1, x.numel() // max(1, x.shape[1]))
+            along = (1, -1, *(1,) * (x.ndim - 2))
+            centred = x - mean.reshape(along)
+            of_moments = g_mean.reshape(along) + centred * (2 * g_variance).reshape(along)
+            found[0] = found[0] + of_moments / count
+        if weight is None and 1 in argnums:
+            axes = [a for a in range(x.ndim) if a != 1]
+            along = (1, -1, *(1,) * (x.ndim - 2))
+            normal = (x - mean.reshape(along)) * rate.reshape(along)
+            found[1] = (g * normal).sum(axes)
+        return _chosen(found, argnums)
+
+    @native("batch_norm_inference")
+    def batch_norm_inference(
+        self,
+        x: torch.Tensor,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        *,
+        eps: float,
+    ) -> torch.Tensor:
+        return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+
+
+def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and biased variance by channel."""
+    mean, variance = torch.batch_norm_update_stats(x, None, None, 0.0)
+    return mean, variance
+
+
+def _last(x: torch.Tensor, axis: Shape) -> torch.Tensor:
+    """Return x with the axes moved to the end, in order."""
+    last = tuple(range(x.ndim - len(axis), x.ndim))
+    return x if axis == last else x.movedim(axis, last)
+
+
+def _back(x: torch.Tensor, axis: Shape) -> torch.Tensor:
+    last = tuple(range(x.ndim - len(axis), x.ndim))
+    return x if axis == last else x.movedim(last, axis)
+
+
+def _chosen(found: Any, argnums: Shape) -> Any:
+    made = tuple(found[position] for position in argnums)
+    return made[0] if len(made) == 1 else made

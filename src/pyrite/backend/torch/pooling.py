@@ -1,0 +1,217 @@
+"""Pools.  PyTorch's own where the windows are of its kind, else by tables of what each reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from pyrite.backend.torch.convolution import Pairs, cut, pad
+from pyrite.backend.torch.gather import Gather
+from pyrite.backend.torch.native import native
+from pyrite.types import Array, Shape, element_count
+
+_MAX_POOLS: dict[int, Callable[..., Any]] = {
+    1: functional.max_pool1d_with_indices,
+    2: functional.max_pool2d_with_indices,
+    3: functional.max_pool3d_with_indices,
+}
+_AVG_POOLS: dict[int, Callable[..., torch.Tensor]] = {
+    1: functional.avg_pool1d,
+    2: functional.avg_pool2d,
+    3: functional.avg_pool3d,
+}
+
+
+class Pooling(Gather):
+    """Pools of (N, C, *sizes)."""
+
+    @native("max_pool", narrow="everywhere")
+    def max_pool(self, x: torch.Tensor, **windows: Any) -> torch.Tensor:
+        return self.max_pool_with_indices(x, **windows)[0]
+
+    @native("max_pool_with_indices", narrow="everywhere")
+    def max_pool_with_indices(
+        self,
+        x: torch.Tensor,
+        *,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Pairs,
+        dilation: Shape,
+        ceil_mode: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        fits = all(a == b and 2 * a <= k for (a, b), k in zip(padding, kernel_size, strict=True))
+        if not (fits and x.is_floating_point() and x.numel()) or ceil_mode:
+            starts = _starts(x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+            tables = [
+                _inside(first[None] + d * np.arange(k)[:, None], n, d)
+                for first, n, k, d in zip(starts, x.shape[2:], kernel_size, dilation, strict=True)
+            ]
+            return self._greatest(x, tables)
+
+        def pool(x: torch.Tensor) -> Any:
+            even = [before for before, _ in padding]
+            return _MAX_POOLS[x.ndim - 2](x, kernel_size, stride, even, dilation)
+
+        found, indices = pool(x)
+        is_nan = torch.isnan(found)
+        # PyTorch takes the last of several NaNs; a look at the host costs no waiting.
+        if not self.is_host or bool(is_nan.any()):
+            order = torch.arange(
+                element_count(x.shape[2:]), device=self.device, dtype=torch.float64
+            )
+            marked = torch.where(torch.isnan(x), -order.reshape(x.shape[2:]), -torch.inf)
+            indices = torch.where(is_nan, pool(marked)[1], indices)
+        return found, indices.to(torch.int32)
+
+    @native("adaptive_max_pool_with_indices", narrow="everywhere")
+    def adaptive_max_pool_with_indices(
+        self, x: torch.Tensor, *, output_size: Shape
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._greatest(
+            x, [_adaptive(n, count) for n, count in zip(x.shape[2:], output_size, strict=True)]
+        )
+
+    def _greatest(self, x: torch.Tensor, tables: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the maximum over the taps of each window, and its index; the first of equals."""
+        flat: Array = np.zeros((1, 1), np.int64)
+        for table, size in zip(tables, x.shape[2:], strict=True):
+            both = flat[:, None, :, None] * size + table[None, :, None, :]
+            flat = both.reshape(len(flat) * len(table), flat.shape[1] * table.shape[1])
+        places = torch.from_numpy(flat).to(self.device)
+        shape = (*x.shape[:2], *(table.shape[1] for table in tables))
+        if element_count(shape) == 0:
+            return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)
+        images = x.reshape(x.shape[0] * x.shape[1], element_count(x.shape[2:]))
+        taken = torch.index_select(images, 1, places.reshape(-1))
+        taken = taken.reshape(len(images), *flat.shape)
+        chosen = torch.argmax(taken, 1, keepdim=True)
+        found = torch.gather(taken, 1, chosen)[:, 0]
+        indices = torch.gather(places.expand(len(images), *flat.shape), 1, chosen)[:, 0]
+        if found.is_floating_point():
+            found = self._with_greatest_zero(found, taken)
+        return found.reshape(shape), indices.reshape(shape).to(torch.int32)
+
+    def _with_greatest_zero(self, found: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+        has_plus = ((taken == 0) & ~torch.signbit(taken)).any(1)
+        return torch.where((found == 0) & has_plus, torch.zeros_like(found), found)
+
+    @native("max_pool_backward")
+    def max_pool_backward(
+        self, g: torch.Tensor, indices: torch.Tensor, *, sizes: Shape
+    ) -> torch.Tensor:
+        images, size = g.shape[0] * g.shape[1], element_count(sizes)
+        rows, places = g.reshape(images, -1) if images else g, indices.to(torch.int64)
+        if self.is_host or not images:
+            out = g.new_zeros((images, size))
+            if images:
+                out.scatter_add_(1, places.reshape(images, -1), rows)
+            return out.reshape(*g.shape[:2], *sizes)
+        begins = torch.arange(images, device=self.device)[:, None] * size
+        flat = (places.reshape(images, -1) + begins).reshape(-1)
+        out = self.written(g.new_zeros((images * size, 1)), flat, rows.reshape(-1, 1), "add")
+        return out.reshape(*g.shape[:2], *sizes)
+
+    # ---- means ----
+
+    @native("avg_pool")
+    def avg_pool(self, x: torch.Tensor, **windows: Any) -> torch.Tensor:
+        share, reached = _shares(x.shape[2:], **windows)
+        x, pool = pad(x, reached), _AVG_POOLS[x.ndim - 2]
+        found = pool(x, windows["kernel_size"], windows["stride"])
+        return found if share is None else found * self._like(share, found)
+
+    @native("avg_pool_backward")
+    def avg_pool_backward(self, g: torch.Tensor, *, sizes: Shape, **windows: Any) -> torch.Tensor:
+        share, reached = _shares(sizes, **windows)
+        if share is not None:
+            g = g * self._like(share, g)
+        padded = tuple(n + b + a for n, (b, a) in zip(sizes, reached, strict=True))
+        found = _pool_transposed(g, padded, windows["kernel_size"], windows["stride"])
+        return cut(found, sizes, reached)
+
+    def _like(self, share: Array, x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(share).to(device=self.device, dtype=x.dtype)
+
+
+def _pool_transposed(
+    g: torch.Tensor, sizes: Shape, kernel_size: Shape, stride: Shape
+) -> torch.Tensor:
+    """Return the transpose of an average pool without padding, one axis being two of which one."""
+    like = g.new_empty((*g.shape[:2], *sizes))
+    if len(sizes) == 1:
+        found = torch.ops.aten.avg_pool2d_backward(
+            g.unsqueeze(2), like.unsqueeze(2), (1, *kernel_size), (1, *stride), (0, 0), False, True,
+            None,
+        )  # fmt: skip
+        return found.squeeze(2)  # type: ignore[no-any-return]
+    name = f"avg_pool{len(sizes)}d_backward"
+    none = (0,) * len(sizes)
+    return getattr(torch.ops.aten, name)(  # type: ignore[no-any-return]
+        g, like, kernel_size, stride, none, False, True, None
+    )
+
+
+def _starts(
+    sizes: Shape,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    ceil_mode: bool,
+) -> list[Array]:
+    """Return where the windows of each axis start.
+
+    ceil_mode adds the window that the end cuts off, if it begins before that end.
+    """
+    found = []
+    for n, k, s, (before, after), d in zip(
+        sizes, kernel_size, stride, padding, dilation, strict=True
+    ):
+        room = n + before + after - d * (k - 1) - 1
+        count = (-(-room // s) if ceil_mode else room // s) + 1
+        if ceil_mode and (count - 1) * s >= n + before:
+            count -= 1
+        found.append(np.arange(count) * s - before)
+    return found
+
+
+def _inside(taps: Array, size: int, dilation: int) -> Array:
+    """Return the taps with those outside replaced by the first of their window that is inside."""
+    first = taps[0] + dilation * -(np.minimum(taps[0], 0) // dilation)
+    return np.where((taps >= 0) & (taps < size), taps, first)
+
+
+def _adaptive(size: int, count: int) -> Array:
+    """Return what each of ``count`` windows that cover an axis reads: (taps, count)."""
+    i = np.arange(count)
+    starts, ends = i * size // count, -(-(i + 1) * size // count)
+    taps = np.arange((ends - starts).max(initial=1))[:, None]
+    return np.minimum(starts + taps, ends - 1)
+
+
+def _shares(
+    sizes: Shape,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> tuple[Array | None, Pairs]:
+    """Return elements of a whole window over those that count, by window, and the padding reached.
+
+    None where all windows count whole.
+    """
+    starts = _starts(sizes, kernel_size, stride, padding, (1,) * len(sizes), ceil_mode)
+    share: Array = np.ones(())
+    reached = []
+    for first, n, k, (before, after) in zip(starts, sizes, kernel_size, padding, strict=True):
+        low, high = (-before, n + after) if count_include_pad else (0, n)
+        lengths = np.minimum(first + k, high) - np.maximum(first, low)
+        share = share[..., None] * (k / lengths)
+        reached.append((before, max(int(first[-1]) + k - n, 0) if len(first) else 0))
+    return (None if (share == 1).all() else share), tuple(reached)
