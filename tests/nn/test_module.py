@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -336,3 +339,41 @@ def test_dataclasses_are_trees():
 def test_a_class_shows_the_parameters_of_its_init():
     assert [*inspect.signature(nn.Linear).parameters][:3] == ["in_features", "out_features", "bias"]
     assert not inspect.signature(nn.Identity).parameters
+
+
+def test_a_deep_copy_has_parameters_of_its_own_with_the_same_values():
+    class Stack(nn.Module):
+        def __init__(self) -> None:
+            first = nn.Linear(2, 2, bias=False)
+            tied = nn.Linear(2, 2, bias=False).replace(weight=first.weight)
+            self.first, self.others = first, [copy.deepcopy(first) for _ in range(2)]
+            self.pair = copy.deepcopy({"a": first, "b": tied})
+
+    stack = Stack()
+    assert len({p.id for p in stack.parameters()}) == 4
+    assert stack.pair["a"].weight is stack.pair["b"].weight
+    np.testing.assert_array_equal(stack.others[1].weight.numpy(), stack.first.weight.numpy())
+    assert copy.copy(stack) is stack
+    apart = copy.deepcopy(stack.to(autodiff("numpy")))
+    grads = apart.first.weight.sum().backward()
+    assert apart.first.weight in grads
+    assert stack.first.weight not in grads
+
+
+def test_a_module_may_be_abstract_and_hold_any_dict():
+    class Shape(nn.Module, ABC):
+        @abstractmethod
+        def area(self) -> float: ...
+
+    with pytest.raises(TypeError, match="abstract"):
+        Shape()
+
+    class Square(Shape):
+        def __init__(self) -> None:
+            self.sides = OrderedDict(a=nn.Linear(1, 1))
+
+        def area(self) -> float:
+            return 1.0
+
+    with pytest.raises(TypeError):
+        Square().sides["b"] = nn.Linear(1, 1)

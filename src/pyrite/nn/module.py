@@ -10,9 +10,11 @@ Invariant: ``forward`` never changes a module, so one module serves any number o
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from inspect import Signature, signature
 from itertools import pairwise
@@ -41,7 +43,7 @@ M = TypeVar("M", bound="Module")
 _inside: ContextVar[bool] = ContextVar("pyrite_inside_module", default=False)
 
 
-class _Declared(type):
+class _Declared(ABCMeta):
     """Freezes a module when its ``__init__`` is done."""
 
     @property
@@ -67,7 +69,7 @@ def _frozen(value: Any) -> Any:
     """Return containers as immutable ones: a list of layers becomes a tuple."""
     if isinstance(value, list) or type(value) is tuple:
         return tuple(_frozen(v) for v in value)
-    if type(value) is dict:
+    if isinstance(value, dict):
         return MappingProxyType({k: _frozen(v) for k, v in value.items()})
     return value
 
@@ -263,6 +265,16 @@ class Module(TreeNode, metaclass=_Declared):
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with these fields."""
         return self._like({**vars(self), **children})
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return a module with the same values in parameters of its own, to be trained apart.
+
+        A snapshot needs no copy: a step does not change the module that it is given.
+        """
+        return tree_map(lambda t: deepcopy(t, memo), self)
 
     def _like(self, fields: Mapping[str, Any]) -> Self:
         made = object.__new__(type(self))

@@ -77,6 +77,12 @@ class Identified(Tensor):
         made.id, made.version = self.id, self.version
         return made
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Return one with the same value and an id of its own, which is trained by itself."""
+        made = self.with_value(self)
+        made.id = next(_ids)
+        return made
+
     def __getattr__(self, name: str) -> Any:
         # Reached only while the slot ``_handle`` is empty.
         if name != "_handle":

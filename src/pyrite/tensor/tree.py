@@ -6,6 +6,7 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -103,6 +104,10 @@ class _Mapping:
             return tree
         if isinstance(tree, TreeNode):
             return tree.tree_rebuild(changed)
+        if isinstance(tree, dict):
+            made = copy(tree)  # keeps what a subclass has besides its items
+            made.update(changed)
+            return made
         rebuild: Any = type(tree)
         return rebuild(changed) if isinstance(tree, Mapping) else replace(tree, **changed)
 
