@@ -1,4 +1,4 @@
-"""How the coefficients in src/pyrite/kernel/polyfill were made: `python scripts/fit_polynomials.py`.
+"""How src/pyrite/kernel/polyfill/coefficients.py was made: `python scripts/fit_polynomials.py`.
 
 Remez's exchange in 60 digits: the polynomial p of a degree that makes the greatest |f - p| * weight
 on an interval least.  The weight is chosen so that this is the relative error of the whole
@@ -145,7 +145,8 @@ def split(value: mp.mpf, bits: int, parts: int) -> list:
     return [*found, value]
 
 
-HEAD = '''"""Coefficients of the polyfills, for float32 and float64; made by scripts/fit_polynomials.py.
+HEAD = '''\
+"""Coefficients of the polyfills, for float32 and float64; made by scripts/fit_polynomials.py.
 
 Each table holds polynomials, constant first, that are nearest to their function (Remez) in the
 sense said in that script, where each function stands in a comment; or a number as a sum of parts,

@@ -32,6 +32,14 @@ def _div(x: Array, y: Array) -> Array:
     return quotient
 
 
+def _min(x: Array, y: Array) -> Array:
+    return np.where(x < y, x, y)
+
+
+def _max(x: Array, y: Array) -> Array:
+    return np.where(x > y, x, y)
+
+
 def _fma(x: Array, y: Array, z: Array) -> Array:
     """Rounded once for float32, whose products are exact in float64; twice for float64."""
     if x.dtype == np.float64:
@@ -86,8 +94,8 @@ ALU: dict[str, Callable[..., Array]] = {
     "rem": np.fmod,
     "neg": np.negative,
     "abs": np.abs,
-    "min": lambda x, y: np.where(x < y, x, y),
-    "max": lambda x, y: np.where(x > y, x, y),
+    "min": _min,
+    "max": _max,
     "fma": _fma,
     "mulhi": _mulhi,
     "sqrt": np.sqrt,

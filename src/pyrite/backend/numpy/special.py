@@ -183,7 +183,8 @@ def lgamma(x: Array) -> Array:
     above = _lgamma_above_zero(np.where(x < 0, 1.0 - x, x))
     mirrored = math.log(math.pi) - np.log(np.abs(_sin_pi(x))) - above
     result = np.where(x < 0, mirrored, above)
-    return np.where(np.isinf(x), np.inf, result)
+    is_pole = (x < 0) & (x == np.rint(x))
+    return np.where(np.isinf(x) | is_pole, np.inf, result)
 
 
 def _lgamma_above_zero(x: Array) -> Array:

@@ -45,7 +45,7 @@ def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
 def exp_scaled(k: KernelBuilder, x: Value, power: int) -> Value:
     """exp(x) * 2 ** power, where exp(x) alone may overflow."""
     room = abs(power) * math.log(2.0)
-    bounded = _clamp(k, x, *of(x, _UNDERFLOW), of(x, _OVERFLOW)[0] + room)
+    bounded = _clamp(k, x, of(x, _UNDERFLOW)[0], of(x, _OVERFLOW)[0] + room)
     n, r = _reduce(k, bounded)
     whole = k.cast(n, format_of(x).bits)
     if power:
@@ -75,7 +75,7 @@ def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> 
 def expm1(k: KernelBuilder, x: Value) -> Value:
     """e ** x - 1, within 2 ulp."""
     format = format_of(x)
-    n, r = _reduce(k, _clamp(k, x, *of(x, _MINUS_ONE), *of(x, _OVERFLOW)))
+    n, r = _reduce(k, _clamp(k, x, of(x, _MINUS_ONE)[0], of(x, _OVERFLOW)[0]))
     half = power_of_two(k, k.cast(n, format.bits) - 1, x.dtype)
     # 2 ** n alone may overflow, so everything is halved; exact where n is 0.
     result = k.fma(expm1_reduced(k, r), half, half - 0.5) * 2.0

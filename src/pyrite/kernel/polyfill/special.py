@@ -168,7 +168,10 @@ def lgamma(k: KernelBuilder, x: Value) -> Value:
     above = _lgamma_above_zero(k, k.select(is_below, 1.0 - x, x))
     fraction = _fraction(k, x)
     sine, _ = _sin_cos_pi(k, fraction)
-    mirrored = (math.log(math.pi) - log(k, abs(sine))) - above
+    # Of a denormal, π times it has lost bits that its logarithm shows.
+    a = abs(fraction)
+    over_pi = k.select(a < 2.0**-30, a, abs(sine) * (1.0 / math.pi))
+    mirrored = -log(k, over_pi) - above
     result = k.select(is_below, mirrored, above)
     is_pole = is_below & (fraction == 0.0)
     result = k.select(isinf(k, x) | is_pole, math.inf, result)

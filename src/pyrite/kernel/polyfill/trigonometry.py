@@ -135,9 +135,9 @@ def atan(k: KernelBuilder, x: Value) -> Value:
 def atan2(k: KernelBuilder, y: Value, x: Value) -> Value:
     """The angle of the point (x, y) in (-π, π], within 3 ulp; signed zeros and infinities as C."""
     a, b = abs(y), abs(x)
-    # a + b must not overflow, and a / b not lose bits to underflow: neither is far from 1 in both.
-    shrink = k.select((a > 1.0) | (b > 1.0), k.const(0.25, x.type), 1.0)
-    a, b = a * shrink, b * shrink
+    # a + b must not overflow, nor the greater of them be a denormal.
+    factor = k.select((a > 1.0) | (b > 1.0), k.const(0.25, x.type), 2.0**64)
+    a, b = a * factor, b * factor
     both_infinite = isinf(k, y) & isinf(k, x)
     both_zero = (magnitude(k, y) | magnitude(k, x)) == 0
     one = k.const(1.0, x.type)
