@@ -51,7 +51,7 @@ def test_a_mapped_tree_is_of_the_same_kind(plant: Any) -> None:
 
 
 def test_a_default_dict_keeps_its_default() -> None:
-    mapped = tree_map(lambda t: t + 1, defaultdict(list, a=tensor(1.0)))
+    mapped = tree_map(lambda t: t + 1, defaultdict[str, Any](list, a=tensor(1.0)))
     assert mapped["new"] == []
 
 
