@@ -6,8 +6,11 @@
 ;
 ; Any thread may take part at any time: it claims a chunk of the current command and runs it.  Who
 ; finishes the last chunk publishes the next command.  So commands run one after the other, each on
-; all threads.  At most `width` threads are active, workers and readers together: one that finds no
-; room sleeps, and those who leave wake another.
+; all threads.
+;
+; Who takes part has a seat.  There is one for each worker, which is pinned to a processor, and a
+; reader that helps takes the seat of the processor that it is on: two threads on one processor
+; would do the work of one, and be late with it.  Who finds the seat taken sleeps.
 ;
 ; State, in words; what different threads write stands in different cache lines:
 ;   0 claim        number of the command << 24 | chunks that nobody has claimed
@@ -18,15 +21,17 @@
 ;  24 head         programs submitted   25 completed programs done
 ;  32 generation   goes up when there may be something to do: what idle workers sleep on
 ;  33 sleepers     workers asleep       34 waiters   readers asleep, on `completed`
-;  40 active       threads that run commands
-;  48 width        constant             49 spins     constant: looks before a thread goes to sleep
+;  48 width        constant: seats      49 spins     constant: looks before a thread goes to sleep
 ;  50 stop         1 when workers shall end
 ;  64 ring         1024 programs: first command, count of commands
+;2112 seat of      constant: for each of 1024 processors its seat, or -1
+;3136 seats        1 while taken
 ;
 ; Why a claim has the number of its command: a thread may sleep between reading `claim` and
 ; changing it, and must not take a chunk of a later command.  Who holds a chunk keeps `command`.
 
 declare i64 @llvm.umin.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Run one chunk; false if there is none to claim.
 define internal i1 @step(ptr %e) {
@@ -99,7 +104,7 @@ complete:
   %alone = icmp eq i64 %waiters, 0
   br i1 %alone, label %begin, label %wake
 wake:
-  call void @unpark(ptr %completed.at, i32 2147483647)
+  call void @unpark(ptr %completed.at, i32 2147483647, i32 -1)
   br label %begin
 begin:
   call void @begin_program(ptr %e)
@@ -173,67 +178,86 @@ entry:
 wake:
   %some = call i64 @llvm.umin.i64(i64 %wanted, i64 %sleepers)
   %some.narrow = trunc i64 %some to i32
-  call void @unpark(ptr %generation.at, i32 %some.narrow)
+  %mask = call i32 @free_seats(ptr %e)
+  call void @unpark(ptr %generation.at, i32 %some.narrow, i32 %mask)
   br label %done
 done:
   ret void
 }
 
-; Become active; false if `width` threads are.
-define internal i1 @enter(ptr %e) {
+; Bit i is set when one of the seats i, i + 32, ... may be free.
+define internal i32 @free_seats(ptr %e) {
 entry:
-  %active.at = getelementptr i64, ptr %e, i64 40
   %width.at = getelementptr i64, ptr %e, i64 48
+  %seats = getelementptr i64, ptr %e, i64 3136
   %width = load i64, ptr %width.at, align 8
-  %first = load atomic i64, ptr %active.at monotonic, align 8
   br label %look
 look:
-  %active = phi i64 [ %first, %entry ], [ %now, %try ]
-  %is.full = icmp uge i64 %active, %width
-  br i1 %is.full, label %full, label %try
-try:
-  %more = add i64 %active, 1
-  %exchanged = cmpxchg ptr %active.at, i64 %active, i64 %more acq_rel monotonic
-  %now = extractvalue { i64, i1 } %exchanged, 0
-  %won = extractvalue { i64, i1 } %exchanged, 1
-  br i1 %won, label %entered, label %look
-entered:
-  ret i1 true
-full:
-  ret i1 false
+  %seat = phi i64 [ 0, %entry ], [ %seat.then, %look ]
+  %mask = phi i32 [ 0, %entry ], [ %mask.then, %look ]
+  %seat.at = getelementptr i64, ptr %seats, i64 %seat
+  %taken = load atomic i64, ptr %seat.at monotonic, align 8
+  %is.free = icmp eq i64 %taken, 0
+  %bit = call i32 @bit_of(i64 %seat)
+  %free.bit = select i1 %is.free, i32 %bit, i32 0
+  %mask.then = or i32 %mask, %free.bit
+  %seat.then = add i64 %seat, 1
+  %is.more = icmp ult i64 %seat.then, %width
+  br i1 %is.more, label %look, label %done
+done:
+  ret i32 %mask.then
 }
 
-define internal void @leave(ptr %e) {
-  %active.at = getelementptr i64, ptr %e, i64 40
-  %active = atomicrmw sub ptr %active.at, i64 1 seq_cst
+define internal i32 @bit_of(i64 %seat) {
+  %narrow = trunc i64 %seat to i32
+  %place = and i32 %narrow, 31
+  %bit = shl i32 1, %place
+  ret i32 %bit
+}
+
+; Take a seat; false if it is taken.
+define internal i1 @take(ptr %e, i64 %seat) {
+  %seats = getelementptr i64, ptr %e, i64 3136
+  %seat.at = getelementptr i64, ptr %seats, i64 %seat
+  %exchanged = cmpxchg ptr %seat.at, i64 0, i64 1 seq_cst seq_cst
+  %won = extractvalue { i64, i1 } %exchanged, 1
+  ret i1 %won
+}
+
+define internal void @leave(ptr %e, i64 %seat) {
+  %seats = getelementptr i64, ptr %e, i64 3136
+  %seat.at = getelementptr i64, ptr %seats, i64 %seat
+  store atomic i64 0, ptr %seat.at seq_cst, align 8
   ret void
 }
 
-; Leave where a worker may have found no room: wake one.
-define internal void @hand_over(ptr %e) {
+; Leave a seat that its worker may have found taken: wake it if there is work.
+define internal void @hand_over(ptr %e, i64 %seat) {
 entry:
   %busy.at = getelementptr i64, ptr %e, i64 18
   %generation.at = getelementptr i64, ptr %e, i64 32
-  call void @leave(ptr %e)
+  call void @leave(ptr %e, i64 %seat)
   %busy = load atomic i64, ptr %busy.at seq_cst, align 8
   %is.idle = icmp eq i64 %busy, 0
   br i1 %is.idle, label %done, label %wake
 wake:
   %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
-  call void @unpark(ptr %generation.at, i32 1)
+  %bit = call i32 @bit_of(i64 %seat)
+  call void @unpark(ptr %generation.at, i32 2147483647, i32 %bit)
   br label %done
 done:
   ret void
 }
 
-; A worker: returns when `stop` is set.
-define void @work(ptr %e) {
+; A worker with its seat: returns when `stop` is set.
+define void @work(ptr %e, i64 %seat) {
 entry:
   %generation.at = getelementptr i64, ptr %e, i64 32
   %sleepers.at = getelementptr i64, ptr %e, i64 33
   %spins.at = getelementptr i64, ptr %e, i64 49
   %stop.at = getelementptr i64, ptr %e, i64 50
   %spins = load i64, ptr %spins.at, align 8
+  %bit = call i32 @bit_of(i64 %seat)
   br label %arrive
 arrive:
   %generation = load atomic i32, ptr %generation.at seq_cst, align 8
@@ -241,8 +265,8 @@ arrive:
   %shall.end = icmp ne i64 %stop, 0
   br i1 %shall.end, label %end, label %try
 try:
-  %entered = call i1 @enter(ptr %e)
-  br i1 %entered, label %look, label %sleep
+  %seated = call i1 @take(ptr %e, i64 %seat)
+  br i1 %seated, label %look, label %sleep
 look:
   %looks = phi i64 [ 0, %try ], [ 0, %look ], [ %looks.then, %pause ]
   ; Read before looking: what is published after the look makes the sleep below return.
@@ -255,58 +279,88 @@ pause:
   %is.patient = icmp ult i64 %looks.then, %spins
   br i1 %is.patient, label %look, label %rest
 rest:
-  call void @leave(ptr %e)
+  call void @leave(ptr %e, i64 %seat)
   br label %sleep
 sleep:
   %seen = phi i32 [ %generation, %try ], [ %generation.now, %rest ]
   %more = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
-  call void @park(ptr %generation.at, i32 %seen)
+  call void @park(ptr %generation.at, i32 %seen, i32 %bit)
   %fewer = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
   br label %arrive
 end:
   ret void
 }
 
-; Help until a number of programs are done.  True if they are; else call again: signals may have
-; come, which only Python can treat.
-define i32 @wait(ptr %e, i64 %wanted) {
+; Take the seat of this processor, or where processors have none the last one that is free.
+; Return -1 if there is none.
+define i64 @sit(ptr %e) {
+entry:
+  %seat.of = getelementptr i64, ptr %e, i64 2112
+  %width.at = getelementptr i64, ptr %e, i64 48
+  %width = load i64, ptr %width.at, align 8
+  %cpu = call i32 @this_cpu()
+  %is.known = icmp ult i32 %cpu, 1024
+  br i1 %is.known, label %find, label %any
+find:
+  %cpu.wide = zext i32 %cpu to i64
+  %own.at = getelementptr i64, ptr %seat.of, i64 %cpu.wide
+  %own = load i64, ptr %own.at, align 8
+  %has.own = icmp sge i64 %own, 0
+  br i1 %has.own, label %take.own, label %any
+take.own:
+  %won = call i1 @take(ptr %e, i64 %own)
+  %result = select i1 %won, i64 %own, i64 -1
+  ret i64 %result
+any:
+  %left = phi i64 [ %width, %entry ], [ %width, %find ], [ %seat, %try ]
+  %is.none = icmp eq i64 %left, 0
+  br i1 %is.none, label %none, label %try
+try:
+  %seat = sub i64 %left, 1
+  %taken = call i1 @take(ptr %e, i64 %seat)
+  br i1 %taken, label %done, label %any
+done:
+  ret i64 %seat
+none:
+  ret i64 -1
+}
+
+; Help on a seat, or sleep where it is -1, until a number of programs are done; the seat is free
+; then.  True if they are; else call again: signals may have come, which only Python can treat.
+define i32 @wait(ptr %e, i64 %wanted, i64 %seat) {
 entry:
   %completed.at = getelementptr i64, ptr %e, i64 25
   %waiters.at = getelementptr i64, ptr %e, i64 34
   %spins.at = getelementptr i64, ptr %e, i64 49
   %spins = load i64, ptr %spins.at, align 8
-  %completed.first = load atomic i64, ptr %completed.at acquire, align 8
-  %is.over = icmp uge i64 %completed.first, %wanted
-  br i1 %is.over, label %over, label %try
-try:
-  %entered = call i1 @enter(ptr %e)
-  br i1 %entered, label %look, label %sleep
+  %stands = icmp slt i64 %seat, 0
+  br i1 %stands, label %sleep, label %look
 look:
-  %looks = phi i64 [ 0, %try ], [ 0, %turn ], [ %looks.then, %pause ]
-  %turns = phi i64 [ 0, %try ], [ %turns.then, %turn ], [ %turns, %pause ]
+  %looks = phi i64 [ 0, %entry ], [ 0, %turn ], [ %looks.then, %pause ]
+  %turns = phi i64 [ 0, %entry ], [ %turns.then, %turn ], [ %turns, %pause ]
   %completed = load atomic i64, ptr %completed.at acquire, align 8
   %is.done = icmp uge i64 %completed, %wanted
-  br i1 %is.done, label %leave.done, label %help
+  br i1 %is.done, label %over, label %help
 help:
   %ran = call i1 @step(ptr %e)
   br i1 %ran, label %turn, label %pause
 turn:
   %turns.then = add i64 %turns, 1
   %has.time = icmp ult i64 %turns.then, 256
-  br i1 %has.time, label %look, label %leave.early
+  br i1 %has.time, label %look, label %early
 pause:
   call void @pause()
   %looks.then = add i64 %looks, 1
   %is.patient = icmp ult i64 %looks.then, %spins
   br i1 %is.patient, label %look, label %rest
-leave.done:
-  call void @hand_over(ptr %e)
-  br label %over
-leave.early:
-  call void @hand_over(ptr %e)
+over:
+  call void @hand_over(ptr %e, i64 %seat)
+  ret i32 1
+early:
+  call void @hand_over(ptr %e, i64 %seat)
   ret i32 0
 rest:
-  call void @hand_over(ptr %e)
+  call void @hand_over(ptr %e, i64 %seat)
   br label %sleep
 sleep:
   %more = atomicrmw add ptr %waiters.at, i64 1 seq_cst
@@ -315,7 +369,7 @@ sleep:
   br i1 %is.now, label %awake, label %park
 park:
   %seen = trunc i64 %completed.now to i32
-  call void @park(ptr %completed.at, i32 %seen)
+  call void @park(ptr %completed.at, i32 %seen, i32 -1)
   br label %awake
 awake:
   %fewer = atomicrmw sub ptr %waiters.at, i64 1 seq_cst
@@ -323,8 +377,6 @@ awake:
   %is.then = icmp uge i64 %completed.then, %wanted
   %result = zext i1 %is.then to i32
   ret i32 %result
-over:
-  ret i32 1
 }
 
 ; Put a program in the ring and return its number, from 1; 0 if the ring is full.  One caller at a
@@ -367,6 +419,25 @@ define void @stop(ptr %e) {
   %stop.at = getelementptr i64, ptr %e, i64 50
   store atomic i64 1, ptr %stop.at seq_cst, align 8
   %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
-  call void @unpark(ptr %generation.at, i32 2147483647)
+  call void @unpark(ptr %generation.at, i32 2147483647, i32 -1)
+  ret void
+}
+
+; What a command calls to copy bytes: after the grid's sizes the slots hold target, source, count.  A
+; workgroup is a mebibyte.
+define void @copy(ptr %slots, i64 %begin, i64 %end) {
+  %target.at = getelementptr i64, ptr %slots, i64 3
+  %source.at = getelementptr i64, ptr %slots, i64 4
+  %count.at = getelementptr i64, ptr %slots, i64 5
+  %target = load ptr, ptr %target.at, align 8
+  %source = load ptr, ptr %source.at, align 8
+  %count = load i64, ptr %count.at, align 8
+  %first = shl i64 %begin, 20
+  %past.whole = shl i64 %end, 20
+  %past = call i64 @llvm.umin.i64(i64 %past.whole, i64 %count)
+  %size = sub i64 %past, %first
+  %to = getelementptr i8, ptr %target, i64 %first
+  %from = getelementptr i8, ptr %source, i64 %first
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
   ret void
 }

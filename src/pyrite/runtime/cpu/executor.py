@@ -25,17 +25,22 @@ from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.parking import parking
 
 #: Words of the state in `executor.ll` that Python reads or sets.
-_HEAD, _COMPLETED, _WIDTH, _SPINS, _RING = 24, 25, 48, 49, 64
-_RING_SIZE: Final = 1024
+_HEAD, _COMPLETED, _WIDTH, _SPINS, _SEAT_OF, _SEATS = 24, 25, 48, 49, 2112, 3136
+_CPUS: Final = 1024
 #: Pauses before a thread goes to sleep.  One takes 20 to 45 ns on x86.
 _PATIENCE: Final = 1000
 
+#: A seat that is none.
+_NO_SEAT: Final = -1
+#: Bytes of a workgroup of the copy function.
+COPY_GROUP: Final = 1 << 20
 #: The most chunks of one command: what `claim` has bits for.
 MOST_CHUNKS: Final = (1 << 24) - 1
 
 _FUNCTIONS = {
-    "work": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
-    "wait": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64),
+    "work": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64),
+    "sit": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
+    "wait": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64),
     "submit": ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64),
     "stop": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
 }
@@ -71,19 +76,28 @@ class Executor:
     """Threads that run programs in the order of `submit`."""
 
     def __init__(self, compiler: Compiler, threads: int | None = None) -> None:
-        self.cpus = _cpus()
-        self.width = threads or len(self.cpus)
+        cpus = _cpus()
+        self.width = threads or len(cpus) or os.cpu_count() or 1
+        # With fewer threads than processors the system knows better where there is room.
+        self.cpus = cpus if self.width == len(cpus) and cpus[-1] < _CPUS else []
+        #: Its code is what the threads run.
+        self._compiler = compiler
         self._lock = threading.Lock()
         #: Programs that may not be done, so that their memory stays.
         self._programs: deque[tuple[int, Program]] = deque()
         self._why_closed: str | None = None
-        self._state = np.zeros(_RING + 2 * _RING_SIZE + 8, dtype=np.int64)
+        self._state = np.zeros(_SEATS + self.width + 8, dtype=np.int64)
         # The first word begins a cache line.
         self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
         self._at = self._words.ctypes.data
         self._words[_WIDTH], self._words[_SPINS] = self.width, _PATIENCE
+        self._words[_SEAT_OF:_SEATS] = -1
+        self._words[[_SEAT_OF + cpu for cpu in self.cpus]] = range(len(self.cpus))
         addresses = _load(compiler)
+        #: Of a function that copies bytes: see its head.
+        self.copy_function = addresses["copy"]
         self._work = _FUNCTIONS["work"](addresses["work"])
+        self._sit = _FUNCTIONS["sit"](addresses["sit"])
         self._wait = _FUNCTIONS["wait"](addresses["wait"])
         self._submit = _FUNCTIONS["submit"](addresses["submit"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
@@ -105,33 +119,49 @@ class Executor:
         """The number of the last submission that is done."""
         return int(self._words[_COMPLETED])
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it runs nothing any more."""
+        return self._why_closed is not None
+
     def submit(self, program: Program) -> int:
         """Run a program after those before it; return its number at once.
 
         Waits only when a thousand programs are under way.
         Raises DeviceError when the executor is closed.
         """
+        return self._enqueue(program, _NO_SEAT)[0]
+
+    def submit_seated(self, program: Program) -> tuple[int, int]:
+        """As `submit` for who waits for the program right after: return a seat for `wait` too.
+
+        Taken before others are woken, so that none is woken for it.
+        """
+        return self._enqueue(program, self._sit(self._at))
+
+    def wait(self, number: int, seat: int = -1) -> None:
+        """Return when the submission of that number is done; this thread helps."""
+        if seat == _NO_SEAT and self.completed >= number:
+            return
         self._check()
+        seat = self._sit(self._at) if seat == _NO_SEAT else seat
+        # Python treats signals between the calls.
+        while not self._wait(self._at, number, seat):
+            self._check()
+            seat = self._sit(self._at)
+
+    def _enqueue(self, program: Program, seat: int) -> tuple[int, int]:
+        self._check()
+        first = program.words.buffer_info()[0]
         with self._lock:
-            if program.count == 0:
-                return self.submitted
-            first = program.words.buffer_info()[0]
             while not (number := self._submit(self._at, first, program.count)):
-                self.wait(self.completed + 1)
+                self.wait(self.completed + 1, seat)
+                seat = _NO_SEAT
             self._programs.append((number, program))
             completed = self.completed
             while self._programs and self._programs[0][0] <= completed:
                 self._programs.popleft()
-        return int(number)
-
-    def wait(self, number: int) -> None:
-        """Return when the submission of that number is done; this thread helps."""
-        if self.completed >= number:
-            return
-        self._check()
-        # Python treats signals between the calls.
-        while not self._wait(self._at, number):
-            self._check()
+        return int(number), seat
 
     def close(self, why: str = "it was closed") -> None:
         """Finish what was submitted and end the threads; idempotent."""
@@ -145,8 +175,9 @@ class Executor:
         self._programs.clear()
 
     def _run(self, number: int) -> None:
-        _pin(self.cpus[number % len(self.cpus)])
-        self._work(self._at)
+        if self.cpus:
+            _pin(self.cpus[number])
+        self._work(self._at, number)
 
     def _check(self) -> None:
         if self._why_closed is not None:
@@ -179,7 +210,7 @@ def slot(value: int | float, code: str) -> int:
     (True, 4294967295)
     """
     bits = struct.pack("<" + code, value)
-    return int.from_bytes(bits.ljust(8, b"\\0"), "little", signed=True)
+    return int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True)
 
 
 def _load(compiler: Compiler) -> dict[str, int]:
@@ -190,17 +221,14 @@ def _load(compiler: Compiler) -> dict[str, int]:
         triple = compiler.target.triple
         blob = compiler.compile(f'target triple = "{triple}"\n{text}{parking(triple)}')
         compiler.cache.put(blob, *key)
-    return compiler.load(blob, *_FUNCTIONS)
+    return compiler.load(blob, *_FUNCTIONS, "copy")
 
 
 def _cpus() -> list[int]:
-    """The processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    """The processors that this process may use; none where no thread can be kept on one."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def _pin(cpu: int) -> None:
-    """Keep the calling thread on one processor, where the system can: its caches stay warm."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {cpu})
+    """Keep the calling thread on one processor: its caches stay warm, and its seat is there."""
+    os.sched_setaffinity(0, {cpu})

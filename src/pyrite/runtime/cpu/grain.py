@@ -1,0 +1,76 @@
+"""How much work a workgroup is, roughly: how many of them make a chunk worth a thread's while.
+
+A wrong guess costs speed only, so this is a sum over nodes and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyrite.kernel.ir import Kernel, Node, Region
+
+#: Nanoseconds of a chunk that is worth handing to another thread, which takes 1 µs.
+_WORTHWHILE: Final = 10_000
+#: Chunks for each thread: so many that the last to finish does not keep the others waiting long.
+_SHARES: Final = 16
+#: Rounds of a loop whose bounds are known only when it runs.
+_GUESSED_ROUNDS: Final = 64
+
+_SLOW = frozenset(("div", "rem", "sqrt"))
+_FREE = frozenset(("const", "argument", "builtin", "buffer", "parameter", "result", "alloc"))
+
+
+def chunk_size(work: float, count: int, threads: int) -> int:
+    """Return how many of ``count`` workgroups of so much work make a chunk.
+
+    >>> chunk_size(work=100.0, count=50, threads=2), chunk_size(work=1e6, count=64, threads=2)
+    (50, 2)
+    """
+    smallest = max(1, round(_WORTHWHILE / max(work, 1.0)))
+    if count <= smallest:
+        return max(count, 1)
+    return max(smallest, -(-count // (threads * _SHARES)))
+
+
+def work_of(kernel: Kernel, vector_bytes: int) -> float:
+    """Return the nanoseconds that one workgroup takes, if its data is in a cache."""
+    return kernel.invocations * _region(kernel.body, vector_bytes)
+
+
+def _region(region: Region, vector_bytes: int) -> float:
+    return sum(_node(node, vector_bytes) for node in region.body)
+
+
+def _node(node: Node, vector_bytes: int) -> float:
+    if node.kind == "for":
+        return _rounds(node) * _region(node.regions[0], vector_bytes)
+    inside = sum(_region(r, vector_bytes) for r in node.regions)
+    if node.kind == "while":
+        return _GUESSED_ROUNDS * inside
+    if node.kind in _FREE:
+        return 0.0
+    return inside + _instructions(node, vector_bytes)
+
+
+def _instructions(node: Node, vector_bytes: int) -> float:
+    of = node.inputs[2].type if node.kind == "store" else node.type
+    if of is None:
+        return 0.3
+    registers = max(1.0, of.width * of.dtype.itemsize / vector_bytes)
+    if node.kind in ("load", "store"):
+        at = node.inputs[1].value_type
+        return 0.5 * (at.width if at.width > 1 else registers)
+    return (5.0 if node.attr in _SLOW else 0.3) * registers
+
+
+def _rounds(node: Node) -> int:
+    """Exact where the bounds are constants, or one is the other plus a constant."""
+    start, stop = node.inputs[:2]
+    step: int = node.attr[0]
+    if start.kind == stop.kind == "const":
+        return max(0, -(-int(stop.attr - start.attr) // step))
+    if stop.kind == "alu" and stop.attr == "add" and start in stop.inputs:
+        distance = stop.inputs[1 if stop.inputs[0] is start else 0]
+        if distance.kind == "const":
+            return max(0, -(-int(distance.attr) // step))
+    return _GUESSED_ROUNDS

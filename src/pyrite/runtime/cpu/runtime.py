@@ -1,0 +1,269 @@
+"""The CPU as a runtime: kernels compiled by LLVM, launched in order on native threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pyrite.errors import DeviceError, KernelError
+from pyrite.kernel.build import exact
+from pyrite.kernel.ir import Kernel, Node, dtype_of
+from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
+from pyrite.runtime.cache import DiskCache, default_cache
+from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, Program, slot
+from pyrite.runtime.cpu.grain import chunk_size, work_of
+from pyrite.runtime.cpu.host import host_target
+from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
+from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.protocol import Buffer, Executable, MemoryReport
+from pyrite.types import Array, DType, Number, Shape
+
+#: Launches that are handed over together.
+_TOGETHER: Final = 32
+#: Bytes of an output that is stored past the caches: it would not stay in them.
+_STREAMED: Final = 16 << 20
+
+_CODES = {
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
+    "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+}  # fmt: skip
+
+
+class CpuExecutable:
+    """A kernel as machine code."""
+
+    __slots__ = ("address", "kernel", "streaming", "work", "written")
+
+    def __init__(self, kernel: Kernel, address: int, work: float) -> None:
+        self.kernel = kernel
+        self.address = address
+        #: Nanoseconds that a workgroup takes, roughly.
+        self.work = work
+        #: Positions of the buffers that it only writes.
+        self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
+        #: The code for outputs past the caches, by the positions of those.
+        self.streaming: dict[tuple[int, ...], int] = {}
+
+
+class CpuRuntime:
+    """The processors of this computer: see `pyrite.runtime.protocol.Runtime`."""
+
+    name = "cpu"
+    alignment = ALIGNMENT
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        cache: DiskCache | Path | None = None,
+        target: LLVMTarget | None = None,
+    ) -> None:
+        disk = DiskCache(cache) if isinstance(cache, Path) else cache or default_cache()
+        self.target = target or host_target()
+        self._compiler = Compiler(self.target, disk)
+        self._executor = Executor(self._compiler, threads)
+        self._lock = threading.Lock()
+        self._pending = Program()
+        self._executables: dict[str, CpuExecutable] = {}
+        self._counts: Counter[str] = Counter()
+        self._allocator = Allocator(self._now, self._done)
+        # The threads must end before Python does, wherever this is still held.
+        weakref.finalize(self, self._executor.close)
+
+    # ---- kernels ----
+
+    def compile(self, kernel: Kernel) -> CpuExecutable:
+        """Return the kernel compiled; the same one again for an equal kernel."""
+        found = self._executables.get(kernel.digest)
+        if found is not None:
+            return found
+        address = self._load(kernel, ())
+        made = CpuExecutable(kernel, address, work_of(kernel, self.target.vector_bytes))
+        return self._executables.setdefault(kernel.digest, made)
+
+    def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> int:
+        compiler = self._compiler
+        key = compiler.key("kernel", kernel.digest, repr(streams))
+        blob = compiler.cache.get(*key)
+        if blob is None:
+            blob = compiler.compile(to_llvm(kernel, self.target, streams=streams))
+            compiler.cache.put(blob, *key)
+            self._counts["compiled"] += 1
+        return compiler.load(blob, SYMBOL)[SYMBOL]
+
+    def launch(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> None:
+        """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel."""
+        assert isinstance(executable, CpuExecutable), "an executable of this runtime"
+        kernel = executable.kernel
+        if len(bindings) != len(kernel.parameters):
+            raise KernelError(
+                f"{kernel} requires {len(kernel.parameters)} bindings, got {len(bindings)}"
+            )
+        slots = [_slot(p, b) for p, b in zip(kernel.parameters, bindings, strict=True)]
+        sizes = _grid(kernel, grid)
+        chunk = chunk_size(executable.work, math.prod(sizes), self._executor.width)
+        address = self._address(executable, bindings)
+        with self._lock:
+            self._pending.append(address, sizes, slots, chunk)
+            self._counts["launches"] += 1
+            if self._pending.count >= _TOGETHER:
+                self._submit()
+
+    def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
+        streams = tuple(p for p in executable.written if _is_streamed(bindings[p]))
+        if not streams:
+            return executable.address
+        found = executable.streaming.get(streams)
+        if found is None:
+            found = executable.streaming[streams] = self._load(executable.kernel, streams)
+        return found
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Append a copy of ``target.nbytes`` bytes from the beginning of source."""
+        assert isinstance(source, CpuBuffer | CpuView)
+        assert isinstance(target, CpuBuffer | CpuView)
+        if source.nbytes < target.nbytes:
+            raise KernelError(f"copy requires {target.nbytes} bytes, got {source.nbytes}")
+        grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
+        slots = (target.address, source.address, target.nbytes)
+        with self._lock:
+            self._pending.append(self._executor.copy_function, grid, slots, 1)
+
+    # ---- order ----
+
+    def flush(self) -> int:
+        """Hand what was appended to the threads and return the number of the last submission."""
+        with self._lock:
+            if self._pending.count:
+                self._submit()
+            return self._executor.submitted
+
+    def _submit(self, *, is_waited_for: bool = False) -> tuple[int, int]:
+        executor = self._executor
+        if is_waited_for:
+            number, seat = executor.submit_seated(self._pending)
+        else:
+            number, seat = executor.submit(self._pending), -1
+        # Not before: `_done` takes nothing pending and nothing submitted for idleness.
+        self._pending = Program()
+        self._counts["submissions"] += 1
+        return number, seat
+
+    def is_done(self, submission: int) -> bool:
+        """Whether everything up to that submission is done."""
+        return self._executor.completed >= submission
+
+    def wait(self, submission: int) -> None:
+        """Return when everything up to that submission is done; this thread helps."""
+        self._executor.wait(submission)
+
+    def synchronize(self) -> None:
+        """Flush, and wait for everything."""
+        with self._lock:
+            number, seat = self._executor.submitted, -1
+            if self._pending.count:
+                number, seat = self._submit(is_waited_for=True)
+        self._executor.wait(number, seat)
+
+    def _now(self) -> int:
+        """The submission of the next launch."""
+        return self._executor.submitted + 1
+
+    def _done(self) -> int:
+        """The last submission that is done; the next one too when nothing was appended to it."""
+        completed = self._executor.completed
+        return completed + (completed == self._executor.submitted and not self._pending.count)
+
+    # ---- memory ----
+
+    def allocate(self, nbytes: int) -> CpuBuffer:
+        """Return a buffer with unspecified contents."""
+        return self._allocator.allocate(nbytes)
+
+    def upload(self, array: Array) -> CpuBuffer:
+        """Return a buffer of a copy of the array's elements, in row-major order."""
+        buffer = self._allocator.allocate(array.nbytes, for_host=True)
+        np.copyto(buffer.bytes().view(array.dtype).reshape(array.shape), array)
+        return buffer
+
+    def read(self, buffer: Buffer, dtype: DType, shape: Shape) -> Array:
+        """Flush, wait for what was appended so far, and return the values, a new array."""
+        return self.read_all([(buffer, dtype, shape)])[0]
+
+    def read_all(self, wanted: Sequence[tuple[Buffer, DType, Shape]]) -> list[Array]:
+        """Return several buffers' values by one flush and one wait."""
+        self.synchronize()
+        return [_values(*one).copy() for one in wanted]
+
+    def memory_report(self) -> MemoryReport:
+        """How much memory is in use."""
+        return self._allocator.report()
+
+    def trim(self) -> None:
+        """Give free memory back to the system."""
+        self._allocator.trim()
+
+    # ---- end ----
+
+    def close(self) -> None:
+        """Wait for everything and end the threads; idempotent."""
+        if not self._executor.is_closed:
+            self.flush()
+            self._executor.close()
+
+    def report(self) -> dict[str, Any]:
+        """Counters by name, and what the code is made for."""
+        return {
+            "cpu": self.target.cpu,
+            "vector_bytes": self.target.vector_bytes,
+            "threads": self._executor.width,
+            **self._counts,
+            **{f"cache_{name}": n for name, n in self._compiler.cache.counts.items()},
+        }
+
+
+def _slot(parameter: Node, binding: Buffer | Number) -> int:
+    """What a kernel gets for a parameter: 8 bytes."""
+    _, name = parameter.attr[:2]
+    if parameter.kind == "buffer":
+        if isinstance(binding, CpuBuffer | CpuView):
+            return binding.address
+        raise KernelError(f"buffer {name!r} requires a buffer of this runtime, got {binding!r}")
+    dtype = dtype_of(parameter)
+    if not isinstance(binding, int | float):
+        raise KernelError(f"argument {name!r} requires a number, got {binding!r}")
+    if dtype.name == "bfloat16":
+        return slot(dtype.numpy.type(binding).view(np.uint16), "H")
+    return slot(exact(binding, dtype), _CODES[dtype.name])
+
+
+def _grid(kernel: Kernel, grid: Sequence[int]) -> tuple[int, int, int]:
+    if len(grid) != kernel.grid or any(n < 0 for n in grid):
+        raise KernelError(f"{kernel} requires {kernel.grid} counts of workgroups, got {grid}")
+    x, y, z = (*grid, 1, 1)[:3]
+    return (x, y, z)
+
+
+def _is_streamed(binding: Buffer | Number) -> bool:
+    return (
+        isinstance(binding, CpuBuffer | CpuView)
+        and binding.nbytes >= _STREAMED
+        and binding.address % ALIGNMENT == 0
+    )
+
+
+def _values(buffer: Buffer, dtype: DType, shape: Shape) -> Array:
+    assert isinstance(buffer, CpuBuffer | CpuView)
+    count = math.prod(shape) * dtype.itemsize
+    if count > buffer.nbytes:
+        raise DeviceError(f"read requires {count} bytes, got a buffer of {buffer.nbytes}")
+    return buffer.bytes()[:count].view(dtype.numpy).reshape(shape)
