@@ -1,0 +1,106 @@
+"""Pyrite's own kernels on any runtime: `CubeBackend(runtime)`.
+
+An op becomes kernels by its lowering (see `lowering.registry`) or, if it has a scalar rule, by that
+rule; they are built in the kernel IR, compiled by the runtime once per types and layouts, and put
+into its stream.  Nothing waits but `download` and `synchronize`.  An op without kernels falls back
+to NumPy, loudly.
+
+Named for CubeCL, whose place in Burn it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.lowering import LOWERINGS, contiguous, elementwise
+from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
+from pyrite.backend.fallback import note_fallback
+from pyrite.backend.numpy import NumPy
+from pyrite.backend.protocol import Backend
+from pyrite.op import Attributes, Op
+from pyrite.runtime.protocol import Runtime
+from pyrite.types import Array, TensorType, dtype
+
+REFERENCE = NumPy()
+
+
+class CubeBackend(Backend):
+    """A runtime as a backend.  A handle is a `CubeTensor`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.launcher = Launcher(runtime)
+        # The name belongs to the runtime, hence to the instance.
+        self.name = runtime.name
+
+    def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
+        """Whether a composite has kernels of its own."""
+        return op.name in LOWERINGS
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[CubeTensor]:
+        """Execute one op by its lowering, its scalar rule, or the reference."""
+        lowering = LOWERINGS.get(op.name) or (elementwise if op.is_elementwise else None)
+        if lowering is not None:
+            return lowering(self.launcher, op, inputs, attrs, out)
+        note_fallback(self.name, op.name)
+        arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]
+        return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+
+    def upload(self, array: Array) -> CubeTensor:
+        """Return a dense tensor with a copy of the array."""
+        return CubeTensor.dense(
+            self.runtime.upload(array), TensorType(array.shape, dtype(array.dtype))
+        )
+
+    def download(self, handle: CubeTensor) -> Array:
+        """Return the values as a read-only array.
+
+        Raises IndexRangeError if a kernel before it met an index outside its axis.
+        """
+        if handle.type.size == 0:
+            array = np.empty(handle.shape, handle.dtype.numpy)
+        else:
+            whole = self._from_its_beginning(handle)
+            array = self.runtime.read(whole.buffer, whole.dtype, whole.shape)
+        self.launcher.faults.raise_pending()
+        array.flags.writeable = False
+        return array
+
+    def _from_its_beginning(self, handle: CubeTensor) -> CubeTensor:
+        """Return a dense tensor whose buffer begins with its first element."""
+        whole = contiguous(self.launcher, handle)
+        begin = whole.offset * whole.dtype.itemsize
+        if begin == 0:
+            return whole
+        if begin % self.runtime.alignment == 0:
+            return CubeTensor.dense(whole.buffer.view(begin, whole.type.nbytes), whole.type)
+        return contiguous(self.launcher, whole, always=True)
+
+    def type_of(self, handle: CubeTensor) -> TensorType:
+        """Return the type of a handle."""
+        return handle.type
+
+    def synchronize(self) -> None:
+        """Wait until all work is done.  Raises IndexRangeError as `download` does."""
+        self.runtime.synchronize()
+        self.launcher.faults.raise_pending()
+
+    def primitive(self, handle: CubeTensor) -> CubePrimitive:
+        """Return the memory of a tensor and how it lies there; what was asked for is flushed."""
+        self.runtime.flush()
+        return CubePrimitive(
+            self.runtime, MemoryHandle(handle), handle.dtype, handle.shape, handle.strides
+        )
+
+    def __repr__(self) -> str:
+        return f"CubeBackend({self.runtime.name})"

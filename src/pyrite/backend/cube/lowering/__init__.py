@@ -1,0 +1,13 @@
+"""Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
+
+from pyrite.backend.cube.lowering import creation as creation
+from pyrite.backend.cube.lowering import cumulative as cumulative
+from pyrite.backend.cube.lowering import gathering as gathering
+from pyrite.backend.cube.lowering import movement as movement
+from pyrite.backend.cube.lowering import reduction as reduction
+from pyrite.backend.cube.lowering import scattering as scattering
+from pyrite.backend.cube.lowering.elementwise import contiguous as contiguous
+from pyrite.backend.cube.lowering.elementwise import elementwise as elementwise
+from pyrite.backend.cube.lowering.registry import LOWERINGS as LOWERINGS
+
+__all__ = ["LOWERINGS", "contiguous", "elementwise"]

@@ -1,0 +1,148 @@
+"""Kernels with one invocation for each point of a space, and a body of their own.
+
+    def body(each: Each) -> None:
+        x, out = each.operands
+        i, j = each.at
+        out[i, j] = x[j, i]
+
+    for_each(launcher, "transpose", "", (3, 4), [x], out, body)
+
+The space is usually the shape of the result.  The last operand is the one that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    builder_for,
+    invocation_of,
+    layout_of,
+    unravel,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, Memory, Value
+from pyrite.kernel.ir import Access
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Number, Shape, bool_, element_count, uint32
+
+
+@dataclass(frozen=True, slots=True)
+class EachConfig:
+    """``workgroup_size`` points together."""
+
+    workgroup_size: int
+
+
+def candidates(points: int, machine: Machine) -> tuple[EachConfig, ...]:
+    """Return the configs for a space of so many points."""
+    return tuple(EachConfig(size) for size in (256, 128, 64, 32, 1))
+
+
+def select(points: int, machine: Machine) -> EachConfig:
+    """Return a config: small workgroups where there are few points, so that all cores have some."""
+    found = candidates(points, machine)
+    return next((c for c in found if points >= 16 * c.workgroup_size), found[-2])
+
+
+class Each:
+    """One point, inside the kernel: where it is, and what the body may use."""
+
+    def __init__(
+        self, name: str, shape: Shape, layouts: Sequence[Layout], access: Access,
+        numbers: Sequence[DType], has_fault: bool, workgroups: int, config: EachConfig,
+    ) -> None:  # fmt: skip
+        b = self.b = builder_for(name, workgroups, config.workgroup_size)
+        self.k = RecordingAlgebra(b)
+        last = len(layouts) - 1
+        self.operands = [
+            Operand(b, f"x{i}", layout, access if i == last else "read")
+            for i, layout in enumerate(layouts)
+        ]
+        self.numbers = [b.scalar(f"number{i}", dtype) for i, dtype in enumerate(numbers)]
+        self._word: Memory | None = b.buffer("error", uint32, "atomic") if has_fault else None
+        self._number = b.scalar("error_number", uint32) if has_fault else None
+        self.index = invocation_of(b)
+        self.shape = shape
+        self.at = unravel(b, self.index, shape)
+
+    def coordinates(self, index: Value, shape: Shape) -> list[Value | int]:
+        """Return the coordinates of element number ``index`` of a shape."""
+        return unravel(self.b, index, shape)
+
+    def fail(self, failed: Value) -> None:
+        """Have the next read raise, if that is true."""
+        assert self._word is not None
+        assert self._number is not None
+        self.b.error(self._word, failed, self._number)
+
+    def as_index(self, x: Value, size: int, *, from_end: bool = True) -> tuple[Value, Value]:
+        """Return whether x is an index of an axis, and the index, or 0 where it is none.
+
+        ``from_end`` lets the negative ones count from the end: -size <= x < size.
+        """
+        b, dtype = self.b, x.dtype
+        lowest = -size if from_end else 0
+        inside = b.const(size > 0, bool_)
+        # A bound that the dtype does not reach needs no test, and has no constant.
+        if size <= int(dtype.highest):
+            inside = inside & (x < size)
+        if lowest > int(dtype.lowest):
+            inside = inside & (x >= lowest)
+        index = b.select(inside, b.cast(x, b.index_type.dtype), 0)
+        if from_end and dtype.kind == "int":
+            index = b.select(index < 0, index + size, index)
+        return inside, index
+
+
+Body = Callable[[Each], None]
+
+
+def for_each(
+    launcher: Launcher,
+    name: str,
+    variant: str,
+    shape: Shape,
+    sources: Sequence[CubeTensor],
+    target: CubeTensor,
+    body: Body,
+    *,
+    numbers: Sequence[tuple[Number, DType]] = (),
+    fault: str | None = None,
+    access: Access = "write",
+    config: EachConfig | None = None,
+) -> None:
+    """Run a body for each point of a space.
+
+    ``name`` and ``variant`` tell the body from others: all that it depends on besides the shape,
+    the dtypes and the strides.  ``fault`` is what the next read is to raise if the body calls
+    ``fail``; ``access`` is what the body does with the target.
+    """
+    points = element_count(shape)
+    if points == 0:
+        return
+    config = config or select(points, launcher.machine)
+    workgroups = -(-points // config.workgroup_size)
+    operands = [*sources, target]
+    layouts = tuple(layout_of(t) for t in operands)
+    dtypes = tuple(dtype for _, dtype in numbers)
+
+    def build() -> Kernel:
+        has_fault = fault is not None
+        each = Each(name, shape, layouts, access, dtypes, has_fault, workgroups, config)
+        with each.b.if_(each.index < points):
+            body(each)
+        return each.b.build()
+
+    bindings: list[Buffer | Number] = [b for t in operands for b in bindings_of(t)]
+    bindings += [number for number, _ in numbers]
+    if fault is not None:
+        bindings += launcher.faults.expect(fault)
+    key = (name, variant, shape, layouts, access, dtypes, fault is not None, config)
+    launcher.launch(key, build, bindings, workgroups)

@@ -1,0 +1,264 @@
+"""Ops with a scalar rule: the rule is traced into a kernel, whatever the op.
+
+Inputs broadcast by strides of 0 and axes are merged where all operands continue, so most kernels
+see one axis; then the number of elements is an argument, and one kernel serves all sizes.  Numbers
+are arguments too: a learning rate that changes compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.layout import merged
+from pyrite.backend.cube.lowering.registry import Input
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    builder_for,
+    invocation_of,
+    iota,
+    unravel,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, Value
+from pyrite.kernel.trace import trace
+from pyrite.op import Attributes, Constant, Op
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Number, Shape, TensorType, bool_, int32
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseConfig:
+    """``width`` consecutive elements per invocation, ``workgroup_size`` invocations together."""
+
+    workgroup_size: int
+    width: int
+
+
+def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
+    """Return the configs for a merged shape: on several axes a width must divide the last."""
+    fits = [w for w in (16, 8, 4, 2, 1) if len(shape) == 1 or shape[-1] % w == 0]
+    return tuple(ElementwiseConfig(size, width) for size in (256, 128, 64) for width in fits)
+
+
+def select(shape: Shape, machine: Machine) -> ElementwiseConfig:
+    """Return a config: as wide as the machine likes and the shape allows."""
+    found = candidates(shape, machine)
+    return next(c for c in found if c.workgroup_size == 256 and c.width <= machine.vector)
+
+
+def elementwise(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Run an op by its scalar rule."""
+    assert op.scalar is not None
+    rule = op.scalar
+    target = launcher.empty(out[0])
+    map_elements(
+        launcher, op.name, repr(sorted(attrs.items())),
+        lambda k, *values: rule(k, *values, **attrs), inputs, target,
+    )  # fmt: skip
+    return [target]
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """A number that the kernel gets as an argument of this dtype."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """All that the kernel depends on, besides the rule.
+
+    ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
+    for a single axis, whose size is an argument; ``is_whole`` says that the width divides it.
+    """
+
+    sources: tuple[Layout | _Argument | bool | None, ...]
+    target: Layout
+    shape: Shape
+    is_whole: bool
+    is_aligned: bool
+    axes: int
+    config: ElementwiseConfig
+
+
+def map_elements(
+    launcher: Launcher,
+    name: str,
+    variant: str,
+    rule: Rule,
+    inputs: Sequence[Input],
+    target: CubeTensor,
+    config: ElementwiseConfig | None = None,
+) -> None:
+    """Write rule(k, *elements) to every element of the target, which may be a strided view.
+
+    ``name`` and ``variant`` tell the rule from others.
+    """
+    count = target.type.size
+    if count == 0:
+        return
+    tensors = [i for i in inputs if isinstance(i, CubeTensor)]
+    views = [*(t.broadcast_to(target.shape) for t in tensors), target]
+    flat = merged(target.shape, [v.strides for v in views])
+    shape = flat[0][0] or (1,)
+    flat = [(shape, strides or (0,)) for _, strides in flat]
+    config = config or select(shape, launcher.machine)
+    layouts = [
+        Layout(v.dtype, strides, v.offset != 0) for v, (_, strides) in zip(views, flat, strict=True)
+    ]
+    plan = _Plan(
+        _sources(inputs, layouts), layouts[-1], () if len(shape) == 1 else shape,
+        count % config.width == 0,
+        all(_is_aligned(v, s, config.width) for v, (_, s) in zip(views, flat, strict=True)),
+        len(shape), config,
+    )  # fmt: skip
+    bindings: list[Buffer | Number] = [count] if len(shape) == 1 else []
+    tensor_bindings = iter(views)
+    for i in inputs:
+        if isinstance(i, CubeTensor):
+            bindings += bindings_of(next(tensor_bindings))
+        elif isinstance(i, Constant) and not i.type.dtype.is_bool:
+            bindings.append(i.numpy(i.type.dtype.compute).item())
+    bindings += bindings_of(target)
+    workgroups = -(-count // (config.width * config.workgroup_size))
+    launcher.launch(
+        (name, variant, plan), lambda: _kernel(name, rule, plan, count, workgroups), bindings,
+        workgroups,
+    )  # fmt: skip
+
+
+def _sources(inputs: Sequence[Input], layouts: list[Layout]) -> tuple[Any, ...]:
+    remaining = iter(layouts)
+    found: list[Layout | _Argument | bool | None] = []
+    for i in inputs:
+        if isinstance(i, CubeTensor):
+            found.append(next(remaining))
+        elif isinstance(i, Constant):
+            dtype = i.type.dtype
+            found.append(bool(i.value) if dtype.is_bool else _Argument(dtype.compute))
+        else:
+            found.append(None)
+    return tuple(found)
+
+
+def _is_aligned(tensor: CubeTensor, strides: tuple[int, ...], width: int) -> bool:
+    """Whether every vector of consecutive elements begins at a multiple of the width."""
+    return tensor.offset % width == 0 and all(s % width == 0 for s in strides[:-1])
+
+
+class _Body:
+    """The kernel of one plan, while it is being written."""
+
+    def __init__(self, name: str, plan: _Plan, count: int, workgroups: int) -> None:
+        self.plan = plan
+        self.width = plan.config.width
+        b = self.b = builder_for(name, workgroups, plan.config.workgroup_size)
+        self.count: Value | int = b.scalar("count", int32) if plan.axes == 1 else count
+        self.mask: Value | None = None
+        self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
+        self.target = Operand(b, "out", plan.target, "write")
+
+    def _declare(self, name: str, source: Layout | _Argument | bool | None) -> Any:
+        if isinstance(source, Layout):
+            return Operand(self.b, name, source, "read")
+        if isinstance(source, _Argument):
+            return self.b.scalar(name, source.dtype)
+        return source if source is None else self.b.const(source, bool_)
+
+    def write(self, rule: Rule) -> None:
+        b, width = self.b, self.width
+        first = invocation_of(b) * width if width > 1 else invocation_of(b)
+        if self.plan.is_whole:
+            with b.if_(first < self.count):
+                self.store(rule, first)
+            return
+        lanes = first + iota(b, width)
+        self.mask = lanes < self.count
+        self.store(rule, first)
+
+    def store(self, rule: Rule, first: Value) -> None:
+        shape = self.plan.shape
+        coordinates: list[Value | int] = unravel(self.b, first, shape) if shape else [first]
+        values = [self.value(source, coordinates) for source in self.sources]
+        result = trace(self.b, rule, values, self.plan.target.dtype)
+        self.put(coordinates, self.spread(result))
+
+    def value(self, source: Any, coordinates: list[Value | int]) -> Value | None:
+        if not isinstance(source, Operand):
+            return source if source is None else self.spread(source)
+        place, step = source.at(coordinates), source.layout.strides[-1]
+        if step == 0:
+            return self.spread(source.load(place))
+        if step == 1:
+            aligned = self.plan.is_aligned
+            return source.load(place, width=self.width, mask=self.mask, is_aligned=aligned)
+        return source.load(self.places(place, step), mask=self.mask)
+
+    def put(self, coordinates: list[Value | int], result: Value) -> None:
+        place, step = self.target.at(coordinates), self.plan.target.strides[-1]
+        if step == 1:
+            aligned = self.plan.is_aligned
+            self.target.store(place, result, mask=self.mask, is_aligned=aligned)
+        else:
+            self.target.store(self.places(place, step), result, mask=self.mask)
+
+    def places(self, first: Value, step: int) -> Value:
+        """Return where the elements lie that are a stride apart from the first on."""
+        if self.width == 1:
+            return first
+        return first + iota(self.b, self.width) * step
+
+    def spread(self, x: Value) -> Value:
+        return x if x.width == self.width else self.b.splat(x, self.width)
+
+
+def _kernel(name: str, rule: Rule, plan: _Plan, count: int, workgroups: int) -> Kernel:
+    body = _Body(name, plan, count, workgroups)
+    body.write(rule)
+    return body.b.build()
+
+
+def copy(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> None:
+    """Write a tensor to the elements of another, which may be a strided view."""
+    map_elements(launcher, "copy", "", lambda _, x: x, [source], target)
+
+
+def contiguous(launcher: Launcher, tensor: CubeTensor, *, always: bool = False) -> CubeTensor:
+    """Return the tensor in row-major order without gaps: itself if it is, unless ``always``."""
+    if tensor.is_contiguous and not always:
+        return tensor
+    target = launcher.empty(tensor.type)
+    copy(launcher, tensor, target)
+    return target
+
+
+def dense(launcher: Launcher, value: CubeTensor | Constant, type: TensorType) -> CubeTensor:
+    """Return a new dense tensor of a type that holds a value, converted and stretched to it."""
+    target = launcher.empty(type)
+    given = value.dtype if isinstance(value, CubeTensor) else value.type.dtype
+    to = type.dtype.compute
+    map_elements(
+        launcher, "copy", f"{given.name} to {to.name}",
+        lambda k, x: k.cast(x, to), [value], target,
+    )  # fmt: skip
+    return target
+
+
+def zeros(launcher: Launcher, type: TensorType) -> CubeTensor:
+    """Return a new dense tensor of zeros."""
+    return dense(launcher, Constant(0, TensorType((), type.dtype)), type)
+
+
+def as_tensor(launcher: Launcher, value: CubeTensor | Constant) -> CubeTensor:
+    """Return a tensor, or a number as a zero-d tensor."""
+    return value if isinstance(value, CubeTensor) else dense(launcher, value, value.type)

@@ -1,0 +1,45 @@
+"""How an op finds its kernels: a lowering under its name, or the one of its rules' class.
+
+A family is a file that defines lowerings and marks them with the names of their ops:
+
+    @lowers("sum", "prod")
+    def accumulate(launcher, op, inputs, attrs, out): ...
+
+It is then imported in `lowering/__init__.py`, which is all that makes it known.  Ops with a scalar
+rule need no entry.  A composite with an entry is run whole, without one it is expanded.
+
+Each family has a frozen config record with the sizes that its kernels leave open, a function
+``candidates(...)`` that lists the configs that are right for a problem, and ``select(...)`` which
+picks one of them; no kernel hard-codes a tile.  A test runs all candidates and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.op import Attributes, Constant, Op
+from pyrite.types import TensorType
+
+#: Tensors, numbers, and None for inputs that were left out.
+Input = CubeTensor | Constant | None
+Types = tuple[TensorType, ...] | None
+Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[CubeTensor]]
+L = TypeVar("L", bound=Lowering)
+
+#: Lowerings by the name of the op.
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*names: str) -> Callable[[L], L]:
+    """Mark a function as the lowering of the ops of these names."""
+
+    def mark(lowering: L) -> L:
+        for name in names:
+            assert name not in LOWERINGS, f"{name} is lowered twice"
+            LOWERINGS[name] = lowering
+        return lowering
+
+    return mark

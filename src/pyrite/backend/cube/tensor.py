@@ -1,0 +1,119 @@
+"""What a handle of `CubeBackend` is: a buffer, and where the elements lie in it.
+
+Views share the buffer and make no kernel.  Nothing writes to a buffer after the op that made it,
+so a tensor is a value, and its memory is given back when no tensor holds the buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyrite.backend.cube.layout import (
+    Strides,
+    broadcast_strides,
+    is_row_major,
+    reshaped_strides,
+    row_major,
+)
+from pyrite.runtime.protocol import Buffer, Runtime
+from pyrite.types import DType, Shape, TensorType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CubeTensor:
+    """A buffer seen as a tensor.  ``offset`` and ``strides`` count elements."""
+
+    buffer: Buffer
+    type: TensorType
+    strides: Strides
+    offset: int = 0
+
+    @classmethod
+    def dense(cls, buffer: Buffer, type: TensorType) -> CubeTensor:
+        """Return the tensor whose elements fill the buffer in row-major order."""
+        return cls(buffer, type, row_major(type.shape))
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.type.dtype
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps, from the offset on."""
+        return is_row_major(self.shape, self.strides)
+
+    # ---- views ----
+
+    def _view(self, shape: Shape, strides: Strides, offset: int | None = None) -> CubeTensor:
+        start = self.offset if offset is None else offset
+        return CubeTensor(self.buffer, TensorType(shape, self.dtype), strides, start)
+
+    def reshaped(self, shape: Shape) -> CubeTensor | None:
+        """Return it as another shape, or None where the strides do not allow that."""
+        strides = reshaped_strides(self.shape, self.strides, shape)
+        return None if strides is None else self._view(shape, strides)
+
+    def permuted(self, axes: tuple[int, ...]) -> CubeTensor:
+        """Return it with its axes in another order."""
+        shape, strides = self.shape, self.strides
+        return self._view(tuple(shape[a] for a in axes), tuple(strides[a] for a in axes))
+
+    def broadcast_to(self, shape: Shape) -> CubeTensor:
+        """Return it stretched to a shape."""
+        return self._view(shape, broadcast_strides(self.shape, self.strides, shape))
+
+    def sliced(self, start: Shape, size: Shape, step: tuple[int, ...]) -> CubeTensor:
+        """Return the elements start + i * step of each axis, 0 <= i < size."""
+        first = sum(i * stride for i, stride in zip(start, self.strides, strict=True))
+        strides = tuple(n * stride for n, stride in zip(step, self.strides, strict=True))
+        offset = self.offset if 0 in size else self.offset + first
+        return self._view(size, strides, offset)
+
+    def windowed(self, axis: int, size: int, step: int) -> CubeTensor:
+        """Return the windows along an axis, in a new last axis."""
+        count = (self.shape[axis] - size) // step + 1
+        shape = (*self.shape[:axis], count, *self.shape[axis + 1 :], size)
+        stride = self.strides[axis]
+        strides = (*self.strides[:axis], stride * step, *self.strides[axis + 1 :], stride)
+        return self._view(shape, strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Bytes of a buffer: what a kernel is given."""
+
+    buffer: Buffer
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHandle:
+    """The memory of a tensor; holding it keeps the memory."""
+
+    tensor: CubeTensor
+
+    def binding(self) -> Binding:
+        """Return the buffer, and the bytes from the first element of a dense tensor on."""
+        tensor = self.tensor
+        return Binding(tensor.buffer, tensor.offset * tensor.dtype.itemsize, tensor.type.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class CubePrimitive:
+    """What ``Tensor.primitive()`` gives: the memory itself and how to read it.
+
+    ``strides`` count elements.  ``client`` is the runtime that owns the memory.
+    """
+
+    client: Runtime
+    handle: MemoryHandle
+    dtype: DType
+    shape: Shape
+    strides: Strides

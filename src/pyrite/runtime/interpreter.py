@@ -1,0 +1,155 @@
+"""The runtime that judges: kernels run by `kernel.interpret` on NumPy memory, at once.
+
+It is slow, checks every access and every missing barrier, and has no device name: what runs on it
+is right, or the kernel is wrong.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyrite.errors import DeviceError
+from pyrite.kernel.interpret import interpret
+from pyrite.kernel.ir import Kernel
+from pyrite.kernel.verify import verify
+from pyrite.runtime.protocol import MemoryReport
+from pyrite.types import Array, DType, Number, Shape, element_count
+
+#: Fresh memory holds these bytes, so that a value that was never written is seen: as a float32 it
+#: is -3.7e-13, as an int32 -1414812757, and as a bool it is neither true nor false.
+_UNWRITTEN = 0xAB
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class InterpreterBuffer:
+    """Bytes of the host."""
+
+    data: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return len(self.data)
+
+    def view(self, offset: int, nbytes: int) -> InterpreterBuffer:
+        """Return a part of it, which keeps the whole alive."""
+        return InterpreterBuffer(self.data[offset : offset + nbytes])
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretedKernel:
+    """A kernel that was verified."""
+
+    kernel: Kernel
+
+
+class InterpreterRuntime:
+    """A runtime on NumPy; see the head of this file."""
+
+    name = "interpreter"
+    #: As small as the widest element allows, so that views at odd places are tried.
+    alignment = 8
+
+    def __init__(self) -> None:
+        self._executables: dict[str, InterpretedKernel] = {}
+        self._buffers: weakref.WeakSet[InterpreterBuffer] = weakref.WeakSet()
+        self._peak = 0
+        self._launches = 0
+        self._is_closed = False
+
+    def compile(self, kernel: Kernel) -> InterpretedKernel:
+        """Return the kernel, verified."""
+        self._require_open()
+        found = self._executables.get(kernel.digest)
+        if found is None:
+            found = self._executables[kernel.digest] = InterpretedKernel(verify(kernel))
+        return found
+
+    def allocate(self, nbytes: int) -> InterpreterBuffer:
+        """Return a buffer that holds a pattern."""
+        return self._hold(np.full(nbytes, _UNWRITTEN, np.uint8))
+
+    def upload(self, array: Array) -> InterpreterBuffer:
+        """Return a buffer of a copy of the array's elements."""
+        return self._hold(np.frombuffer(bytearray(array.tobytes()), np.uint8))
+
+    def launch(
+        self,
+        executable: InterpretedKernel,
+        bindings: Sequence[InterpreterBuffer | Number],
+        grid: Sequence[int],
+    ) -> None:
+        """Run the kernel now."""
+        self._require_open()
+        self._launches += 1
+        kernel = executable.kernel
+        values = [
+            binding.data.view(parameter.value_type.dtype.numpy)
+            if isinstance(binding, InterpreterBuffer)
+            else binding
+            for parameter, binding in zip(kernel.parameters, bindings, strict=True)
+        ]
+        interpret(kernel, tuple(grid), *values)
+
+    def copy(self, source: InterpreterBuffer, target: InterpreterBuffer) -> None:
+        """Copy now."""
+        target.data[:] = source.data[: target.nbytes]
+
+    def flush(self) -> int:
+        """Return the number of launches: all are done."""
+        return self._launches
+
+    def is_done(self, submission: int) -> bool:
+        """Return True."""
+        return True
+
+    def wait(self, submission: int) -> None:
+        """Return at once."""
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+    def read(self, buffer: InterpreterBuffer, dtype: DType, shape: Shape) -> Array:
+        """Return a copy of the values."""
+        self._require_open()
+        nbytes = element_count(shape) * dtype.itemsize
+        return np.array(buffer.data[:nbytes].view(dtype.numpy).reshape(shape))
+
+    def read_all(self, wanted: Sequence[tuple[InterpreterBuffer, DType, Shape]]) -> list[Array]:
+        """Return copies of the values of several buffers."""
+        return [self.read(buffer, dtype, shape) for buffer, dtype, shape in wanted]
+
+    def memory_report(self) -> MemoryReport:
+        """How much memory is in use."""
+        live = self._live()
+        return MemoryReport(live, live, self._peak)
+
+    def trim(self) -> None:
+        """There is nothing to give back."""
+
+    def close(self) -> None:
+        """End."""
+        self._is_closed = True
+
+    def report(self) -> dict[str, Any]:
+        """Counters by name."""
+        return {"kernels": len(self._executables), "launches": self._launches}
+
+    def _hold(self, data: Array) -> InterpreterBuffer:
+        self._require_open()
+        buffer = InterpreterBuffer(data)
+        self._buffers.add(buffer)
+        self._peak = max(self._peak, self._live())
+        return buffer
+
+    def _live(self) -> int:
+        return sum(b.nbytes for b in self._buffers)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise DeviceError("the interpreter requires a runtime that is open, got a closed one")
