@@ -168,8 +168,8 @@ class TorchAlgebra:
         x, y = _both(x, y)
         if x.is_floating_point():
             return torch.floor_divide(x, y)
-        quotient = torch.floor_divide(x, _divisor(y))
-        return torch.where(y == 0, 0, torch.where(y == -1, -x, quotient))
+        quotient = torch.where(y == 0, 0, torch.floor_divide(x, _divisor(y)))
+        return torch.where(y == -1, -x, quotient) if y.dtype.is_signed else quotient
 
     def remainder(self, x: Any, y: Any) -> Any:
         """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""

@@ -67,8 +67,7 @@ class Normalization(Native):
         moved, of_out = _last(x, axis), _last(g, axis)
         shape = moved.shape[x.ndim - len(axis) :]
         _, mean, rate = torch.native_layer_norm(moved, shape, None, None, eps)
-        if weight is None and set(argnums) - {0}:
-            weight = moved.new_ones(()).expand(shape)
+        weight = _dense(weight, moved.new_ones(shape) if set(argnums) - {0} else None)
         found = _aten.native_layer_norm_backward(
             of_out, moved, shape, mean, rate, weight, weight, [i in argnums for i in range(3)]
         )
@@ -106,8 +105,7 @@ class Normalization(Native):
         _, mean, rate = torch.native_group_norm(
             x, None, None, batch, channels, size, num_groups, eps
         )
-        if weight is None and set(argnums) - {0}:
-            weight = x.new_ones((channels,))
+        weight = _dense(weight, x.new_ones((channels,)) if set(argnums) - {0} else None)
         found = _aten.native_group_norm_backward(
             g, x, mean, rate, weight, batch, channels, size, num_groups,
             [i in argnums for i in range(3)],
@@ -173,6 +171,11 @@ class Normalization(Native):
         eps: float,
     ) -> torch.Tensor:
         return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+
+
+def _dense(weight: torch.Tensor | None, instead: torch.Tensor | None) -> torch.Tensor | None:
+    """Return a weight as PyTorch's backward kernels read it: without regard to its strides."""
+    return instead if weight is None else weight.contiguous()
 
 
 def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from pyrite.backend.torch.dtype import NARROW
 from pyrite.backend.torch.native import Native, native
 from pyrite.op import Constant
+
+_WIDE = (torch.float32, torch.float64)
 
 
 def _has_numbers(first: int) -> Any:
@@ -21,7 +22,7 @@ def _has_numbers(first: int) -> Any:
     def holds(*inputs: Any) -> bool:
         tensors = (i for i in inputs[:first] if i is not None)
         return all(isinstance(i, Constant) for i in inputs[first:]) and all(
-            isinstance(i, torch.Tensor) and i.dtype not in NARROW for i in tensors
+            isinstance(i, torch.Tensor) and i.dtype in _WIDE for i in tensors
         )
 
     return holds

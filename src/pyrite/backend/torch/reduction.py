@@ -33,11 +33,11 @@ class Reduction(Native):
 
     @native("any")
     def any(self, x: torch.Tensor, *, axis: Shape, keepdims: bool) -> torch.Tensor:
-        return torch.any(x, axis, keepdims) if axis else x != 0
+        return torch.any(x != 0, axis, keepdims) if axis else x != 0
 
     @native("all")
     def all(self, x: torch.Tensor, *, axis: Shape, keepdims: bool) -> torch.Tensor:
-        return torch.all(x, axis, keepdims) if axis else x != 0
+        return torch.all(x != 0, axis, keepdims) if axis else x != 0
 
     # ---- scans ----
 

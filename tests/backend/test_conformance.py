@@ -1,0 +1,282 @@
+"""The suite that every backend passes: each op of the table on each device, judged by NumPy.
+
+A new backend adds nothing here: its names come from `device_names`.  Fallbacks to the reference are
+errors throughout, so what passes was computed by the device itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.autodiff import grad
+from pyrite.backend.device import device, device_names, device_problem
+from pyrite.backend.fallback import fallbacks
+from pyrite.backend.protocol import unknown_implementations
+from pyrite.config import config
+from pyrite.op import OPS, Op
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
+from pyrite.testing import Example, examples, samples_of
+from pyrite.types import (
+    FLOATS,
+    INTEGERS,
+    DType,
+    bool_,
+    float32,
+    float64,
+)
+
+PROBLEMS = {name: device_problem(name) for name in device_names() if name != "numpy"}
+WORKING = [name for name, problem in PROBLEMS.items() if problem is None]
+EXAMPLES = list(examples())
+
+#: What a result may differ by, relative to its magnitude or to the greatest around it.
+TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "float16": 8e-3, "bfloat16": 6e-2}
+
+each_device = pytest.mark.parametrize("name", WORKING)
+
+
+@pytest.fixture(autouse=True)
+def _fallbacks_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "strict", True)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_device_that_works_here_is_judged(name: str) -> None:
+    if PROBLEMS[name] is not None:
+        pytest.skip(f"device does not work here: {PROBLEMS[name]}")
+    assert fallbacks_of(name) == {}
+
+
+def fallbacks_of(name: str) -> dict[str, int]:
+    return {op: count for (where, op), count in fallbacks().items() if where == name}
+
+
+# ---- values ----
+
+
+@each_device
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+def test_the_values_of_floats_are_those_of_numpy(name: str, example: Example) -> None:
+    for dtype in FLOATS:
+        arrays = example.arrays(dtype)
+        if dtype is not float32 and not any(is_of(a, dtype) for a in arrays):
+            continue
+        got, want = run(example, arrays, name), run(example, arrays, "numpy")
+        for g, w in zip(got, want, strict=True):
+            assert (g.shape, g.dtype) == (w.shape, w.dtype)
+            assert_close(g.numpy(), w.numpy(), TOLERANCE[dtype.name])
+
+
+@each_device
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+def test_the_strides_of_the_inputs_do_not_matter(name: str, example: Example) -> None:
+    arrays = example.arrays(float32)
+    got = example.call([strided(a, name) for a in arrays], name)
+    for g, w in zip(got, run(example, arrays, name), strict=True):
+        assert_close(g.numpy(), w.numpy(), TOLERANCE["float32"])
+
+
+@each_device
+@pytest.mark.parametrize("dtype", [bool_, *INTEGERS], ids=lambda d: d.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+@pytest.mark.sample(300, by="dtype")
+def test_integers_and_bools_are_exact(name: str, dtype: DType, example: Example) -> None:
+    arrays = [as_integers(a, dtype, low=-3, high=4) for a in example.arrays(float64)]
+    if not any(is_of(a, dtype) for a in arrays) or example.op.accepts == "float":
+        return
+    try:
+        want = run(example, arrays, "numpy")
+    except (TypeError, ValueError, IndexError) as error:
+        with pytest.raises(type(error)):
+            run(example, arrays, name)
+        return
+    for g, w in zip(run(example, arrays, name), want, strict=True):
+        assert g.dtype is w.dtype
+        if w.dtype.is_float:
+            assert_close(g.numpy(), w.numpy(), TOLERANCE["float32"])
+        else:
+            np.testing.assert_array_equal(g.numpy(), w.numpy())
+
+
+ELEMENTWISE = sorted(name for name, op in OPS.items() if op.is_elementwise)
+
+
+@each_device
+@pytest.mark.parametrize("op", [OPS[n] for n in ELEMENTWISE], ids=lambda op: op.name)
+def test_special_floats_and_the_sign_of_zero_are_those_of_numpy(name: str, op: Op) -> None:
+    special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan])
+    if op.accepts not in ("any", "number", "float", "signed") or op.name in ("where", "dropout"):
+        return
+    for dtype in (float32, float64):
+        columns = list(zip(*itertools.product(special, repeat=len(op.inputs)), strict=True))
+        arrays = [np.array(column, dtype.numpy) for column in columns]
+        (got,), (want,) = (call(op, arrays, where) for where in (name, "numpy"))
+        assert_close(got.numpy(), want.numpy(), TOLERANCE[dtype.name])
+        if want.dtype.is_float:
+            is_zero = (want.numpy() == 0) & (got.numpy() == 0)
+            np.testing.assert_array_equal(
+                np.signbit(got.numpy())[is_zero], np.signbit(want.numpy())[is_zero]
+            )
+
+
+@each_device
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("op", [OPS[n] for n in ELEMENTWISE], ids=lambda op: op.name)
+def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DType) -> None:
+    if op.accepts in ("float", "bool") or op.name == "where":
+        return
+    if op.accepts == "signed" and dtype.kind == "uint":
+        return
+    least, greatest = int(dtype.lowest), int(dtype.highest)
+    numbers = sorted({least, least + 1, 0, 1, 2, 7, greatest // 2 + 1, greatest - 1, greatest})
+    if least < 0:
+        numbers += [-1, -7]
+    columns = list(zip(*itertools.product(numbers, repeat=len(op.inputs)), strict=True))
+    arrays = [np.array(column, dtype.numpy) for column in columns]
+    (got,), (want,) = (call(op, arrays, where) for where in (name, "numpy"))
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@each_device
+@pytest.mark.parametrize("to", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
+@pytest.mark.parametrize("of", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
+def test_casts_saturate_wrap_and_round_as_numpy_does(name: str, of: DType, to: DType) -> None:
+    if of.is_float:
+        powers = [2.0**n for n in (7, 8, 15, 16, 31, 32, 63, 64)]
+        values = [0.0, -0.0, 0.7, -0.7, 2.5, np.nan, np.inf, *powers, *(-p for p in powers)]
+    else:
+        values = [int(of.lowest), 0, 1, int(of.highest), int(of.highest) // 2 + 1]
+    with np.errstate(all="ignore"):
+        array = np.array(values).astype(of.numpy)
+    got, want = (tensor(array, device=where).astype(to).numpy() for where in (name, "numpy"))
+    # To float16 NumPy rounds once, and a device may round to float32 on the way.
+    assert_close(got, want, 1e-3 if to.is_float and to.itemsize == 2 else 0.0)
+
+
+# ---- gradients ----
+
+
+@each_device
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+def test_first_gradients_are_those_of_numpy(name: str, example: Example) -> None:
+    arrays = example.arrays(float64)
+    for position in differentiable_positions(example, arrays):
+        got, want = (gradient(example, arrays, position, where) for where in (name, "numpy"))
+        assert_close(got, want, 1e-9)
+
+
+def differentiable_positions(example: Example, arrays: list[Any]) -> list[int]:
+    derivative = example.op.derivative
+    if (derivative is None and not example.op.is_composite) or example.op.name == "astype":
+        return []
+    reached = (derivative is None or derivative.reaches(p) for p in range(len(arrays)))
+    return [
+        p
+        for p, (a, reaches) in enumerate(zip(arrays, reached, strict=True))
+        if reaches and is_of(a, float64) and a.size
+    ]
+
+
+def gradient(example: Example, arrays: list[Any], position: int, name: str) -> Any:
+    """The gradient of a sum in which each element of each float result has its own weight."""
+    inputs = on(arrays, name)
+
+    def total(x: Tensor) -> Any:
+        rng, found = np.random.default_rng(5), 0.0
+        for result in example.call([*inputs[:position], x, *inputs[position + 1 :]], name):
+            if result.dtype.is_float:
+                weight = tensor(rng.uniform(-1, 1, result.shape), device=name)
+                found = found + (result * weight).sum()
+        return found
+
+    return grad(total)(inputs[position]).numpy()
+
+
+# ---- native implementations ----
+
+
+@each_device
+def test_every_native_implementation_names_an_op(name: str) -> None:
+    assert unknown_implementations(type(device(name).backend.root)) == []
+
+
+def implemented() -> Iterator[Any]:
+    for name in WORKING:
+        for op in sorted(device(name).backend.root._implementations):
+            yield pytest.param(name, op, id=f"{name}-{op}")
+
+
+@pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
+@pytest.mark.parametrize(("name", "op"), list(implemented()))
+def test_removing_an_implementation_changes_speed_only(
+    name: str, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = type(device(name).backend.root)
+    found = [(e, e.arrays(float32)) for e in EXAMPLES if e.op.name == op]
+    native = [run(e, arrays, name) for e, arrays in found]
+    rest = {n: method for n, method in backend._implementations.items() if n != op}
+    monkeypatch.setattr(backend, "_implementations", rest)
+    monkeypatch.setattr(config, "strict", False)
+    for (example, arrays), before in zip(found, native, strict=True):
+        for g, w in zip(run(example, arrays, name), before, strict=True):
+            assert g.dtype is w.dtype
+            assert_close(g.numpy(), w.numpy(), TOLERANCE["float32"])
+
+
+# ---- what the tests share ----
+
+
+def is_of(a: Any, dtype: DType) -> bool:
+    return isinstance(a, np.ndarray) and a.dtype == dtype.numpy
+
+
+def on(arrays: list[Any], name: str) -> list[Any]:
+    return [tensor(a, device=name) if isinstance(a, np.ndarray) else a for a in arrays]
+
+
+def run(example: Example, arrays: list[Any], name: str) -> tuple[Tensor, ...]:
+    return example.call(on(arrays, name), name)
+
+
+def call(op: Op, arrays: list[Any], name: str) -> tuple[Tensor, ...]:
+    """Execute an op with the attributes of its first sample."""
+    return Example(op, 0, samples_of(op)[0]).call(on(arrays, name), name)
+
+
+def strided(a: Any, name: str) -> Any:
+    """The same values in column-major order, every second of twice as many."""
+    if not isinstance(a, np.ndarray):
+        return a
+    if a.ndim == 0:
+        return tensor(a, device=name)
+    twice = np.repeat(a.T, 2, axis=-1)
+    moved = tensor(np.ascontiguousarray(twice), device=name)
+    return moved[..., ::2].permute_dims(tuple(reversed(range(a.ndim))))
+
+
+def as_integers(a: Any, dtype: DType, *, low: int, high: int) -> Any:
+    """A float array as one of a few small integers of a dtype; other inputs as they are."""
+    if not is_of(a, float64):
+        return a
+    rng = np.random.default_rng(a.size)
+    first = 0 if dtype.kind in ("uint", "bool") else low
+    return rng.integers(first, 2 if dtype.is_bool else high, a.shape).astype(dtype.numpy)
+
+
+def assert_close(got: Any, want: Any, tolerance: float) -> None:
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    if want.dtype.kind in "iub" and want.dtype != np.dtype("bfloat16"):
+        np.testing.assert_array_equal(got, want)
+        return
+    wide_got, wide_want = got.astype(np.float64), want.astype(np.float64)
+    finite = np.abs(wide_want[np.isfinite(wide_want)])
+    scale = max(1.0, float(finite.max(initial=0))) if tolerance else 0.0
+    np.testing.assert_allclose(
+        wide_got, wide_want, rtol=tolerance, atol=tolerance * min(scale, 1e3)
+    )
