@@ -17,24 +17,39 @@ from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Number, TensorType
 
-#: The most workgroups on one axis of a grid: WebGPU's default limit.
-MOST_WORKGROUPS = 65535
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What the choice of a config needs to know of a device.
 
-    ``vector`` is the number of 32-bit elements that one invocation handles well at once.
+    ``vector`` is the number of 32-bit elements that one invocation handles well at once;
+    ``workgroup_sizes`` are those that may be chosen, and ``most_workgroups`` is the limit on one
+    axis of a grid.  On a CPU a workgroup is one invocation, and the runtime loops over workgroups.
     """
 
     kind: Literal["cpu", "gpu"]
     vector: int
+    workgroup_sizes: tuple[int, ...]
+    most_workgroups: int
+
+    def grid(self, workgroups: int) -> tuple[int, ...]:
+        """Return the sizes of a grid that holds at least so many workgroups: one axis, or two.
+
+        >>> Machine("gpu", 4, (64,), 65535).grid(65536)
+        (32768, 2)
+        """
+        if workgroups <= self.most_workgroups:
+            return (workgroups,)
+        rows = -(-workgroups // self.most_workgroups)
+        return (-(-workgroups // rows), rows)
 
 
 def machine_of(runtime: Runtime) -> Machine:
     """Return what is known of a runtime's device."""
-    return Machine("cpu", 8) if runtime.name.startswith("cpu") else Machine("gpu", 4)
+    if runtime.name.startswith("cpu"):
+        return Machine("cpu", int(runtime.report()["vector_bytes"]) // 4, (1,), 2**31 - 1)
+    # The limits that every WebGPU device has, and the size of a vector of WGSL.
+    return Machine("gpu", 4, (256, 128, 64, 32), 65535)
 
 
 class Launcher:
@@ -54,29 +69,20 @@ class Launcher:
     def launch(
         self,
         key: Hashable,
-        build: Callable[[], Kernel],
+        build: Callable[[int], Kernel],
         bindings: Sequence[Buffer | Number],
         workgroups: int,
     ) -> None:
-        """Run the kernel of that key, which is built the first time, on so many workgroups."""
-        grid = grid_of(workgroups)
+        """Run the kernel of that key on so many workgroups.
+
+        ``build`` makes it the first time, for a grid of as many axes as it is given.
+        """
+        grid = self.machine.grid(workgroups)
         wanted = (key, len(grid))
         executable = self._executables.get(wanted)
         if executable is None:
             with self._lock:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    executable = self._executables[wanted] = self.runtime.compile(build())
+                    executable = self._executables[wanted] = self.runtime.compile(build(len(grid)))
         self.runtime.launch(executable, bindings, grid)
-
-
-def grid_of(workgroups: int) -> tuple[int, ...]:
-    """Return the sizes of a grid that holds at least so many workgroups: one axis, or two.
-
-    >>> grid_of(7), grid_of(65536)
-    ((7,), (32768, 2))
-    """
-    if workgroups <= MOST_WORKGROUPS:
-        return (workgroups,)
-    rows = -(-workgroups // MOST_WORKGROUPS)
-    return (-(-workgroups // rows), rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrite.backend.cube.launcher import grid_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import KernelBuilder, Memory, Value
@@ -79,11 +78,6 @@ class Operand:
 def bindings_of(tensor: CubeTensor) -> list[Buffer | Number]:
     """Return what binds an `Operand`: the buffer, and the offset unless it is 0."""
     return [tensor.buffer, tensor.offset] if tensor.offset else [tensor.buffer]
-
-
-def builder_for(name: str, workgroups: int, workgroup_size: int) -> KernelBuilder:
-    """Return the builder of a kernel for a grid of so many workgroups; see `grid_of`."""
-    return KernelBuilder(name, workgroup_size=workgroup_size, grid=len(grid_of(workgroups)))
 
 
 def workgroup_of(b: KernelBuilder) -> Value:

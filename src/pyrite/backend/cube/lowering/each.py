@@ -20,13 +20,12 @@ from pyrite.backend.cube.operand import (
     Layout,
     Operand,
     bindings_of,
-    builder_for,
     invocation_of,
     layout_of,
     unravel,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, Memory, Value
+from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
@@ -42,13 +41,13 @@ class EachConfig:
 
 def candidates(points: int, machine: Machine) -> tuple[EachConfig, ...]:
     """Return the configs for a space of so many points."""
-    return tuple(EachConfig(size) for size in (256, 128, 64, 32, 1))
+    return tuple(EachConfig(size) for size in machine.workgroup_sizes)
 
 
 def select(points: int, machine: Machine) -> EachConfig:
     """Return a config: small workgroups where there are few points, so that all cores have some."""
     found = candidates(points, machine)
-    return next((c for c in found if points >= 16 * c.workgroup_size), found[-2])
+    return next((c for c in found if points >= 16 * c.workgroup_size), found[-1])
 
 
 class Each:
@@ -56,9 +55,9 @@ class Each:
 
     def __init__(
         self, name: str, shape: Shape, layouts: Sequence[Layout], access: Access,
-        numbers: Sequence[DType], has_fault: bool, workgroups: int, config: EachConfig,
+        numbers: Sequence[DType], has_fault: bool, grid: int, config: EachConfig,
     ) -> None:  # fmt: skip
-        b = self.b = builder_for(name, workgroups, config.workgroup_size)
+        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         last = len(layouts) - 1
         self.operands = [
@@ -133,9 +132,9 @@ def for_each(
     layouts = tuple(layout_of(t) for t in operands)
     dtypes = tuple(dtype for _, dtype in numbers)
 
-    def build() -> Kernel:
+    def build(grid: int) -> Kernel:
         has_fault = fault is not None
-        each = Each(name, shape, layouts, access, dtypes, has_fault, workgroups, config)
+        each = Each(name, shape, layouts, access, dtypes, has_fault, grid, config)
         with each.b.if_(each.index < points):
             body(each)
         return each.b.build()

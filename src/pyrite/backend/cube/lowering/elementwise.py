@@ -18,13 +18,12 @@ from pyrite.backend.cube.operand import (
     Layout,
     Operand,
     bindings_of,
-    builder_for,
     invocation_of,
     iota,
     unravel,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, Value
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.trace import trace
 from pyrite.op import Attributes, Constant, Op
 from pyrite.runtime.protocol import Buffer
@@ -44,13 +43,13 @@ class ElementwiseConfig:
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     """Return the configs for a merged shape: on several axes a width must divide the last."""
     fits = [w for w in (16, 8, 4, 2, 1) if len(shape) == 1 or shape[-1] % w == 0]
-    return tuple(ElementwiseConfig(size, width) for size in (256, 128, 64) for width in fits)
+    sizes = machine.workgroup_sizes
+    return tuple(ElementwiseConfig(size, width) for size in sizes for width in fits)
 
 
 def select(shape: Shape, machine: Machine) -> ElementwiseConfig:
     """Return a config: as wide as the machine likes and the shape allows."""
-    found = candidates(shape, machine)
-    return next(c for c in found if c.workgroup_size == 256 and c.width <= machine.vector)
+    return next(c for c in candidates(shape, machine) if c.width <= machine.vector)
 
 
 def elementwise(
@@ -132,7 +131,7 @@ def map_elements(
     bindings += bindings_of(target)
     workgroups = -(-count // (config.width * config.workgroup_size))
     launcher.launch(
-        (name, variant, plan), lambda: _kernel(name, rule, plan, count, workgroups), bindings,
+        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
         workgroups,
     )  # fmt: skip
 
@@ -159,10 +158,10 @@ def _is_aligned(tensor: CubeTensor, strides: tuple[int, ...], width: int) -> boo
 class _Body:
     """The kernel of one plan, while it is being written."""
 
-    def __init__(self, name: str, plan: _Plan, count: int, workgroups: int) -> None:
+    def __init__(self, name: str, plan: _Plan, count: int, grid: int) -> None:
         self.plan = plan
         self.width = plan.config.width
-        b = self.b = builder_for(name, workgroups, plan.config.workgroup_size)
+        b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
         self.count: Value | int = b.scalar("count", int32) if plan.axes == 1 else count
         self.mask: Value | None = None
         self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
@@ -222,8 +221,8 @@ class _Body:
         return x if x.width == self.width else self.b.splat(x, self.width)
 
 
-def _kernel(name: str, rule: Rule, plan: _Plan, count: int, workgroups: int) -> Kernel:
-    body = _Body(name, plan, count, workgroups)
+def _kernel(name: str, rule: Rule, plan: _Plan, count: int, grid: int) -> Kernel:
+    body = _Body(name, plan, count, grid)
     body.write(rule)
     return body.b.build()
 

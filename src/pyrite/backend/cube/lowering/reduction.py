@@ -26,7 +26,6 @@ from pyrite.backend.cube.operand import (
     Layout,
     Operand,
     bindings_of,
-    builder_for,
     invocation_of,
     iota,
     truth,
@@ -79,13 +78,15 @@ class Problem:
 def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...]:
     """Return the configs that are right for a problem."""
     found = []
+    sizes = machine.workgroup_sizes
+    small = min(64, sizes[0])
     parts = [p for p in (1, 4, 16, 64) if p == 1 or p * 4 <= problem.size]
     for width in _widths(problem.outputs, problem.output_strides, is_exact=True):
-        found += [ReductionConfig("columns", 64, 1, width, p) for p in parts]
+        found += [ReductionConfig("columns", small, 1, width, p) for p in parts]
     for width in _widths(problem.reduced, problem.reduced_strides, is_exact=False):
         found += [
             ReductionConfig("rows", size, lanes, width, p)
-            for size, lanes in ((64, 1), (64, 64), (256, 256))
+            for size, lanes in [(small, 1), *((s, s) for s in sizes if s >= 64)]
             for p in parts
         ]
     return tuple(found)
@@ -96,7 +97,7 @@ def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[i
     if not shape or strides[-1] != 1:
         return [1]
     is_masked = len(shape) == 1 and not is_exact
-    return [w for w in (8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
+    return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
 
 
 def select(problem: Problem, machine: Machine) -> ReductionConfig:
@@ -203,10 +204,10 @@ class _Body:
 
     def __init__(
         self, fold: Fold, problem: Problem, source: Layout, target: DType,
-        config: ReductionConfig, workgroups: int, *, ends: bool,
+        config: ReductionConfig, grid: int, *, ends: bool,
     ) -> None:  # fmt: skip
         self.fold, self.problem, self.config, self.ends = fold, problem, config, ends
-        b = self.b = builder_for(fold.name, workgroups, config.workgroup_size)
+        b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         strides = problem.output_strides + problem.reduced_strides
         self.source = Operand(b, "x", replace(source, strides=strides), "read")
@@ -398,11 +399,11 @@ def _launch(
     per_workgroup = config.workgroup_size // config.lanes
     workgroups = -(-units // per_workgroup)
     source = Layout(x.dtype, (), x.offset != 0)
-    given = (fold, problem, source, target.dtype, config, workgroups)
+    given = (fold, problem, source, target.dtype, config)
     computed = (fold.name, fold.variant, fold.start, ends)
     launcher.launch(
         ("reduce", computed, problem, source, target.dtype, config),
-        lambda: _kernel(*given, ends=ends),
+        lambda grid: _kernel(*given, grid, ends=ends),
         bindings_of(x) + bindings_of(target),
         workgroups,
     )
