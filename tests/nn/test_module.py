@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import threading
 from abc import ABC, abstractmethod
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pyrite import nn
-from pyrite.autodiff import autodiff, value_and_grad
+from pyrite import nn, optim
+from pyrite.autodiff import autodiff, checkpoint, value_and_grad
 from pyrite.errors import ArgumentError, ModuleError, RecordError, ShapeError
 from pyrite.record import MatchError
 from pyrite.tensor.creation import full, tensor
@@ -377,3 +378,32 @@ def test_a_module_may_be_abstract_and_hold_any_dict():
 
     with pytest.raises(TypeError):
         Square().sides["b"] = nn.Linear(1, 1)
+
+
+@pytest.mark.parametrize("way", ["plain", "balanced", "checkpoint", "backward"])
+def test_a_training_step_leaves_no_cycle(way):
+    """A cycle would keep the weights of many steps alive until the garbage collector ran."""
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.BatchNorm(6), nn.Tanh(), nn.Softmax(1), nn.Dropout(0.1), nn.Linear(6, 1)
+    )
+    optimizer, x = optim.Adam(0.1), full((8, 4), 1.0)
+    if way == "backward":
+        model = model.to(autodiff("numpy"))
+
+    def step(model):
+        if way == "backward":
+            return optimizer.step(model, model(x).mean().backward())
+        wrap = checkpoint if way == "checkpoint" else lambda m: m
+        strategy = "balanced" if way == "balanced" else "none"
+        run = value_and_grad(lambda m: wrap(m)(x).mean(), checkpointing=strategy)
+        return optimizer.step(model, run(model)[1])
+
+    model = step(model)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            model = step(model)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

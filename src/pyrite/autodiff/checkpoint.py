@@ -91,6 +91,7 @@ def _count(saved: Any, buffers: dict[int, int], stack: list[Node]) -> None:
         for item in saved:
             _count(item, buffers, stack)
     elif isinstance(saved, Recomputed):
-        stack.append(saved.node)
+        if saved.node is not None:
+            stack.append(saved.node)
     elif isinstance(saved, Tensor):
         buffers[id(saved._handle)] = saved._type.nbytes

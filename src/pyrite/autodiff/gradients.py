@@ -8,7 +8,7 @@ from typing import Any
 
 from pyrite.errors import GradientError
 from pyrite.op import public
-from pyrite.tensor.parameter import Identified, Parameter, Renewal, State, constant
+from pyrite.tensor.parameter import Identified, Renewal, State, constant
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
 
@@ -67,14 +67,18 @@ class Gradients:
             )
         return self._by_id.get(of.id)
 
-    def add(self, leaf: Any, key: Parameter | None, g: Tensor) -> None:
-        """File the gradient of a leaf, summing where one parameter has several leaves."""
+    def add(self, leaf: Any, key: tuple[int, int] | None, g: Tensor) -> None:
+        """File the gradient of a leaf: by itself, or by the id and version of a parameter.
+
+        Where one parameter has several leaves, their gradients are summed.
+        """
         if key is None:
             self._by_leaf[leaf] = g
             return
-        have = self._by_id.get(key.id)
-        self._by_id[key.id] = g if have is None else have + g
-        self._versions[key.id] = key.version
+        id, version = key
+        have = self._by_id.get(id)
+        self._by_id[id] = g if have is None else have + g
+        self._versions[id] = version
 
     def add_emissions(self, earlier: Sequence[Emission]) -> None:
         """File what states emitted before all that is filed already."""

@@ -216,11 +216,15 @@ class Variable:
 
 
 class Recomputed:
-    """Stands for a value that is not kept: output ``index`` of a node that can run again."""
+    """Stands for a value that is not kept: output ``index`` of a node that can run again.
+
+    Without a node it is the one that keeps this: a reference to itself would be a cycle, and its
+    inputs would live on until the garbage collector ran.
+    """
 
     __slots__ = ("index", "node")
 
-    def __init__(self, node: Node, index: int) -> None:
+    def __init__(self, node: Node | None, index: int) -> None:
         self.node = node
         self.index = index
 
@@ -321,7 +325,7 @@ class Node:
     ) -> tuple[Saved, ...]:
         derivative = require_derivative(op)
         out: Saved = tuple(
-            Recomputed(self, i) if self.run_inputs is not None else o for i, o in enumerate(outputs)
+            Recomputed(None, i) if self.run_inputs is not None else o for i, o in enumerate(outputs)
         )
         out_types = self.outs if len(outputs) > 1 else self.outs[0]
         wants_out = derivative.want(0, self.tracked)
@@ -369,12 +373,12 @@ class _Recomputations:
     def __init__(self) -> None:
         self._made: dict[Node, tuple[Tensor, ...]] = {}
 
-    def value(self, saved: Saved) -> Any:
-        """Return what a rule gets for a saved entry."""
+    def value(self, saved: Saved, of: Node) -> Any:
+        """Return what a rule gets for an entry that a node saved."""
         if isinstance(saved, Recomputed):
-            return self._outputs(saved.node)[saved.index]
+            return self._outputs(saved.node or of)[saved.index]
         if isinstance(saved, tuple):
-            return tuple(self.value(s) for s in saved)
+            return tuple(self.value(s, of) for s in saved)
         return saved.value if isinstance(saved, Constant) else saved
 
     def passed(self, node: Node) -> None:
@@ -385,7 +389,9 @@ class _Recomputations:
         if node not in self._made:
             assert node.run_inputs is not None
             assert node.op is not None
-            inputs = [i if isinstance(i, Constant) else self.value(i) for i in node.run_inputs]
+            inputs = [
+                i if isinstance(i, Constant) else self.value(i, node) for i in node.run_inputs
+            ]
             backend = next(i for i in inputs if isinstance(i, Tensor))._backend
             result = apply(node.op, inputs, node.attrs, node.outs, Tensor, backend)
             self._made[node] = result if isinstance(result, tuple) else (result,)
@@ -459,7 +465,7 @@ def _input_cotangents(
         assert g is not None
         return {0: g}
     derivative = require_derivative(node.op)
-    saved = [walk.recomputed.value(s) for s in node.saved]
+    saved = [walk.recomputed.value(s, node) for s in node.saved]
     g_all = _filled(node, cotangents)
     g_rule = g_all if len(g_all) > 1 else g_all[0]
     return derivative(node.op, g_rule, saved, node.attrs, node.tracked)

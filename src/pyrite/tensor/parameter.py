@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from pyrite.backend.device import DeviceLike, device
 from pyrite.tensor.tensor import Tensor
@@ -59,10 +59,9 @@ class Identified(Tensor):
         """Whether its value has been drawn."""
         return self._initial is None
 
-    def with_value(self, value: Tensor, *, version: int | None = None) -> Any:
+    def with_value(self, value: Tensor, *, version: int | None = None) -> Self:
         """Return the same parameter with another value."""
-        made = type(self)(value, id=self.id, version=self.version if version is None else version)
-        return made
+        return self._made(value, self.id, self.version if version is None else version)
 
     def to(self, where: DeviceLike, /) -> Any:
         """Return the same parameter or state on another device; one not yet drawn stays so."""
@@ -73,15 +72,16 @@ class Identified(Tensor):
             return self.with_value(Tensor.to(self, where))
         return self._same_as(type(self).lazy(self.shape, self.dtype, where, initial))
 
+    def _made(self, value: Tensor, id: int, version: int) -> Self:
+        return type(self)(value, id=id, version=version)
+
     def _same_as(self, made: Any) -> Any:
         made.id, made.version = self.id, self.version
         return made
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: Any) -> Self:
         """Return one with the same value and an id of its own, which is trained by itself."""
-        made = self.with_value(self)
-        made.id = next(_ids)
-        return made
+        return self._made(self, next(_ids), self.version)
 
     def __getattr__(self, name: str) -> Any:
         # Reached only while the slot ``_handle`` is empty.
@@ -125,14 +125,8 @@ class Parameter(Identified):
         made.trainable = True
         return made
 
-    def with_value(self, value: Tensor, *, version: int | None = None) -> Parameter:
-        """Return the same parameter with another value."""
-        return Parameter(
-            value,
-            id=self.id,
-            version=self.version if version is None else version,
-            trainable=self.trainable,
-        )
+    def _made(self, value: Tensor, id: int, version: int) -> Self:
+        return type(self)(value, id=id, version=version, trainable=self.trainable)
 
     def frozen(self, frozen: bool = True) -> Parameter:
         """Return the same parameter, trainable or not."""
@@ -148,7 +142,9 @@ class Parameter(Identified):
         backend = value._backend
         if not self.trainable or not backend.level:
             return value._handle
-        return backend.track(backend.detach(value._handle), self)
+        # The leaf knows who it is by numbers: a reference to this object would close a cycle, and
+        # each step's parameters would live on until the garbage collector ran.
+        return backend.track(backend.detach(value._handle), (self.id, self.version))
 
 
 class State(Identified):
