@@ -39,6 +39,11 @@ def stepped_twice() -> Any:
     return optimizer.step(optimizer.step(net, grads), grads)
 
 
+def lost_gradients() -> Any:
+    net = Net()
+    return net, pyrite.value_and_grad(lambda m: m(ones(3, 4)).detach().mean())(net)[1]
+
+
 MISTAKES: dict[str, Callable[[], Any]] = {
     "matmul requires x.shape[-1] == y.shape[-2], got (5, 3) @ (4, 3)": lambda: (
         ones(5, 3) @ ones(4, 3)
@@ -82,9 +87,20 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "value_and_grad requires a scalar loss, got shape (3, 2); use .mean()": lambda: (
         pyrite.value_and_grad(lambda m: m(ones(3, 4)))(Net())
     ),
-    "value_and_grad requires a float tensor or a module, got int32": lambda: pyrite.grad(
-        lambda x: (x * x).sum()
-    )(pyrite.tensor([1, 2])),
+    "value_and_grad requires a float tensor or a module, got int32; make one: pyrite.tensor(1.0)": (
+        lambda: pyrite.grad(lambda x: (x * x).sum())(pyrite.tensor([1, 2]))
+    ),
+    "value_and_grad requires a float tensor or a module, got float; make one: pyrite.tensor(1.0)": (
+        lambda: pyrite.grad(lambda x: x * x)(3.0)
+    ),
+    "value_and_grad requires a function that returns a scalar tensor, got float; return the loss "
+    "itself, or (loss, more) with has_aux=True": lambda: pyrite.grad(lambda x: (x * x).item())(
+        ones()
+    ),
+    "step requires a gradient of at least one parameter, got none; the loss depends on no "
+    "parameter of the model: was it detached, or a constant?": lambda: optim.SGD(0.1).step(
+        *lost_gradients()
+    ),
     "value_and_grad requires a float loss, got int32": lambda: pyrite.grad(lambda x: x.argmax())(
         ones(3)
     ),

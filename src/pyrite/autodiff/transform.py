@@ -93,8 +93,11 @@ def _chosen(wanted: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
     tensors = tree_leaves(args)
     if not any(t.dtype.is_float for t in tensors):
-        got = ", ".join(t.dtype.name for t in tensors) or "none"
-        raise GradientError(f"value_and_grad requires a float tensor or a module, got {got}")
+        found = [t.dtype.name for t in tensors] or [type(arg).__name__ for arg in args]
+        raise GradientError(
+            f"value_and_grad requires a float tensor or a module, got {', '.join(found)}; make "
+            "one: pyrite.tensor(1.0)"
+        )
     below = max((t._backend for t in tensors), key=lambda b: b.level)
     # An argument may come from further down than the calls around this one: what the function
     # takes from them lives at their level, and the gradient must still depend on it.
@@ -117,9 +120,15 @@ def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:
 
 
 def _backward(loss: Any, backend: Autodiff, lifted: tuple[Any, ...]) -> Gradients:
-    if not isinstance(loss, Tensor) or loss.size != 1:
-        got = f"shape {loss.shape}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise ShapeError(f"value_and_grad requires a scalar loss, got {got}; use .mean()")
+    if not isinstance(loss, Tensor):
+        raise GradientError(
+            f"value_and_grad requires a function that returns a scalar tensor, got "
+            f"{type(loss).__name__}; return the loss itself, or (loss, more) with has_aux=True"
+        )
+    if loss.size != 1:
+        raise ShapeError(
+            f"value_and_grad requires a scalar loss, got shape {loss.shape}; use .mean()"
+        )
     if not loss.dtype.is_float:
         name = loss.dtype.name
         raise GradientError(f"value_and_grad requires a float loss, got {name}")

@@ -105,8 +105,9 @@ class Optimizer(ABC):
         It shares with the old one what did not change: frozen parameters, and those without a
         gradient, which weight decay does not touch either.  Parameters keep their ids and ties.
 
-        Raises GradientError when the gradients are of another version of a parameter, or also of
-        parameters that the model does not hold; ShapeError for a gradient of another shape.
+        Raises GradientError when there is no gradient at all, and when the gradients are of another
+        version of a parameter, or also of parameters that the model does not hold; ShapeError for a
+        gradient of another shape.
 
         >>> import pyrite
         >>> from pyrite import nn, optim
@@ -124,6 +125,7 @@ class Optimizer(ABC):
         with in_one_thread(run.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             _require_own(gradients, held)
+            _require_any(gradients, held)
             due = [
                 _Due(path, t, _fitting(path, t, g))
                 for path, t in tree_items(model)
@@ -365,6 +367,15 @@ def _require_own(gradients: Gradients, held: list[Identified]) -> None:
             "step requires gradients of the model's own parameters and states, got "
             f"{foreign[0]} gradients and {foreign[1]} state updates of others; step the models "
             "together, step((a, b), grads), or leave the others out, step(a, grads.only(a))"
+        )
+
+
+def _require_any(gradients: Gradients, held: list[Identified]) -> None:
+    is_trained = any(isinstance(t, Parameter) and t.trainable for t in held)
+    if is_trained and not len(gradients) and not gradients.updates:
+        raise GradientError(
+            "step requires a gradient of at least one parameter, got none; the loss depends on no "
+            "parameter of the model: was it detached, or a constant?"
         )
 
 
