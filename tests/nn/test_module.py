@@ -407,3 +407,11 @@ def test_a_training_step_leaves_no_cycle(way):
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_slice_of_a_sequential_is_one_with_the_same_layers():
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    front = net[:2]
+    assert isinstance(front, nn.Sequential)
+    assert front[0] is net[0]
+    assert front(full((4, 2), 1.0)).shape == (4, 3)

@@ -48,8 +48,10 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.layers)
 
-    def __getitem__(self, index: int) -> Any:
-        return self.layers[index]
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return a layer, or a Sequential of some of them, which shares their parameters."""
+        found = self.layers[index]
+        return Sequential(*found) if isinstance(index, slice) else found
 
 
 class Lambda(Module):
