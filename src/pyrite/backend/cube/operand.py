@@ -112,6 +112,11 @@ def iota(b: KernelBuilder, width: int) -> Value:
     return b.const(range(width), vector(b.index_type.dtype, width))
 
 
+def added(x: Value, y: Value) -> Value:
+    """Return x + y; of bools whether either holds, as in NumPy."""
+    return x | y if x.dtype is bool_ else x + y
+
+
 def truth(b: KernelBuilder, x: Value) -> Value:
     """Return whether x is not zero."""
     return x if x.dtype is bool_ else b.alu("ne", x, 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
+from pyrite.backend.cube.lowering.elementwise import as_tensor
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.operand import Operand
 from pyrite.backend.cube.tensor import CubeTensor
@@ -109,16 +110,16 @@ def searchsorted(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """Where each value belongs among the sorted ones, by halving; NaN is above all."""
-    x, _ = inputs
+    x, values = inputs
+    sources = [x, as_tensor(launcher, values)]
     (size,) = x.shape
     is_left = attrs["side"] == "left"
     target = launcher.empty(out[0])
 
     def body(each: Each) -> None:
         b = each.b
-        ordered, values, result = each.operands
-        value = _ordered(each, values[each.at])
-
+        ordered, wanted, result = each.operands
+        value = _ordered(each, wanted[each.at])
         with b.for_(0, size.bit_length(), carried=[b.index(0), b.index(size)]) as loop:
             low, high = loop.carried
             middle = (low + high) >> 1
@@ -132,7 +133,7 @@ def searchsorted(
             )
         result[each.at] = b.cast(loop.results[0], out[0].dtype)
 
-    for_each(launcher, op.name, f"{size} {attrs['side']}", out[0].shape, inputs, target, body)
+    for_each(launcher, op.name, f"{size} {attrs['side']}", out[0].shape, sources, target, body)
     return [target]
 
 

@@ -9,6 +9,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import as_tensor, contiguous, copy, dense, zeros
 from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
 
@@ -144,7 +145,7 @@ def overlap_add(
             inside = (distance >= 0) & (window * step == distance) & (window < count)
             number = b.select(inside, window, 0)
             place = x.at([*each.at[:axis], number, *each.at[axis + 1 :], loop.index])
-            loop.yield_(loop.carried[0] + x.load(place, mask=inside))
+            loop.yield_(added(loop.carried[0], x.load(place, mask=inside)))
         result[each.at] = loop.results[0]
 
     if windows.type.size == 0:

@@ -19,7 +19,7 @@ from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import as_tensor, contiguous, dense, zeros
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.registry import Input, lowers
-from pyrite.backend.cube.operand import Operand
+from pyrite.backend.cube.operand import Operand, added
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
@@ -47,7 +47,7 @@ def select(writes: int, lines: int, elements: int, machine: Machine) -> ScatterC
 
 _JOIN: dict[str, Callable[[RecordingAlgebra, Value, Value], Value]] = {
     "assign": lambda _, old, new: new,
-    "add": lambda _, old, new: old + new,
+    "add": lambda _, old, new: added(old, new),
     "mul": lambda _, old, new: old * new,
     "min": lambda k, old, new: k.minimum(old, new),
     "max": lambda k, old, new: k.maximum(old, new),
