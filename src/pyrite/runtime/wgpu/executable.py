@@ -1,0 +1,209 @@
+"""A kernel compiled for one device, in the variants that its launches turn out to need.
+
+Most launches need the plain variant.  ``all_writable`` declares every buffer as written, because
+WebGPU forbids to bind one buffer both for reading and for writing in a dispatch, which happens when
+the parts of an arena are operands.  ``is_folded`` counts workgroups on two axes where a grid has
+more than one axis may have (65,535).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyrite.errors import KernelError
+from pyrite.kernel.ir import Kernel
+from pyrite.runtime.wgpu.memory import Buffer
+from pyrite.runtime.wgpu.native import Pointer
+from pyrite.runtime.wgpu.shader import Layout, Layouts, create_module, create_pipeline
+from pyrite.types import DType, Number
+
+#: struct's letters; an argument lies at a multiple of its size, as in WGSL.
+_LETTERS = {
+    "bool": "I", "int32": "i", "uint32": "I", "float32": "f",
+    "int64": "q", "uint64": "Q", "float64": "d",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a kernel takes: for each parameter the dtype of a number, or None for a buffer.
+
+    ``writes`` says of each buffer whether it is written; ``grid`` is the number of its axes.
+    """
+
+    name: str
+    parameters: tuple[DType | None, ...]
+    writes: tuple[bool, ...]
+    grid: int
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Signature:
+        """The signature of a kernel in IR."""
+        return cls(
+            kernel.name,
+            tuple(None if p.kind == "buffer" else p.value_type.dtype for p in kernel.parameters),
+            tuple(p.attr[2] != "read" for p in kernel.buffers),
+            kernel.grid,
+        )
+
+    def arguments(self, is_folded: bool) -> struct.Struct:
+        """How its numbers are laid out in memory; the last of a folded one is the grid."""
+        letters = [_LETTERS[dtype.name] for dtype in self.parameters if dtype is not None]
+        return struct.Struct("@" + "".join(letters) + ("I" if is_folded else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Which variant of a kernel's text: see the head of this file."""
+
+    all_writable: bool = False
+    is_folded: bool = False
+    has_immediates: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A pipeline and what it binds."""
+
+    name: str
+    pipeline: Pointer
+    layout: Layout
+    arguments: struct.Struct
+
+    def pack(self, numbers: list[Number]) -> bytes:
+        """The numbers as the kernel reads them.  Raises KernelError for one that does not fit."""
+        try:
+            return self.arguments.pack(*numbers)
+        except struct.error as error:
+            raise KernelError(
+                f"kernel '{self.name}' requires numbers of its parameters' dtypes, "
+                f"got {numbers}: {error}"
+            ) from None
+
+
+class Executable:
+    """A kernel of one device.  ``text`` gives the WGSL of a form; only trusted text has many."""
+
+    def __init__(
+        self,
+        layouts: Layouts,
+        signature: Signature,
+        text: Callable[[Form], str],
+        *,
+        is_trusted: bool,
+        kernel: Kernel | None = None,
+    ) -> None:
+        self.device = layouts.device
+        self.layouts = layouts
+        self.signature = signature
+        self.is_trusted = is_trusted
+        self._text = text
+        self._kernel = kernel
+        self._variants: dict[tuple[bool, bool], Variant] = {}
+        self.variant(all_writable=False, is_folded=False)  # errors come when it is compiled
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it was given to ``compile``.  Raises KernelError if that was WGSL."""
+        if self._kernel is None:
+            raise KernelError(f"kernel requires one made of IR, got WGSL: '{self.name}'")
+        return self._kernel
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.signature.name
+
+    @cached_property
+    def largest_grid(self) -> int:
+        """The most workgroups on one axis."""
+        return self.device.limits["max-compute-workgroups-per-dimension"]
+
+    def variant(self, *, all_writable: bool, is_folded: bool) -> Variant:
+        """Return a variant, compiled when it is first asked for.
+
+        Raises KernelError if it does not compile, or if WGSL of a user would need another one.
+        """
+        found = self._variants.get((all_writable, is_folded))
+        if found is None:
+            found = self._compile(all_writable, is_folded)
+            self._variants[all_writable, is_folded] = found
+        return found
+
+    def source(self, *, all_writable: bool = False, is_folded: bool = False) -> str:
+        """The WGSL of a variant, as this device gets it."""
+        arguments = self.signature.arguments(is_folded)
+        return self._text(Form(all_writable, is_folded, self._fits_immediates(arguments)))
+
+    def part(self, bindings: Sequence[Buffer | Number]) -> tuple[list[Buffer], list[Number]]:
+        """Return the buffers and the numbers among the bindings.
+
+        Raises KernelError if they do not fit the parameters.
+        """
+        signature = self.signature
+        if len(bindings) != len(signature.parameters):
+            raise KernelError(
+                f"kernel '{self.name}' requires {len(signature.parameters)} bindings, "
+                f"got {len(bindings)}"
+            )
+        buffers: list[Buffer] = []
+        numbers: list[Number] = []
+        for binding, dtype in zip(bindings, signature.parameters, strict=True):
+            if isinstance(binding, Buffer) != (dtype is None):
+                wanted = (
+                    "a buffer of a wgpu runtime" if dtype is None else f"a number ({dtype.name})"
+                )
+                raise KernelError(
+                    f"kernel '{self.name}' requires {wanted} as binding "
+                    f"{len(buffers) + len(numbers)}, got {binding!r}"
+                )
+            if isinstance(binding, Buffer):
+                buffers.append(binding)
+            else:
+                numbers.append(binding)
+        return buffers, numbers
+
+    def check_grid(self, grid: Sequence[int]) -> bool:
+        """Return whether the grid has to be folded.
+
+        Raises KernelError if it has not the kernel's axes, or is too large for the device.
+        """
+        largest, axes = self.largest_grid, self.signature.grid
+        if len(grid) != axes or min(grid) < 0:
+            raise KernelError(f"kernel '{self.name}' requires a grid of {axes} axes, got {grid}")
+        if max(grid) <= largest:
+            return False
+        if axes == 1 and self.is_trusted and grid[0] <= largest * largest:
+            return True
+        raise KernelError(
+            f"kernel '{self.name}' requires at most {largest} workgroups on an axis, got {grid}; "
+            "let each do more, or count them on more axes"
+        )
+
+    def _fits_immediates(self, arguments: struct.Struct) -> bool:
+        device = self.device
+        return device.has_immediates and arguments.size <= device.limits["max-immediate-size"]
+
+    def _compile(self, all_writable: bool, is_folded: bool) -> Variant:
+        if (all_writable or is_folded) and not self.is_trusted:
+            raise KernelError(
+                f"kernel '{self.name}' requires that no buffer is both read and written through "
+                "different bindings, got one that is; copy it first"
+            )
+        device, name = self.device, self.name
+        arguments = self.signature.arguments(is_folded)
+        size = (arguments.size + 3) & ~3
+        fits = self._fits_immediates(arguments)
+        writes = self.signature.writes
+        source = self.source(all_writable=all_writable, is_folded=is_folded)
+        module = create_module(device, name, source, is_trusted=self.is_trusted)
+        layout = self.layouts.get(
+            (True,) * len(writes) if all_writable else writes,
+            immediate_size=size if fits else 0,
+            uniform_size=0 if fits else (size + 15) & ~15,
+        )
+        pipeline = create_pipeline(device, name, module, layout)
+        return Variant(name, pipeline, layout, arguments)

@@ -1,0 +1,211 @@
+"""Memory: device buffers by size class, reused in the order of the queue, under an upper bound.
+
+A `Storage` is one ``wgpu.GPUBuffer``; a `Buffer` is a part of one that somebody holds.  When nobody
+holds a buffer any more its storage goes back to the pool, and may be given away at once: the queue
+is in order, so whoever gets it comes later.  Storages are never parted among tensors, because
+WebGPU forbids to read and write one buffer in the same dispatch through different bindings.
+
+Size classes are four to each power of two, so a buffer wastes at most a fifth.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+import wgpu
+
+from pyrite.errors import DeviceError, PyriteError
+from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.wgpu.native import Pointer
+
+#: Offsets of views: WebGPU's default min-storage-buffer-offset-alignment.
+ALIGNMENT = 256
+
+USAGE = int(wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST)
+
+_serials = itertools.count(1)
+
+
+class Storage:
+    """One device buffer.  ``serial`` is its name in caches and is never used again."""
+
+    __slots__ = ("capacity", "gpu", "groups", "is_external", "last_use", "raw", "serial")
+
+    def __init__(self, gpu: Any, capacity: int, *, is_external: bool = False) -> None:
+        self.gpu = gpu
+        self.raw: Pointer = gpu._internal
+        self.capacity = capacity
+        self.serial = next(_serials)
+        self.is_external = is_external
+        #: The submission in which it was last used, or will be.
+        self.last_use = 0
+        #: Keys of the bind groups made of it; they keep the device's memory until evicted.
+        self.groups: set[object] = set()
+
+
+class Contents:
+    """What a storage holds for the time of one lease; commands hold it, and so do not the lease.
+
+    ``error`` is why it is not to be trusted: a command that was to write it failed.
+    """
+
+    __slots__ = ("error", "storage")
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.error: PyriteError | None = None
+
+
+class Lease:
+    """The right to a storage; when nobody holds it the storage returns to its pool, if any."""
+
+    __slots__ = ("contents", "nbytes", "returned")
+
+    def __init__(self, storage: Storage, nbytes: int, returned: deque[Storage] | None) -> None:
+        self.contents = Contents(storage)
+        self.nbytes = nbytes
+        self.returned = returned
+
+    def __del__(self) -> None:
+        # May run at any moment, in any thread, inside the pool's own code: so it only appends,
+        # which is atomic, and the pool looks there before it makes anything new.
+        if self.returned is not None:
+            self.returned.append(self.contents.storage)
+
+
+class Buffer:
+    """A part of a storage, and a lease on the whole of it.  Sizes are in bytes."""
+
+    __slots__ = ("contents", "key", "lease", "nbytes", "offset")
+
+    def __init__(self, lease: Lease, offset: int, nbytes: int) -> None:
+        self.lease = lease
+        self.contents = lease.contents
+        self.offset = offset
+        self.nbytes = nbytes
+        #: What a bind group depends on.
+        self.key = (lease.contents.storage.serial, offset, nbytes)
+
+    @property
+    def storage(self) -> Storage:
+        """The device buffer that it lies in."""
+        return self.contents.storage
+
+    def view(self, offset: int, nbytes: int) -> Buffer:
+        """Return a part of it, which keeps the whole alive.
+
+        Raises DeviceError unless the offset is a multiple of 256 and the part lies inside.
+        """
+        if offset % ALIGNMENT or offset < 0 or offset + nbytes > self.nbytes:
+            raise DeviceError(
+                f"view requires an offset that is a multiple of {ALIGNMENT} and a part inside "
+                f"{self.nbytes} bytes, got {nbytes} bytes at {offset}"
+            )
+        return Buffer(self.lease, self.offset + offset, nbytes)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes of storage {self.storage.serial} at {self.offset})"
+
+
+def size_class(nbytes: int) -> int:
+    """Return the capacity of the storage for so many bytes: a multiple of 256.
+
+    >>> size_class(0), size_class(257), size_class(1025), size_class(1_000_000)
+    (256, 512, 1280, 1048576)
+    """
+    size = max(nbytes, ALIGNMENT)
+    step = max(ALIGNMENT, 1 << ((size - 1).bit_length() - 3))
+    return -(-size // step) * step
+
+
+class Pool:
+    """The storages of one device.  Its caller holds the runtime's lock.
+
+    ``create`` makes a device buffer of a size and raises MemoryError where there is no room.
+    ``drain`` gets the device to complete what it has been given, so that freed memory is free.
+    ``limit`` bounds what is reserved, in bytes; ``largest`` is the most that one buffer can have.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[int], Any],
+        drain: Callable[[], None],
+        forget: Callable[[Storage], None],
+        *,
+        limit: int | None,
+        largest: int,
+    ) -> None:
+        self._create, self._drain, self._forget = create, drain, forget
+        self.limit = limit
+        self.largest = largest
+        self.live = self.reserved = self.peak = 0
+        self._free: defaultdict[int, list[Storage]] = defaultdict(list)
+        self._returned: deque[Storage] = deque()
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return a buffer of that many bytes with unspecified contents.
+
+        Raises DeviceError, with a report, when there is no room even after `trim`.
+        """
+        capacity = size_class(nbytes)
+        if capacity > self.largest:
+            raise DeviceError(
+                f"allocate requires at most {self.largest:,} bytes in one buffer of this device, "
+                f"got {nbytes:,}; part the tensor"
+            )
+        self.collect()
+        free = self._free[capacity]
+        storage = free.pop() if free else self._reserve(capacity)
+        self.live += capacity
+        self.peak = max(self.peak, self.live)
+        return Buffer(Lease(storage, nbytes, self._returned), 0, nbytes)
+
+    def collect(self) -> None:
+        """Take back the storages that nobody holds any more."""
+        returned = self._returned
+        while returned:
+            storage = returned.popleft()
+            self.live -= storage.capacity
+            self._free[storage.capacity].append(storage)
+
+    def trim(self) -> None:
+        """Give the free storages back to the device."""
+        self.collect()
+        for storages in self._free.values():
+            for storage in storages:
+                self.reserved -= storage.capacity
+                self._forget(storage)
+        self._free.clear()
+
+    def report(self) -> MemoryReport:
+        """How much memory is in use, rounding to size classes included."""
+        self.collect()
+        return MemoryReport(live=self.live, reserved=self.reserved, peak=self.peak)
+
+    def _reserve(self, capacity: int) -> Storage:
+        try:
+            gpu = self._create_within_limit(capacity)
+        except MemoryError:
+            self._drain()
+            self.trim()
+            self._drain()
+            try:
+                gpu = self._create_within_limit(capacity)
+            except MemoryError as error:
+                raise self._out_of_memory(capacity, str(error)) from None
+        self.reserved += capacity
+        return Storage(gpu, capacity)
+
+    def _create_within_limit(self, capacity: int) -> Any:
+        if self.limit is not None and self.reserved + capacity > self.limit:
+            raise MemoryError(f"the limit of {self.limit:,} bytes")
+        return self._create(capacity)
+
+    def _out_of_memory(self, capacity: int, reason: str) -> DeviceError:
+        return DeviceError(
+            f"allocate requires room for {capacity:,} bytes, got {reason}; in use are "
+            f"{self.live:,} bytes, at most {self.peak:,}; use a smaller batch, or let go of tensors"
+        )

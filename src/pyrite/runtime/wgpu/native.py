@@ -1,0 +1,142 @@
+"""wgpu-native by raw C calls: the one place that knows what wgpu-py keeps private.
+
+wgpu-py's methods cost 3 to 25 µs each, the C calls under them 0.3 to 2 µs, so what happens for
+every launch is called raw; what happens seldom goes through wgpu-py.  Three traps rule how:
+
+- A raw call reports its error to wgpu-py's error handler, on the same thread, before it returns:
+  `captured` collects it.  Without that it would only be logged.
+- wgpu-native **aborts the process** where a *submit* meets an error, and where one waits for a
+  submission that never was.  All that a submit could reject is found out before: a lost device and
+  a bad command by ``finish``, a destroyed buffer by making a bind group of it.
+- ``wgpuDevicePoll`` that waits keeps all other threads from submitting until the device is idle, so
+  Pyrite never calls it so: it polls without waiting, and sleeps in between.
+
+Objects made here are cffi pointers that release themselves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wgpu.backends.wgpu_native import _api
+from wgpu.backends.wgpu_native._ffi import ffi as _ffi
+from wgpu.backends.wgpu_native._ffi import lib as _lib
+
+# cffi makes its types when it reads the header, so to a type checker all of it is Any.
+ffi: Any = _ffi
+lib: Any = _lib
+_handler: Any = _api.error_handler
+
+Pointer = Any
+
+
+class NativeError(Exception):
+    """An error of wgpu-native; callers turn it into one of Pyrite's.  ``kind`` is WebGPU's word."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it says that the device is lost."""
+        return "device is lost" in str(self) or "Device lost" in str(self)
+
+
+@contextmanager
+def captured() -> Iterator[None]:
+    """Raise the last error of the raw calls in the block, as NativeError, at its end."""
+    _handler.capture("pyrite")
+    try:
+        yield
+    finally:
+        found = _handler.release("pyrite")
+    if found is not None:
+        raise native_error(*found)
+
+
+def native_error(kind: str, message: str) -> NativeError:
+    """The error of the handler's kind and message, less the words that say nothing."""
+    lines = [line.rstrip() for line in message.splitlines()]
+    noise = ("Validation Error", "Caused by:", "")
+    return NativeError(kind, "\n".join(line for line in lines if line.strip() not in noise))
+
+
+def text(string: str) -> tuple[Any, Any]:
+    """A WGPUStringView of the string, and what must be kept alive for as long as it is used."""
+    data = ffi.new("char[]", string.encode())
+    view = ffi.new("WGPUStringView *", {"data": data, "length": len(data) - 1})
+    return view[0], data
+
+
+def poll(device: Pointer) -> None:
+    """Let the callbacks of finished work run, without waiting."""
+    lib.wgpuDevicePoll(device, False, ffi.NULL)
+
+
+def view(address: Pointer, nbytes: int) -> Any:
+    """The bytes at an address, as a writable buffer."""
+    return ffi.buffer(address, nbytes)
+
+
+class Mapping:
+    """A request to map a buffer: ``status`` is None until a poll finds it answered."""
+
+    def __init__(self, buffer: Pointer, mode: int, nbytes: int) -> None:
+        self.status: int | None = None
+        number = next(_numbers)
+        _mappings[number] = self
+        info = ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = lib.WGPUCallbackMode_AllowSpontaneous
+        info.callback = _mapped
+        info.userdata1 = ffi.cast("void *", number)
+        lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, info[0])
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the buffer is mapped now."""
+        return bool(self.status == lib.WGPUMapAsyncStatus_Success)
+
+
+class Progress:
+    """The number of the last submission that the device has completed."""
+
+    def __init__(self) -> None:
+        self.completed = 0
+        number = next(_numbers)
+        _progress[number] = self
+        self._info = ffi.new("WGPUQueueWorkDoneCallbackInfo *")
+        self._info.mode = lib.WGPUCallbackMode_AllowSpontaneous
+        self._info.callback = _work_done
+        self._info.userdata1 = ffi.cast("void *", number)
+
+    def watch(self, queue: Pointer, submission: int) -> None:
+        """Have `completed` reach the submission when all that was submitted until now is done."""
+        self._info.userdata2 = ffi.cast("void *", submission)
+        lib.wgpuQueueOnSubmittedWorkDone(queue, self._info[0])
+
+    def reach(self, submission: int) -> None:
+        """Note that a submission is done; those before it are too."""
+        self.completed = max(self.completed, submission)
+
+
+# A callback may come when nobody waits for it any more, so it names its object by a number.
+_numbers = itertools.count(1)
+_mappings: dict[int, Mapping] = {}
+_progress: weakref.WeakValueDictionary[int, Progress] = weakref.WeakValueDictionary()
+
+
+@ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)")  # type: ignore[untyped-decorator]
+def _mapped(status: int, message: Any, number: Any, _: Any) -> None:
+    _mappings.pop(int(ffi.cast("uintptr_t", number))).status = status
+
+
+@ffi.callback("void(WGPUQueueWorkDoneStatus, WGPUStringView, void *, void *)")  # type: ignore[untyped-decorator]
+def _work_done(status: int, message: Any, number: Any, submission: Any) -> None:
+    progress = _progress.get(int(ffi.cast("uintptr_t", number)))
+    if progress is not None:
+        progress.reach(int(ffi.cast("uintptr_t", submission)))

@@ -1,0 +1,212 @@
+"""How bytes pass between host and device: mapped buffers that are used again and again.
+
+Uploads are written into chunks that are mapped while the host fills them; a copy inside the stream
+moves them to where they belong, so that an upload takes its place among the launches.  A chunk is
+unmapped before its submission and asked to be mapped again after it; the device grants that when
+the copy is done.  Read-backs are copies the other way, into buffers that are then mapped.
+
+`Upload.chunks` bounds what the host can be ahead: an upload of any size needs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import wgpu
+
+from pyrite.errors import DeviceError
+from pyrite.runtime.wgpu.memory import Buffer, size_class
+from pyrite.runtime.wgpu.native import Mapping, Pointer, ffi, lib, view
+from pyrite.types import Array
+
+#: Bytes of one chunk, and how many there may be.
+CHUNK = 4 << 20
+CHUNKS = 8
+
+#: Read-back buffers up to this size are kept for the next read.
+LARGEST_KEPT = 64 << 20
+
+#: A piece of an upload is at least this long, or all that is left.
+SMALL = 64 << 10
+
+#: Makes a device buffer of (size, usage, whether it is mapped).
+Create = Callable[[int, int, bool], Any]
+
+_MAP_WRITE = int(wgpu.MapMode.WRITE)
+_MAP_READ = int(wgpu.MapMode.READ)
+
+
+class Chunk:
+    """A buffer that the host writes and the device copies from."""
+
+    def __init__(self, create: Create) -> None:
+        usage = int(wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC)
+        self.gpu = create(CHUNK, usage, True)
+        self.raw: Pointer = self.gpu._internal
+        self.used = 0
+        self._mapping: Mapping | None = None
+        self._address = lib.wgpuBufferGetMappedRange(self.raw, 0, CHUNK)
+
+    def write(self, data: Array) -> int:
+        """Append the bytes, a uint8 array that fits, and return the offset of them."""
+        offset = self.used
+        np.frombuffer(view(self._address + offset, len(data)), np.uint8)[:] = data
+        self.used = (offset + len(data) + 3) & ~3
+        return offset
+
+    def unmap(self) -> None:
+        """End writing: the device is going to read."""
+        lib.wgpuBufferUnmap(self.raw)
+        self._address = ffi.NULL
+
+    def request(self) -> None:
+        """Ask to have it mapped again when the device is done with it."""
+        self._mapping = Mapping(self.raw, _MAP_WRITE, CHUNK)
+
+    def is_ready(self) -> bool:
+        """Whether it is mapped, empty, and can be written."""
+        if self._mapping is None or not self._mapping.is_mapped:
+            return False
+        self._mapping, self.used = None, 0
+        self._address = lib.wgpuBufferGetMappedRange(self.raw, 0, CHUNK)
+        return True
+
+
+class Upload:
+    """The chunks of one device.
+
+    ``flush`` submits what is pending, and ``wait`` returns when its argument, a question asked
+    again and again, is answered by yes.
+    """
+
+    def __init__(
+        self,
+        create: Create,
+        flush: Callable[[], object],
+        wait: Callable[[Callable[[], bool]], None],
+    ) -> None:
+        self._create, self._flush, self._wait = create, flush, wait
+        self._free: list[Chunk] = []  # mapped and empty
+        self._filling: list[Chunk] = []  # mapped, holding bytes of the pending submission
+        self._busy: list[Chunk] = []  # the device's
+
+    def write(self, data: Array) -> tuple[Pointer, int, int]:
+        """Take bytes from the beginning of a uint8 array: (buffer, offset, how many)."""
+        chunk = self._filling[-1] if self._filling else None
+        if chunk is None or chunk.used + min(len(data), SMALL) > CHUNK:
+            chunk = self._take()
+            self._filling.append(chunk)
+        count = min(len(data), CHUNK - chunk.used)
+        return chunk.raw, chunk.write(data[:count]), count
+
+    def before_submit(self) -> list[Chunk]:
+        """Unmap what the submission reads, and return it for `after_submit`."""
+        submitted, self._filling = self._filling, []
+        for chunk in submitted:
+            chunk.unmap()
+        return submitted
+
+    def after_submit(self, submitted: list[Chunk]) -> None:
+        """Have the chunks back when the submission is done."""
+        for chunk in submitted:
+            chunk.request()
+        self._busy += submitted
+
+    @property
+    def nbytes(self) -> int:
+        """Host memory in chunks."""
+        return CHUNK * (len(self._free) + len(self._filling) + len(self._busy))
+
+    def trim(self) -> None:
+        """Let go of the chunks that are not in use."""
+        self._recover()
+        self._free.clear()
+
+    def _take(self) -> Chunk:
+        if len(self._filling) == CHUNKS:
+            self._flush()
+        if self._recover():
+            return self._free.pop()
+        if len(self._filling) + len(self._busy) < CHUNKS:
+            return Chunk(self._create)
+        self._wait(self._recover)
+        return self._free.pop()
+
+    def _recover(self) -> bool:
+        ready = [chunk for chunk in self._busy if chunk.is_ready()]
+        self._busy = [chunk for chunk in self._busy if chunk not in ready]
+        self._free += ready
+        return bool(self._free)
+
+
+class ReadBack:
+    """The contents of several buffers on their way to the host, through one mapped buffer."""
+
+    def __init__(self, pool: ReadBackPool, buffers: list[Buffer]) -> None:
+        self._pool = pool
+        self.buffers = buffers
+        self.offsets: list[int] = []
+        total = 0
+        for buffer in buffers:
+            self.offsets.append(total)
+            total += (buffer.nbytes + 7) & ~7
+        self.capacity = max(size_class(total), SMALL)
+        self.gpu = pool.take(self.capacity)
+        self.raw: Pointer = self.gpu._internal
+        self._mapping: Mapping | None = None
+
+    def request(self) -> None:
+        """Ask for the bytes, after the copies into it were submitted."""
+        self._mapping = Mapping(self.raw, _MAP_READ, self.capacity)
+
+    def is_ready(self) -> bool:
+        """Whether the bytes, or the reason why they do not come, are there."""
+        return self._mapping is not None and self._mapping.status is not None
+
+    def finish(self) -> list[Array]:
+        """Return the bytes of each buffer, a new uint8 array.
+
+        Raises DeviceError if the device did not give them.
+        """
+        if self._mapping is None or not self._mapping.is_mapped:
+            raise DeviceError("read requires a device that works, got a failed read; it was lost")
+        address = lib.wgpuBufferGetMappedRange(self.raw, 0, self.capacity)
+        mapped = np.frombuffer(view(address, self.capacity), np.uint8)
+        places = zip(self.offsets, self.buffers, strict=True)
+        arrays = [mapped[start : start + b.nbytes].copy() for start, b in places]
+        del mapped
+        lib.wgpuBufferUnmap(self.raw)
+        self._pool.give(self.capacity, self.gpu)
+        return arrays
+
+
+class ReadBackPool:
+    """The read-back buffers of one device that are not in use, one of each size at most."""
+
+    def __init__(self, create: Create) -> None:
+        self._create = create
+        self._free: dict[int, Any] = {}
+
+    def take(self, capacity: int) -> Any:
+        """Return an unmapped buffer of that size."""
+        found = self._free.pop(capacity, None)
+        if found is not None:
+            return found
+        usage = int(wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST)
+        return self._create(capacity, usage, False)
+
+    def give(self, capacity: int, gpu: Any) -> None:
+        """Take back an unmapped buffer."""
+        if capacity <= LARGEST_KEPT:
+            self._free[capacity] = gpu
+
+    @property
+    def nbytes(self) -> int:
+        """Host memory in free buffers."""
+        return sum(self._free)
+
+    def trim(self) -> None:
+        """Let go of them."""
+        self._free.clear()

@@ -1,0 +1,194 @@
+"""What waits to be submitted: commands, and how they become one command buffer.
+
+Commands are kept as objects until the flush and encoded then, all at once.  That costs 0.2 µs more
+for each than to encode at once, and buys that one bad command can be told from the good ones: they
+run, and only what the bad one was to write is poisoned.
+
+Dispatches share one compute pass; a copy between them ends it, and the next begins another.  So
+uploads into storages that no earlier command of the submission touches go before all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from pyrite.runtime.wgpu.adapter import Device
+from pyrite.runtime.wgpu.memory import Buffer, Contents
+from pyrite.runtime.wgpu.native import Pointer, captured, ffi, lib
+
+
+class Command(Protocol):
+    """One thing for the device to do; ``name`` is for messages."""
+
+    @property
+    def name(self) -> str: ...
+    def touched(self) -> Sequence[Contents]: ...
+    def written(self) -> Sequence[Contents]: ...
+    def encode(self, encoder: Encoder) -> None: ...
+
+
+class Launch:
+    """One run of a pipeline."""
+
+    __slots__ = (
+        "contents", "dynamic_offset", "grid", "group", "immediates", "name", "pipeline", "writes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        pipeline: Pointer,
+        group: Pointer,
+        grid: tuple[int, int, int],
+        immediates: bytes,
+        dynamic_offset: int | None,
+        contents: list[Contents],
+        writes: tuple[bool, ...],
+    ) -> None:
+        self.name = name
+        self.pipeline = pipeline
+        self.group = group
+        self.grid = grid
+        self.immediates = immediates
+        self.dynamic_offset = dynamic_offset
+        self.contents = contents
+        self.writes = writes
+
+    def touched(self) -> Sequence[Contents]:
+        """What it reads or writes."""
+        return self.contents
+
+    def written(self) -> Sequence[Contents]:
+        """What it writes."""
+        return [c for c, writes in zip(self.contents, self.writes, strict=True) if writes]
+
+    def encode(self, encoder: Encoder) -> None:
+        """Append it to the encoder."""
+        compute_pass = encoder.compute_pass()
+        if encoder.pipeline is not self.pipeline:
+            encoder.pipeline = self.pipeline
+            lib.wgpuComputePassEncoderSetPipeline(compute_pass, self.pipeline)
+        if self.dynamic_offset is None:
+            lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, self.group, 0, ffi.NULL)
+        else:
+            offsets = ffi.new("uint32_t[1]", [self.dynamic_offset])
+            lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, self.group, 1, offsets)
+        if self.immediates:
+            data = ffi.from_buffer(self.immediates)
+            lib.wgpuComputePassEncoderSetImmediates(compute_pass, 0, data, len(self.immediates))
+        lib.wgpuComputePassEncoderDispatchWorkgroups(compute_pass, *self.grid)
+
+
+class Staged:
+    """A place in a staging buffer, which is always good."""
+
+    __slots__ = ("offset", "raw")
+
+    def __init__(self, raw: Pointer, offset: int) -> None:
+        self.raw = raw
+        self.offset = offset
+
+
+class Place:
+    """A place in a storage."""
+
+    __slots__ = ("contents", "offset", "raw")
+
+    def __init__(self, buffer: Buffer, offset: int = 0) -> None:
+        self.contents = buffer.contents
+        self.raw: Pointer = buffer.storage.raw
+        self.offset = buffer.offset + offset
+
+
+class Copy:
+    """A copy of bytes on the device, of whole words."""
+
+    __slots__ = ("name", "nbytes", "source", "target")
+
+    def __init__(
+        self, name: str, source: Staged | Place, target: Staged | Place, nbytes: int
+    ) -> None:
+        self.name = name
+        self.source, self.target = source, target
+        self.nbytes = (nbytes + 3) & ~3
+
+    def touched(self) -> Sequence[Contents]:
+        """What it reads or writes."""
+        return [p.contents for p in (self.source, self.target) if isinstance(p, Place)]
+
+    def written(self) -> Sequence[Contents]:
+        """What it writes."""
+        return [self.target.contents] if isinstance(self.target, Place) else []
+
+    def encode(self, encoder: Encoder) -> None:
+        """Append it to the encoder."""
+        encoder.end_pass()
+        source, target = self.source, self.target
+        lib.wgpuCommandEncoderCopyBufferToBuffer(
+            encoder.raw, source.raw, source.offset, target.raw, target.offset, self.nbytes
+        )
+
+
+class Submission:
+    """The commands of one submission, in order."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.uploads: list[Command] = []  # into storages that no command before them touches
+        self.commands: list[Command] = []
+        #: The arguments of its launches, where they travel in a uniform buffer.
+        self.uniforms = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.uploads) + len(self.commands)
+
+    def __iter__(self) -> Iterator[Command]:
+        yield from self.uploads
+        yield from self.commands
+
+
+class Encoder:
+    """A command encoder and its compute pass, if one is open."""
+
+    def __init__(self, device: Device) -> None:
+        self.raw: Pointer = lib.wgpuDeviceCreateCommandEncoder(device.raw, _ENCODER)
+        self.pipeline: Any = None
+        self._pass: Any = None
+
+    def compute_pass(self) -> Pointer:
+        """Return the open compute pass, or begin one."""
+        if self._pass is None:
+            self._pass = lib.wgpuCommandEncoderBeginComputePass(self.raw, _PASS)
+        return self._pass
+
+    def end_pass(self) -> None:
+        """End the compute pass, if one is open."""
+        if self._pass is not None:
+            lib.wgpuComputePassEncoderEnd(self._pass)
+            lib.wgpuComputePassEncoderRelease(self._pass)
+            self._pass = self.pipeline = None
+
+    def finish(self) -> Pointer:
+        """Return the command buffer."""
+        self.end_pass()
+        buffer = lib.wgpuCommandEncoderFinish(self.raw, _COMMANDS)
+        lib.wgpuCommandEncoderRelease(self.raw)
+        return ffi.gc(buffer, lib.wgpuCommandBufferRelease)
+
+
+_ENCODER = ffi.new("WGPUCommandEncoderDescriptor *")
+_PASS = ffi.new("WGPUComputePassDescriptor *")
+_COMMANDS = ffi.new("WGPUCommandBufferDescriptor *")
+
+
+def encode(device: Device, commands: Iterable[Command]) -> Pointer:
+    """Return the commands as a command buffer that may be submitted.
+
+    Raises NativeError if one of them is not legal, or the device is lost.
+    """
+    with captured():
+        encoder = Encoder(device)
+        for command in commands:
+            command.encode(encoder)
+        return encoder.finish()
