@@ -1,0 +1,179 @@
+"""Convolutions as matrix products whose operands are read through windows.
+
+No matrix of windows is ever built: the maps of the operands say where its elements are.  With
+x (N, C, *S), weight (O, C/groups, *K) and out (N, O, *S'), for each group:
+
+    forward           weight (O, C K) @ windows of x (C K, N S')         -> out (O, N S')
+    input gradient    weight (C, O K) @ windows of g (O K, N S)          -> gradient (C, N S)
+    weight gradient   g (O, N S') @ windows of x (N S', C K)             -> gradient (O, C K)
+
+In the input gradient a window of g is hit only where the position is a multiple of the stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
+from pyrite.kernel.template.product import Product
+from pyrite.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a tensor lies: the distance of neighbours on each axis, and what its offset divides by.
+
+    ``offset`` is as in `OperandMap`.
+    """
+
+    dtype: DType
+    strides: tuple[int, ...]
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The geometry of a convolution: sizes are spatial, channels those of one group.
+
+    ``padding`` is what stands before an axis; what stands after is in ``counts``, the sizes of out.
+    """
+
+    batch: int
+    groups: int
+    channels: int
+    outputs: int
+    sizes: tuple[int, ...]
+    kernel_size: tuple[int, ...]
+    counts: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
+def forward(w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int) -> Product:
+    """Return the product that is the convolution.
+
+    Rows of out are filled up in thought to a multiple of ``lanes``, so that a vector stays in one.
+    """
+    image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
+    taps = [
+        Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
+    ]
+    places = [
+        Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))
+    ]
+    windows = _map(
+        x, (_group(w, x, w.channels),),
+        (Digit(w.channels, x.strides[1]), *taps),
+        (Digit(w.batch, x.strides[0]), *places), image, lanes,
+    )  # fmt: skip
+    kernel = _weight_map(w, weight, rows="outputs")
+    return Product(kernel, windows, _result(w, out, w.outputs, w.counts, lanes))
+
+
+def input_gradient(w: Windows, g: Layout, weight: Layout, out: Layout, lanes: int) -> Product:
+    """Return the product that is the gradient of x."""
+    image = [
+        Window(n, s, p, divisor)
+        for n, s, p, divisor in _axes(w.counts, g.strides[2:], w.padding, w.stride)
+    ]
+    taps = [
+        Digit(k, 0, ((i, -d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
+    ]
+    places = [Digit(n, 0, ((i, 1),)) for i, n in enumerate(w.sizes)]
+    windows = _map(
+        g, (_group(w, g, w.outputs),),
+        (Digit(w.outputs, g.strides[1]), *taps),
+        (Digit(w.batch, g.strides[0]), *places), image, lanes,
+    )  # fmt: skip
+    kernel = _weight_map(w, weight, rows="channels")
+    return Product(kernel, windows, _result(w, out, w.channels, w.sizes, lanes))
+
+
+def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
+    """Return the product that is the gradient of the weight."""
+    image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
+    taps = [
+        Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
+    ]
+    places = [
+        Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))
+    ]
+    windows = _map(
+        x, (_group(w, x, w.channels),),
+        (Digit(w.batch, x.strides[0]), *places),
+        (Digit(w.channels, x.strides[1]), *taps), image,
+    )  # fmt: skip
+    flat = [Digit(n, s) for n, s in _axes(w.counts, g.strides[2:])]
+    left = _map(
+        g, (_group(w, g, w.outputs),), (Digit(w.outputs, g.strides[1]),),
+        (Digit(w.batch, g.strides[0]), *flat), [],
+    )  # fmt: skip
+    return Product(left, windows, _weight_map(w, out, rows="outputs"))
+
+
+def _axes(*of: Sequence[int]) -> list[tuple[int, ...]]:
+    return list(zip(*of, strict=True))
+
+
+def _group(w: Windows, tensor: Layout, channels: int) -> Digit:
+    """The group of a tensor whose second axis is the channels."""
+    return Digit(w.groups, channels * tensor.strides[1])
+
+
+def _weight_map(w: Windows, weight: Layout, *, rows: str) -> OperandMap:
+    """The weight with its outputs or channels as rows, all else as columns."""
+    outputs, channels = Digit(w.outputs, weight.strides[0]), Digit(w.channels, weight.strides[1])
+    taps = [Digit(k, s) for k, s in _axes(w.kernel_size, weight.strides[2:])]
+    across, along = (outputs, channels) if rows == "outputs" else (channels, outputs)
+    group = Digit(w.groups, w.outputs * weight.strides[0])
+    return _map(weight, (group,), (across,), (along, *taps), [])
+
+
+def _result(
+    w: Windows, out: Layout, channels: int, sizes: tuple[int, ...], lanes: int
+) -> OperandMap:
+    """Where (channels, N sizes) lies."""
+    flat = [Digit(n, s) for n, s in _axes(sizes, out.strides[2:])]
+    group = _group(w, out, channels)
+    columns = (Digit(w.batch, out.strides[0]), *flat)
+    return _map(out, (group,), (Digit(channels, out.strides[1]),), columns, [], lanes)
+
+
+def _map(
+    tensor: Layout, batch: Axis, rows: Axis, columns: Axis, windows: list[Window], lanes: int = 1
+) -> OperandMap:
+    """Return the map, its last column digit filled up to a multiple of ``lanes`` and limited."""
+    last = columns[-1]
+    filled = -(-last.size // lanes) * lanes
+    if filled != last.size:
+        windows = [*windows, Window(last.size, 0)]
+        steps = (*last.steps, (len(windows) - 1, 1))
+        columns = (*columns[:-1], Digit(filled, last.stride, steps))
+    return _simplified(
+        OperandMap(tensor.dtype, batch, rows, columns, tuple(windows), tensor.offset)
+    )
+
+
+def _simplified(map: OperandMap) -> OperandMap:
+    """Return the map without windows that can be told by strides, and without digits of size 1."""
+    kept = [
+        i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin or w.divisor != 1
+    ]
+
+    def axis(digits: Axis) -> Axis:
+        return tuple(
+            Digit(
+                d.size,
+                d.stride + sum(s * map.windows[i].stride for i, s in d.steps if i not in kept),
+                tuple((kept.index(i), s) for i, s in d.steps if i in kept),
+            )
+            for d in digits
+            if d.size > 1
+        )
+
+    windows = tuple(map.windows[i] for i in kept)
+    return OperandMap(
+        map.dtype, axis(map.batch), axis(map.rows), axis(map.columns), windows, map.offset
+    )

@@ -1,0 +1,71 @@
+"""Arithmetic on indices that may be known: ints stay ints, so that what is constant costs nothing.
+
+An `Index` is a Python int, or a value of the kernel, scalar or vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.ir import vector
+
+Index = int | Value
+
+
+def plus(x: Index, y: Index) -> Index:
+    """x + y."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x + y
+    if isinstance(x, int):
+        x, y = y, x
+    if isinstance(y, int) and y == 0:
+        return x
+    return x + y
+
+
+def total(terms: Iterable[Index]) -> Index:
+    """Return the sum of the terms; the known ones are added last, as one."""
+    known, result = 0, 0
+    found: Index = result
+    for term in terms:
+        if isinstance(term, int):
+            known += term
+        else:
+            found = plus(found, term)
+    return plus(found, known)
+
+
+def times(x: Index, factor: int) -> Index:
+    """x * factor."""
+    if isinstance(x, int):
+        return x * factor
+    if factor == 0:
+        return 0
+    return x if factor == 1 else x * factor
+
+
+def divided(x: Index, divisor: int) -> Index:
+    """x // divisor, of x >= 0."""
+    if divisor == 1:
+        return x
+    return x // divisor
+
+
+def remainder(x: Index, divisor: int) -> Index:
+    """x % divisor, of x >= 0."""
+    if divisor == 1:
+        return 0
+    return x % divisor
+
+
+def both(x: Value | None, y: Value | None) -> Value | None:
+    """Return whether both hold; None is a condition that always does.  Repeats a scalar."""
+    if x is None or y is None:
+        return y if x is None else x
+    return x & y
+
+
+def iota(b: KernelBuilder, width: int) -> Value:
+    """Return the indices 0, 1, ... as a vector."""
+    return b.const(range(width), vector(b.index_type.dtype, width))

@@ -1,0 +1,135 @@
+"""What a contraction is: batches of x (M, K) times y (K, N), wherever their elements lie.
+
+Every template of the family takes a `Product` and callbacks.  A `Fuse` adds what stands around it
+to the kernel: it is called once, after the operands are declared and before out, declares what it
+reads, and returns a function of a value and its place.  A prologue gets (value, batch, row, column)
+of an operand in the accumulator's dtype; the epilogue the same of the result, before it is rounded
+to out's dtype.  The value may have lanes, along the axis of which it gets the index of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.ir import vector
+from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of, axis_size
+from pyrite.types import DType
+
+Apply = Callable[[Value, Index, Index, Index], Value]
+Fuse = Callable[[KernelBuilder], Apply]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A batch of matrix products: x (M, K) @ y (K, N) -> out (M, N).
+
+    Sizes are those of the maps' axes, which agree: x's columns are y's rows.
+    """
+
+    x: OperandMap
+    y: OperandMap
+    out: OperandMap
+
+    @property
+    def batch(self) -> int:
+        """The number of products."""
+        return axis_size(self.out.batch)
+
+    @property
+    def m(self) -> int:
+        """Rows of the result."""
+        return axis_size(self.out.rows)
+
+    @property
+    def n(self) -> int:
+        """Columns of the result."""
+        return axis_size(self.out.columns)
+
+    @property
+    def k(self) -> int:
+        """The number of terms of each sum."""
+        return axis_size(self.x.columns)
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype in which sums are built."""
+        return accumulator_of(self.x.dtype)
+
+    @property
+    def transposed(self) -> Product:
+        """The same numbers as outᵀ = yᵀ xᵀ."""
+        return Product(self.y.transposed, self.x.transposed, self.out.transposed)
+
+
+class Parts:
+    """The operands of a product inside a kernel, and what is fused onto them."""
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        product: Product,
+        *,
+        epilogue: Fuse | None = None,
+    ) -> None:
+        self.builder = b
+        self.product = product
+        self.accumulator = product.accumulator
+        self.x = Operand(b, "x", product.x, "read")
+        self.y = Operand(b, "y", product.y, "read")
+        self._epilogue = epilogue(b) if epilogue else None
+        self.out = Operand(b, "out", product.out, "write")
+
+    def zero(self, width: int) -> Value:
+        """Return the empty sum."""
+        return self.builder.const(0, vector(self.accumulator, width))
+
+    def widened(self, value: Value) -> Value:
+        """Return elements of an operand in the accumulator's dtype."""
+        return self.builder.cast(value, self.accumulator)
+
+    def accumulate(self, x: Value, y: Value, sum: Value) -> Value:
+        """x * y + sum, where x or y may be one for all lanes."""
+        b = self.builder
+        if self.accumulator.is_float:
+            return b.fma(x, y, sum)
+        return sum + x * y
+
+    def finish(self, sum: Value, batch: Index, row: Index, column: Index) -> Value:
+        """Return a sum as it is stored."""
+        if self._epilogue is not None:
+            sum = self._epilogue(sum, batch, row, column)
+        return self.builder.cast(sum, self.product.out.dtype)
+
+
+def group_number(b: KernelBuilder) -> Value:
+    """Return which workgroup this is, counted along all axes of the grid, the first fastest."""
+    number = b.workgroup_id(b.grid - 1)
+    for axis in reversed(range(b.grid - 1)):
+        number = number * b.num_workgroups(axis) + b.workgroup_id(axis)
+    return number
+
+
+def known(b: KernelBuilder, number: Value, count: int) -> Index:
+    """Return a number that is less than ``count``: 0 if there is only one."""
+    return 0 if count == 1 else number
+
+
+def tile_of(tile: Index, rows: int, columns: int, group: int) -> tuple[Index, Index]:
+    """Return the row and column of tiles in which a tile stands.
+
+    Tiles are counted in bands of at most ``group`` rows, down each column of a band, so that those
+    which run at the same time share operands in a cache.
+
+    >>> [tile_of(i, 4, 2, 2) for i in range(8)]
+    [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (3, 0), (2, 1), (3, 1)]
+    """
+    height = max(n for n in range(1, group + 1) if rows % n == 0)
+    if columns == 1:
+        return tile, 0
+    if rows == height:
+        return remainder(tile, height), divided(tile, height)
+    band, inside = divided(tile, height * columns), remainder(tile, height * columns)
+    return plus(times(band, height), remainder(inside, height)), divided(inside, height)

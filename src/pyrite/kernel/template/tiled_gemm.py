@@ -1,0 +1,393 @@
+"""A matrix product by workgroups that share tiles of the operands: the schedule for GPUs.
+
+A workgroup makes ``block_m`` x ``block_n`` sums.  It goes along K in steps of ``block_k``: all
+invocations together copy a slab of x and one of y to shared memory, K-major both, then each adds
+the products for its own ``thread_m`` x ``thread_n`` sums, which it holds in registers.  These are
+blocks of 4 x 4, spread over the tile, so that neighbours read neighbouring vectors: no bank of
+shared memory is asked twice.  While it computes, the next slab is already on its way to registers.
+
+With two ``stages`` there are two slabs of shared memory and one barrier a step, with one two
+barriers.  ``pad`` elements between the rows of x's slab spread its stores over the banks where
+neighbours store down a column.  With ``split_k`` > 1 that many workgroups share a tile; each writes
+partial sums, and the kernel of `split_k` adds them in a fixed order.
+
+Source of the schedule: engine.md, measured on an H200: 128 x 128 x 16 with 256 invocations of
+8 x 8 reaches 43 of cuBLAS' 51 TFLOP/s; 8 x 16 spills.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.ir import Kernel
+from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.operand import Axis, Digit, Operand, OperandMap, Place
+from pyrite.kernel.template.product import Fuse, Parts, Product, group_number, known, tile_of
+from pyrite.types import DType
+
+#: Elements of a vector: WGSL has no wider ones.
+VECTOR: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TiledConfig:
+    """How a product is cut up; see the head of this file.  ``group`` rows of tiles run together."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    thread_m: int
+    thread_n: int
+    stages: int = 2
+    pad: int = 0
+    group: int = 8
+    split_k: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Invocations of a workgroup."""
+        return (self.block_m // self.thread_m) * (self.block_n // self.thread_n)
+
+    def shared_elements(self) -> int:
+        """How many elements of shared memory a workgroup needs."""
+        return self.stages * self.block_k * (self.block_m + self.pad + self.block_n)
+
+    def is_legal(self) -> bool:
+        """Whether the sizes divide as the schedule needs."""
+        threads = self.threads
+        return (
+            all(size % VECTOR == 0 for size in (self.thread_m, self.thread_n, self.pad))
+            and self.block_m % self.thread_m == 0
+            and self.block_n % self.thread_n == 0
+            and self.block_m * self.block_k % (VECTOR * threads) == 0
+            and self.block_n * self.block_k % (VECTOR * threads) == 0
+        )
+
+    def fits(self, limits: GpuLimits, itemsize: int) -> bool:
+        """Whether a device can run it."""
+        return (
+            self.threads <= limits.invocations
+            and self.shared_elements() * itemsize <= limits.shared_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLimits:
+    """Facts of a GPU: WebGPU's default limits unless stated.
+
+    ``workgroups`` is how many it runs at the same time, at least.
+    """
+
+    shared_bytes: int = 16384
+    invocations: int = 256
+    workgroups: int = 64
+
+
+#: From the largest to the smallest; the pad is for slabs that are stored down a column.
+CONFIGS: Final = (
+    TiledConfig(128, 128, 16, 8, 8, stages=2, pad=4),
+    TiledConfig(128, 128, 16, 8, 8, stages=2),
+    TiledConfig(64, 128, 8, 8, 8, stages=2),
+    TiledConfig(128, 128, 8, 8, 8, stages=2),
+    TiledConfig(128, 128, 16, 8, 8, stages=1),
+    TiledConfig(64, 64, 16, 8, 4, stages=2),
+    TiledConfig(64, 64, 16, 4, 4, stages=2),
+    TiledConfig(64, 64, 16, 4, 4, stages=1, pad=4),
+    TiledConfig(32, 64, 16, 4, 4, stages=2),
+    TiledConfig(32, 32, 16, 4, 4, stages=2),
+    TiledConfig(16, 64, 16, 4, 4, stages=2),
+    TiledConfig(64, 16, 16, 4, 4, stages=2),
+    TiledConfig(16, 16, 16, 4, 4, stages=2),
+    TiledConfig(8, 128, 32, 4, 4, stages=1),
+    TiledConfig(8, 32, 32, 4, 4, stages=2),
+)  # fmt: skip
+
+
+def candidates(product: Product, limits: GpuLimits) -> list[TiledConfig]:
+    """Return the configs that are right for a product on a device; the first is no favourite."""
+    itemsize = product.accumulator.itemsize
+    fitting = [c for c in CONFIGS if c.fits(limits, itemsize)]
+    found = []
+    for config in fitting:
+        splits = _splits(product, config, limits)
+        found += [_with_split(config, split) for split in splits]
+    return found
+
+
+def select(product: Product, limits: GpuLimits) -> TiledConfig:
+    """Return the candidate with the least estimated time; see `_cost`."""
+    return min(candidates(product, limits), key=lambda c: _cost(product, c, limits))
+
+
+def _with_split(config: TiledConfig, split: int) -> TiledConfig:
+    c = config
+    return TiledConfig(
+        c.block_m, c.block_n, c.block_k, c.thread_m, c.thread_n, c.stages, c.pad, c.group, split
+    )
+
+
+def _splits(product: Product, config: TiledConfig, limits: GpuLimits) -> list[int]:
+    """1, and the powers of two that still leave each part some steps and the device not full."""
+    found, split = [1], 2
+    steps = -(-product.k // config.block_k)
+    while split * 8 <= steps and workgroups(product, config) * split <= 2 * limits.workgroups:
+        found.append(split)
+        split *= 2
+    return found
+
+
+def _cost(product: Product, config: TiledConfig, limits: GpuLimits) -> float:
+    """Rounds of workgroups, times what one of them does.
+
+    A step costs the multiply-adds of the tile, or the loads that feed them if these take longer: an
+    invocation loads ``thread_m + thread_n`` elements from shared memory for each of its products'
+    rows and columns, and its memory is slower by what the tile reuses.  A split adds the traffic of
+    its partial sums.
+    """
+    groups = workgroups(product, config)
+    rounds = -(-groups // limits.workgroups)
+    steps = -(-product.k // (config.block_k * config.split_k))
+    work = config.block_m * config.block_n * config.block_k
+    shared = 8 * work * (config.thread_m + config.thread_n) / (config.thread_m * config.thread_n)
+    memory = 32 * config.block_k * (config.block_m + config.block_n)
+    idle = 1.15 if config.stages == 1 else 1.0
+    conflicts = 1.1 if _stores_down_columns(product) and config.pad == 0 else 1.0
+    one = steps * (work + shared / 4 + memory) * idle * conflicts + 4096 * 16
+    split = 0 if config.split_k == 1 else config.split_k * product.m * product.n * product.batch
+    return rounds * one + split
+
+
+def _stores_down_columns(product: Product) -> bool:
+    return product.x.lane_stride(product.x.columns) == 1
+
+
+def workgroups(product: Product, config: TiledConfig) -> int:
+    """Return how many workgroups run a product."""
+    tiles = -(-product.m // config.block_m) * -(-product.n // config.block_n)
+    return tiles * product.batch * config.split_k
+
+
+def partial_sums(product: Product, config: TiledConfig) -> OperandMap:
+    """Return where the partial sums of a split product lie: (split, batch, M, N), dense."""
+    size = product.m * product.n
+    return OperandMap(
+        product.accumulator,
+        (Digit(config.split_k, product.batch * size), Digit(product.batch, size)),
+        (Digit(product.m, product.n),),
+        (Digit(product.n, 1),),
+    )
+
+
+def tiled_gemm(
+    product: Product,
+    config: TiledConfig,
+    *,
+    name: str = "tiled_gemm",
+    grid: int = 1,
+    epilogue: Fuse | None = None,
+) -> Kernel:
+    """Return the kernel of a product, for at least `workgroups` workgroups on ``grid`` axes.
+
+    Parameters: x, y, the epilogue's, out; each operand's offset follows it if it has one.  With
+    ``split_k`` > 1 out is `partial_sums`, and there is no epilogue.
+    """
+    assert config.is_legal(), config
+    b = KernelBuilder(name, workgroup_size=config.threads, grid=grid)
+    if config.split_k > 1:
+        assert epilogue is None
+        product = Product(product.x, product.y, partial_sums(product, config))
+    parts = Parts(b, product, epilogue=epilogue)
+    kernel = _TiledGemm(parts, config)
+    number, count = group_number(b), workgroups(kernel.whole, config)
+    if grid == 1:
+        kernel.write(known(b, number, count))
+    else:
+        with b.if_(number < count):
+            kernel.write(number)
+    return b.build()
+
+
+class _Slab:
+    """A slab of one operand: how it comes from memory, by way of registers, to shared memory."""
+
+    def __init__(
+        self, operand: Operand, across: Axis, along: Axis, block: int, pad: int,
+        config: TiledConfig, dtype: DType,
+    ) -> None:  # fmt: skip
+        b = operand.builder
+        self.operand = operand
+        self.along = along
+        self.across = across
+        self.dtype = dtype
+        self.block_k = config.block_k
+        self.row = block + pad
+        self.block = block
+        self.stage = config.block_k * self.row
+        self.memory: Memory = b.shared(dtype, config.stages * self.stage)
+        self.count = block * config.block_k // (VECTOR * config.threads)
+        self.threads = config.threads
+
+    def begin(self, batch: Place, first: Index, size: int) -> None:
+        """Compute what stays the same along K; ``first`` is the tile's first row or column."""
+        b = self.operand.builder
+        limit = size if size % self.block else None
+        self.k: list[Index] = []
+        self.to: list[Index] = []
+        self.places: list[Place] = []
+        for i in range(self.count):
+            unit = plus(b.local_index(), i * self.threads)
+            if self.operand.map.lane_stride(self.along) == 1:
+                k, vector = remainder(unit, self.block_k), divided(unit, self.block_k)
+            else:
+                vectors = self.block // VECTOR
+                vector, k = remainder(unit, vectors), divided(unit, vectors)
+            start = times(vector, VECTOR)
+            lanes = self.operand.lanes(self.across, plus(first, start), VECTOR, limit=limit)
+            self.k.append(k)
+            self.to.append(plus(times(k, self.row), start))
+            self.places.append(self.operand.join(batch, lanes))
+
+    def fetch(self, step: Index, k: int) -> list[Value]:
+        """Load this invocation's part of a step's slab."""
+        b, values = self.operand.builder, []
+        limit = k if k % self.block_k else None
+        for inner, place in zip(self.k, self.places, strict=True):
+            row = plus(times(step, self.block_k), inner)
+            value = self.operand.load(place, self.operand.at(self.along, row, limit=limit))
+            values.append(b.cast(value, self.dtype))
+        return values
+
+    def put(self, values: list[Value], stage: Index) -> None:
+        """Store it."""
+        for value, to in zip(values, self.to, strict=True):
+            self.memory.store(plus(times(stage, self.stage), to), value, is_aligned=True)
+
+    def take(self, stage: Index, k: int, start: Index) -> Value:
+        """Read a vector of a row of the slab."""
+        place = plus(plus(times(stage, self.stage), start), k * self.row)
+        return self.memory.load(place, width=VECTOR, is_aligned=True)
+
+
+class _TiledGemm:
+    def __init__(self, parts: Parts, config: TiledConfig) -> None:
+        self.b = parts.builder
+        self.parts = parts
+        self.config = config
+        self.product = parts.product
+        #: The product as it would be without a split.
+        self.whole = self.product
+        if config.split_k > 1:
+            out = self.product.out
+            self.whole = Product(
+                self.product.x, self.product.y,
+                OperandMap(out.dtype, out.batch[1:], out.rows, out.columns),
+            )  # fmt: skip
+        x, y = parts.x, parts.y
+        dtype = parts.accumulator
+        self.x = _Slab(x, x.map.rows, x.map.columns, config.block_m, config.pad, config, dtype)
+        self.y = _Slab(y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype)
+        self.steps = -(-self.product.k // config.block_k)
+
+    def write(self, number: Index) -> None:
+        config, product = self.config, self.product
+        rows, columns = -(-product.m // config.block_m), -(-product.n // config.block_n)
+        tiles = rows * columns
+        many = self.whole.batch > 1 or config.split_k > 1
+        tile = remainder(number, tiles) if many else number
+        self.batch: Index = divided(number, tiles) if many else 0
+        if tiles == 1:
+            tile = 0
+        split = divided(self.batch, self.whole.batch)
+        inner = remainder(self.batch, self.whole.batch) if config.split_k > 1 else self.batch
+        if config.split_k == 1:
+            split = 0
+        row, column = tile_of(tile, rows, columns, config.group)
+        self.begin(inner, times(row, config.block_m), times(column, config.block_n))
+        self.store(self.sums(split))
+
+    def begin(self, batch: Index, first_row: Index, first_column: Index) -> None:
+        config, b = self.config, self.b
+        x, y = self.parts.x, self.parts.y
+        self.x.begin(x.at(x.map.batch, batch), first_row, self.product.m)
+        self.y.begin(y.at(y.map.batch, batch), first_column, self.product.n)
+        across = config.block_n // config.thread_n
+        local = b.local_index()
+        self.blocks_m, self.blocks_n = config.thread_m // VECTOR, config.thread_n // VECTOR
+        spread_m, spread_n = config.block_m // self.blocks_m, config.block_n // self.blocks_n
+        my_row, my_column = times(divided(local, across), 4), times(remainder(local, across), 4)
+        self.rows = [plus(my_row, i * spread_m) for i in range(self.blocks_m)]
+        self.columns = [plus(my_column, i * spread_n) for i in range(self.blocks_n)]
+        self.first = first_row, first_column
+
+    def range(self, split: Index) -> tuple[Index, Index]:
+        """The first and the last step of this workgroup."""
+        each = -(-self.steps // self.config.split_k)
+        first = times(split, each)
+        end = plus(first, each)
+        if isinstance(end, Value) and each * self.config.split_k > self.steps:
+            end = self.b.min(end, self.steps)
+        return first, end
+
+    def sums(self, split: Index) -> list[Value]:
+        """Run along K and return the accumulators: rows outermost, then vectors of columns."""
+        b, first, k = self.b, *self.range(split)[:1], self.product.k
+        end = self.range(split)[1]
+        zero = self.parts.zero(VECTOR)
+        sums = [zero] * (self.config.thread_m * self.blocks_n)
+        last = plus(end, -1)
+        fetched = self.x.fetch(first, k) + self.y.fetch(first, k)
+        if self.config.stages == 2:
+            self.put(fetched, 0)
+            b.barrier()
+            with b.for_(first, end, carried=sums) as loop:
+                stage = plus(loop.index, times(first, -1)) & 1 if first != 0 else loop.index & 1
+                following = b.min(loop.index + 1, last)
+                fetched = self.x.fetch(following, k) + self.y.fetch(following, k)
+                sums = self.multiply(list(loop.carried), stage)
+                self.put(fetched, 1 - stage)
+                b.barrier()
+                loop.yield_(*sums)
+            return list(loop.results)
+        with b.for_(first, end, carried=sums + fetched) as loop:
+            self.put(list(loop.carried[len(sums) :]), 0)
+            b.barrier()
+            following = b.min(loop.index + 1, last)
+            fetched = self.x.fetch(following, k) + self.y.fetch(following, k)
+            sums = self.multiply(list(loop.carried[: len(sums)]), 0)
+            b.barrier()
+            loop.yield_(*sums, *fetched)
+        return list(loop.results[: len(sums)])
+
+    def put(self, fetched: list[Value], stage: Index) -> None:
+        self.x.put(fetched[: self.x.count], stage)
+        self.y.put(fetched[self.x.count :], stage)
+
+    def multiply(self, sums: list[Value], stage: Index) -> list[Value]:
+        """Add the products of one slab."""
+        for k in range(self.config.block_k):
+            left = [self.x.take(stage, k, row) for row in self.rows]
+            right = [self.y.take(stage, k, column) for column in self.columns]
+            for i in range(self.config.thread_m):
+                for j in range(self.blocks_n):
+                    at = i * self.blocks_n + j
+                    x = left[i // VECTOR][i % VECTOR]
+                    sums[at] = self.parts.accumulate(x, right[j], sums[at])
+        return sums
+
+    def store(self, sums: list[Value]) -> None:
+        out, map = self.parts.out, self.product.out
+        batch = out.at(map.batch, self.batch)
+        m, n = self.product.m, self.product.n
+        row_limit = m if m % self.config.block_m else None
+        column_limit = n if n % self.config.block_n else None
+        columns = [plus(self.first[1], c) for c in self.columns]
+        lanes = [out.lanes(map.columns, c, VECTOR, limit=column_limit) for c in columns]
+        for i in range(self.config.thread_m):
+            row = plus(self.first[0], plus(self.rows[i // VECTOR], i % VECTOR))
+            place = out.at(map.rows, row, limit=row_limit)
+            for j in range(self.blocks_n):
+                value = sums[i * self.blocks_n + j]
+                value = self.parts.finish(value, self.batch, row, columns[j])
+                out.store(value, batch, place, lanes[j])
