@@ -1,0 +1,13 @@
+"""The backend of this computer's processors.  Needs llvmlite."""
+
+from __future__ import annotations
+
+from pyrite.backend.cube.backend import CubeBackend
+from pyrite.runtime.cpu.runtime import CpuRuntime
+
+
+class Cpu(CubeBackend):
+    """Kernels compiled by LLVM, on native threads."""
+
+    def __init__(self) -> None:
+        super().__init__(CpuRuntime())

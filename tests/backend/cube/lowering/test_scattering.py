@@ -1,0 +1,88 @@
+"""Writes go in the order that the reference states, whoever keeps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering.elementwise import as_tensor, dense
+from pyrite.backend.cube.lowering.scattering import (
+    ScatterConfig,
+    Writes,
+    along_axis,
+    axis_first,
+    candidates,
+    select,
+    write,
+)
+from pyrite.backend.device import Device
+from pyrite.errors import IndexRangeError
+from pyrite.tensor.creation import tensor
+
+GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
+CPU = Machine("cpu", 16, (1,), 2**31 - 1)
+
+
+@pytest.mark.parametrize("reduction", ["assign", "add", "mul", "min", "max"])
+@pytest.mark.parametrize("config", candidates(1, 1, 1, GPU), ids=lambda c: c.by)
+def test_every_candidate_writes_in_order(
+    fresh: Device, config: ScatterConfig, reduction: str
+) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    rng = np.random.default_rng(0)
+    # Sums of these depend on their order.
+    x, updates = (
+        (rng.normal(size=s) * 10.0 ** rng.integers(-4, 4, s)).astype(np.float32)
+        for s in ((4, 3), (50, 3))
+    )
+    indices = rng.integers(-4, 4, (50, 3)).astype(np.int32)
+    want = tensor(x).scatter(0, tensor(indices), tensor(updates), reduction=reduction).numpy()
+    given, values = (tensor(a, device=fresh)._handle for a in (indices, updates))
+    start = tensor(x, device=fresh)
+    target = dense(backend.launcher, start._handle, start._type)
+    writes = Writes(along_axis(given, (4, 3), 0), axis_first(values, 0), reduction, "outside")
+    write(backend.launcher, writes, target, config)
+
+    np.testing.assert_array_equal(backend.download(target), want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_16_bit_floats_are_rounded_once(interpreter: Device, dtype: str) -> None:
+    x = tensor(np.full(1, 1.0, np.float32), device=interpreter).astype(dtype)
+    index = tensor(np.zeros(64, np.int32), device=interpreter)
+
+    # One by one, each of them would be lost.
+    assert x.scatter(0, index, 2.0**-12, reduction="add").astype("float32").tolist() == ([1.015625])
+
+
+def test_a_write_outside_is_dropped_and_raised(fresh: Device) -> None:
+    x = tensor(np.zeros((2, 2), np.float32), device=fresh)
+    index = tensor(np.array([[0], [5]], np.int32), device=fresh)
+    written = x.scatter(1, index, 1.0)
+
+    with pytest.raises(IndexRangeError, match=r"scatter requires -2 <= index < 2 on axis 1"):
+        written.numpy()
+    assert written.tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("machine", "writes", "lines", "elements", "by"),
+    [(CPU, 1000, 1, 10, "line"), (GPU, 1000, 768, 768_000, "line"), (GPU, 9, 1, 9, "element")],
+)
+def test_who_keeps_the_order_depends_on_the_lines(
+    machine: Machine, writes: int, lines: int, elements: int, by: Any
+) -> None:
+    assert select(writes, lines, elements, machine).by == by
+
+
+def test_a_number_is_a_tensor_of_its_own(fresh: Device) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    x = tensor(np.ones(2, np.float32), device=fresh)._handle
+
+    assert as_tensor(backend.launcher, x) is x
