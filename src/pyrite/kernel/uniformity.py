@@ -7,25 +7,27 @@ operations, and all that is computed or carried where only some invocations come
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyrite.kernel.ir import Kernel, Node, Region
 
 _VARYING_BUILTINS = ("local_id", "local_index", "subgroup_lane")
 
 
-def varying(kernel: Kernel) -> set[Node]:
+def varying(kernel: Kernel, also: Iterable[Node] = ()) -> set[Node]:
     """Return the nodes whose value may differ between invocations of one workgroup.
 
-    A control node is in the set when not all invocations take the same way through it: its regions
+    ``also`` are nodes to be taken for such, with all that depends on them.  A control node is in the set when not all invocations take the same way through it: its regions
     are then run by some invocations only.
     """
-    analysis = _Analysis()
+    analysis = _Analysis(also)
     analysis.region(kernel.body)
     return analysis.varying
 
 
 class _Analysis:
-    def __init__(self) -> None:
-        self.varying: set[Node] = set()
+    def __init__(self, also: Iterable[Node]) -> None:
+        self.varying: set[Node] = set(also)
 
     def any(self, nodes: tuple[Node, ...]) -> bool:
         return not self.varying.isdisjoint(nodes)
@@ -48,10 +50,7 @@ class _Analysis:
             is_constant = memory.kind == "buffer" and memory.attr[2] == "read"
             return not is_constant or self.any(node.inputs)
         if kind == "result":
-            control, i = node.inputs[0], node.attr
-            return control in self.varying or self.any(
-                tuple(region.yields[i] for region in _yielding(control))
-            )
+            return node.inputs[0] in self.varying or self.any(_sources(*node.inputs, node.attr))
         if kind == "atomic" or kind.startswith("subgroup"):
             return True
         return self.any(node.inputs)
@@ -80,6 +79,16 @@ class _Analysis:
                 self.region(region)
             if not is_counted and node.regions[0].yields[0] in self.varying:
                 self.varying.add(node)
+            if node in self.varying:
+                # Who leaves early keeps the value of an earlier round.
+                self.varying.update(p for region in node.regions for p in region.parameters)
+
+
+def _sources(control: Node, i: int) -> tuple[Node, ...]:
+    """What becomes result i: what an if yields, what a loop carries, which may run no round."""
+    if control.kind == "if":
+        return tuple(region.yields[i] for region in control.regions)
+    return (control.regions[0].parameters[i + (control.kind == "for")],)
 
 
 def _yielding(control: Node) -> tuple[Region, ...]:
