@@ -424,18 +424,13 @@ def _split_parameters(
 
 def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
-    arity = len(op.inputs)
-    defaults = dict(op.attributes)
-    is_plain = not defaults and not op.variadic
+    in_order = _in_order(op, signature)
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if is_plain and not kwargs and len(args) == arity:
-                return bind(op, args, {})  # type: ignore[no-any-return]
-            arguments = _arguments(op, signature, args, kwargs)
-            inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
-            return bind(op, inputs, {n: arguments[n] for n in defaults})  # type: ignore[no-any-return]
+            inputs, attrs = in_order(args, kwargs) or _arguments(op, signature, args, kwargs)
+            return bind(op, inputs, attrs)  # type: ignore[no-any-return]
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
 
@@ -443,15 +438,53 @@ def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Ca
     return method
 
 
+Arguments = tuple[Sequence[Any], dict[str, Any]]
+
+
+def _in_order(
+    op: Op, signature: inspect.Signature
+) -> Callable[[tuple[Any, ...], dict[str, Any]], Arguments | None]:
+    """Return a function that sorts the arguments of ordinary calls, ten times as fast as inspect.
+
+    To any other call, one with a variable number of inputs or a mistake, it answers None.
+    """
+    arity, parameters = len(op.inputs), list(signature.parameters.values())
+    fillers = [p.default for p in parameters[:arity]]
+    least = sum(default is _NO_DEFAULT for default in fillers)
+    named = [p.name for p in parameters[arity:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    defaults = dict(op.attributes)
+    required = [name for name, default in defaults.items() if default is _NO_DEFAULT]
+
+    def sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+        count = len(args)
+        if op.variadic or not least <= count <= arity + len(named):
+            return None
+        attrs = defaults.copy()
+        given = named[: max(count - arity, 0)]
+        attrs.update(zip(given, args[arity:], strict=True))
+        for name, value in kwargs.items():
+            if name not in defaults or name in given:
+                return None
+            attrs[name] = value
+        if any(attrs[name] is _NO_DEFAULT for name in required):
+            return None
+        return args[:arity] if count >= arity else (*args, *fillers[count:]), attrs
+
+    return sort
+
+
 def _arguments(
     op: Op, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Arguments:
+    """Return inputs and attributes.  Raises TypeError for a call that does not fit."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{op.name}({', '.join(signature.parameters)}): {error}") from None
     bound.apply_defaults()
-    return bound.arguments
+    arguments = bound.arguments
+    inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
+    return inputs, {name: arguments[name] for name in op.attributes}
 
 
 E = TypeVar("E", bound=PyriteError)
@@ -546,10 +579,11 @@ def apply(
         return op.body(*numbers, **attrs)
     results = backend.run(op, handles, attrs, out)
     types = out or [backend.type_of(r) for r in results]
-    wrapped = tuple(
+    if len(types) == 1:
+        return cls._wrap(results[0], types[0], backend)
+    return tuple(
         cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)
     )
-    return wrapped[0] if len(wrapped) == 1 else wrapped
 
 
 def _handle_on(backend: Executor, value: Any) -> Any:
@@ -571,6 +605,8 @@ def _meeting_place(
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:
     """Cast the inputs that must meet in one dtype, and give Python numbers the dtype they take."""
+    if len(tensors) == len(inputs) and _have_met(op, tensors):
+        return inputs
     positions = range(len(inputs)) if op.promotes == "all" else op.promotes
     given = (p for p in positions if p < len(inputs))
     meeting = [inputs[p] for p in given if not (inputs[p] is None and p in op.optional)]
@@ -585,6 +621,14 @@ def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any
         else:
             inputs[position] = _constant(op, value, wanted)
     return inputs
+
+
+def _have_met(op: Op, tensors: Sequence[TensorBase]) -> bool:
+    """Whether tensors, the only inputs, are of the dtype in which they are to meet."""
+    if op.promotes != "all":
+        return not op.promotes
+    first = tensors[0]._type.dtype
+    return all(t._type.dtype is first for t in tensors) and _accept(op, first) is first
 
 
 def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
@@ -614,20 +658,22 @@ def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
     return _accept(op, found)
 
 
+_KINDS = {
+    "number": ("int", "uint", "float"),
+    "signed": ("int", "float"),
+    "integer": ("int", "uint"),
+    "logical": ("bool", "int", "uint"),
+    "bool": ("bool",),
+}
+
+
 def _accept(op: Op, dtype: DType) -> DType:
     accepts = op.accepts
     if accepts == "any":
         return dtype
     if accepts == "float":
         return dtype if dtype.is_float else default_float
-    fits = {
-        "number": not dtype.is_bool,
-        "signed": dtype.kind in ("int", "float"),
-        "integer": dtype.is_integer,
-        "logical": not dtype.is_float,
-        "bool": dtype.is_bool,
-    }[accepts]
-    if fits:
+    if dtype.kind in _KINDS[accepts]:
         return dtype
     named = {"number": "a number", "signed": "a signed", "logical": "an integer or bool"}
     want = named.get(accepts, f"{'an' if accepts == 'integer' else 'a'} {accepts}")

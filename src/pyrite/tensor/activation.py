@@ -171,10 +171,19 @@ class Activation(LinearAlgebra):
 
     @primitive(
         scalar=lambda k, x: k.maximum(x, 0),
-        vjp=(lambda g, out, _: (out > 0)._where(g, 0),),
+        vjp=(lambda g, out, _: g._relu_backward(out),),
     )
     def relu(self, /) -> Self:
         """max(x, 0); integers stay integers, NaN stays NaN, the gradient at 0 is 0."""
+        ...
+
+    @primitive(
+        scalar=lambda k, g, out: k.where(out <= 0, 0, g),
+        vjp=(lambda h, _, _g, out: h._relu_backward(out), None),
+        domain=((-2.0, 2.0), (0.1, 2.0)),
+    )
+    def _relu_backward(self, out: Self, /) -> Self:
+        """The cotangent of relu's input, of its output: 0 where out <= 0, else g."""
         ...
 
     @primitive(

@@ -56,6 +56,13 @@ def _right_cotangent(g: Any, _out: None, x: Any, y_type: TensorType) -> Any:
     return x._swapped()._matmul(g)
 
 
+def _linear_weight_cotangent(g: Any, _out: None, x: Any) -> Any:
+    """gᵀ x over all rows: (..., out), (..., in) -> (out, in)."""
+    rows = element_count(x.shape[:-1])
+    x, g = x.reshape((rows, x.shape[-1])), g.reshape((rows, g.shape[-1]))
+    return g._swapped()._matmul(x)
+
+
 # ---- arrangements of it ----
 
 
@@ -334,6 +341,11 @@ class Contraction(Sets):
 
     @composite(
         infer=_linear_type,
+        vjp=(
+            lambda g, _, _x, weight: g.matmul(weight),
+            _linear_weight_cotangent,
+            lambda g, *_: g.sum(tuple(range(g.ndim - 1))),
+        ),
         accepts="number",
         promotes="all",
         samples=(

@@ -16,8 +16,18 @@ _aten = torch.ops.aten
 _STRAIGHT = 1e3
 
 
+def _are_alike(g: Any, x: Any) -> bool:
+    """Whether both are tensors of floats of one shape."""
+    both = isinstance(g, torch.Tensor) and isinstance(x, torch.Tensor)
+    return both and g.is_floating_point() and g.shape == x.shape
+
+
 class Activation(Native):
     """Activations."""
+
+    @native("relu_backward", narrow="everywhere", when=_are_alike)
+    def relu_backward(self, g: torch.Tensor, out: torch.Tensor) -> Any:
+        return _aten.threshold_backward(g, out, 0)
 
     @native("sigmoid", narrow="everywhere")
     def sigmoid(self, x: torch.Tensor) -> torch.Tensor:

@@ -85,11 +85,15 @@ class Torch(
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has a native implementation that takes such inputs."""
+        return self._implementation(op, inputs) is not None
+
+    def _implementation(self, op: Op, inputs: Sequence[Any]) -> str | None:
+        """Return the method that is for the op and such inputs, None where there is none."""
         method = self._implementations.get(op.name)
         if method is None:
-            return False
+            return None
         when = self._demands[method].when
-        return when is None or when(*inputs)
+        return method if when is None or when(*inputs) else None
 
     def run(
         self,
@@ -101,7 +105,7 @@ class Torch(
         """Execute one op by its native implementation or its scalar rule."""
         if self._lacks:
             self._require_supported(op, out)
-        method = self._implementations.get(op.name)
+        method = self._implementation(op, inputs)
         if method is not None:
             return self._by_implementation(method, inputs, attrs, out)
         if op.scalar is not None:

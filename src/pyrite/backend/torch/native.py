@@ -48,8 +48,8 @@ def native(
     """Mark a method as the native implementation of ops, as `implements` does.
 
     ``narrow`` says where it takes float16 and bfloat16 as they are; ``carrier`` how wide unsigned
-    integers come; ``given`` what it gets for numbers; ``when`` of which inputs it keeps a composite
-    whole.
+    integers come; ``given`` what it gets for numbers; ``when`` which inputs it is for:
+    of others the op runs by its rule or body.
     """
 
     def mark(method: F) -> F:
