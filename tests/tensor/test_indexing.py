@@ -225,7 +225,7 @@ def test_a_second_derivative_through_reading_and_writing() -> None:
         (3, IndexRangeError, "indexing requires -3 <= index < 3 on axis 0, got index 3"),
         ((0, -5), IndexRangeError, "indexing requires -4 <= index < 4 on axis 1, got index -5"),
         ([0, 7], IndexRangeError, "indexing requires -3 <= index < 3 on axis 0, got index 7"),
-        ((0, 0, 0), AxisError, "indexing requires at most 2 indices, got 3"),
+        ((0, 0, 0), AxisError, "indexing requires at most 2 indices, one per axis, got 3"),
         ((..., ...), ArgumentError, "indexing requires at most one ellipsis, got 2"),
         (slice(None, None, 0), ArgumentError, "indexing requires a step other than 0"),
         (slice(0.5, None), DTypeError, "indexing requires slices of integers"),
