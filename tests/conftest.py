@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import hypothesis
 import pytest
@@ -23,6 +23,9 @@ hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every case of the sampled suites")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write goldens, for review as code"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether every case is wanted, for a test that loops over its cases itself."""
     return bool(pytestconfig.getoption("--full"))
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of that name in the folder `goldens` beside the test."""
+    folder = request.path.parent / "goldens"
+
+    def compare(name: str, text: str) -> None:
+        file = folder / name
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(exist_ok=True)
+            file.write_text(text)
+        assert file.exists(), f"{file} is missing; write it with --update-golden"
+        assert text == file.read_text(), f"{file} differs; --update-golden writes it anew"
+
+    return compare
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -107,7 +107,9 @@ def source_version(*packages: str) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for package in packages:
-        sources = [f for f in files(package).iterdir() if f.name.endswith((".py", ".ll"))]
+        # From the top: a package need not be imported for its files.
+        folder = files(__name__.partition(".")[0]).joinpath(*package.split(".")[1:])
+        sources = [f for f in folder.iterdir() if f.name.endswith((".py", ".ll"))]
         for file in sorted(sources, key=lambda f: f.name):
             digest.update(f"{package}/{file.name}\n".encode())
             digest.update(file.read_bytes())

@@ -280,7 +280,9 @@ pause:
   br i1 %is.patient, label %look, label %rest
 rest:
   call void @leave(ptr %e, i64 %seat)
-  br label %sleep
+  %stop.now = load atomic i64, ptr %stop.at seq_cst, align 8
+  %shall.end.now = icmp ne i64 %stop.now, 0
+  br i1 %shall.end.now, label %end, label %sleep
 sleep:
   %seen = phi i32 [ %generation, %try ], [ %generation.now, %rest ]
   %more = atomicrmw add ptr %sleepers.at, i64 1 seq_cst

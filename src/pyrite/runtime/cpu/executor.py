@@ -31,7 +31,7 @@ _CPUS: Final = 1024
 _PATIENCE: Final = 1000
 
 #: A seat that is none.
-_NO_SEAT: Final = -1
+NO_SEAT: Final = -1
 #: Bytes of a workgroup of the copy function.
 COPY_GROUP: Final = 1 << 20
 #: The most chunks of one command: what `claim` has bits for.
@@ -130,7 +130,7 @@ class Executor:
         Waits only when a thousand programs are under way.
         Raises DeviceError when the executor is closed.
         """
-        return self._enqueue(program, _NO_SEAT)[0]
+        return self._enqueue(program, NO_SEAT)[0]
 
     def submit_seated(self, program: Program) -> tuple[int, int]:
         """As `submit` for who waits for the program right after: return a seat for `wait` too.
@@ -139,24 +139,24 @@ class Executor:
         """
         return self._enqueue(program, self._sit(self._at))
 
-    def wait(self, number: int, seat: int = -1) -> None:
+    def wait(self, number: int, seat: int = NO_SEAT) -> None:
         """Return when the submission of that number is done; this thread helps."""
-        if seat == _NO_SEAT and self.completed >= number:
+        self.check()
+        if seat == NO_SEAT and self.completed >= number:
             return
-        self._check()
-        seat = self._sit(self._at) if seat == _NO_SEAT else seat
+        seat = self._sit(self._at) if seat == NO_SEAT else seat
         # Python treats signals between the calls.
         while not self._wait(self._at, number, seat):
-            self._check()
+            self.check()
             seat = self._sit(self._at)
 
     def _enqueue(self, program: Program, seat: int) -> tuple[int, int]:
-        self._check()
+        self.check()
         first = program.words.buffer_info()[0]
         with self._lock:
             while not (number := self._submit(self._at, first, program.count)):
                 self.wait(self.completed + 1, seat)
-                seat = _NO_SEAT
+                seat = NO_SEAT
             self._programs.append((number, program))
             completed = self.completed
             while self._programs and self._programs[0][0] <= completed:
@@ -179,7 +179,8 @@ class Executor:
             _pin(self.cpus[number])
         self._work(self._at, number)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise DeviceError if it is closed, or this process was forked off."""
         if self._why_closed is not None:
             raise DeviceError(f"cpu requires its threads, but {self._why_closed}")
 

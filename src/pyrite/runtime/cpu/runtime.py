@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -17,16 +16,15 @@ from pyrite.kernel.build import exact
 from pyrite.kernel.ir import Kernel, Node, dtype_of
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
 from pyrite.runtime.cache import DiskCache, default_cache
-from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, Program, slot
+from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
 from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport
 from pyrite.types import Array, DType, Number, Shape
 
-#: Launches that are handed over together.
-_TOGETHER: Final = 32
 #: Bytes of an output that is stored past the caches: it would not stay in them.
 _STREAMED: Final = 16 << 20
 
@@ -69,11 +67,10 @@ class CpuRuntime:
         self.target = target or host_target()
         self._compiler = Compiler(self.target, disk)
         self._executor = Executor(self._compiler, threads)
-        self._lock = threading.Lock()
-        self._pending = Program()
+        self._stream = Stream(self._executor)
         self._executables: dict[str, CpuExecutable] = {}
         self._counts: Counter[str] = Counter()
-        self._allocator = Allocator(self._now, self._done)
+        self._allocator = Allocator(self._stream.now, self._stream.done)
         # The threads must end before Python does, wherever this is still held.
         weakref.finalize(self, self._executor.close)
 
@@ -81,6 +78,7 @@ class CpuRuntime:
 
     def compile(self, kernel: Kernel) -> CpuExecutable:
         """Return the kernel compiled; the same one again for an equal kernel."""
+        self._executor.check()
         found = self._executables.get(kernel.digest)
         if found is not None:
             return found
@@ -112,11 +110,7 @@ class CpuRuntime:
         sizes = _grid(kernel, grid)
         chunk = chunk_size(executable.work, math.prod(sizes), self._executor.width)
         address = self._address(executable, bindings)
-        with self._lock:
-            self._pending.append(address, sizes, slots, chunk)
-            self._counts["launches"] += 1
-            if self._pending.count >= _TOGETHER:
-                self._submit()
+        self._stream.append(address, sizes, slots, chunk)
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         streams = tuple(p for p in executable.written if _is_streamed(bindings[p]))
@@ -135,62 +129,37 @@ class CpuRuntime:
             raise KernelError(f"copy requires {target.nbytes} bytes, got {source.nbytes}")
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
         slots = (target.address, source.address, target.nbytes)
-        with self._lock:
-            self._pending.append(self._executor.copy_function, grid, slots, 1)
+        self._stream.append(self._executor.copy_function, grid, slots, 1)
 
     # ---- order ----
 
     def flush(self) -> int:
         """Hand what was appended to the threads and return the number of the last submission."""
-        with self._lock:
-            if self._pending.count:
-                self._submit()
-            return self._executor.submitted
-
-    def _submit(self, *, is_waited_for: bool = False) -> tuple[int, int]:
-        executor = self._executor
-        if is_waited_for:
-            number, seat = executor.submit_seated(self._pending)
-        else:
-            number, seat = executor.submit(self._pending), -1
-        # Not before: `_done` takes nothing pending and nothing submitted for idleness.
-        self._pending = Program()
-        self._counts["submissions"] += 1
-        return number, seat
+        return self._stream.flush()
 
     def is_done(self, submission: int) -> bool:
         """Whether everything up to that submission is done."""
+        self._executor.check()
         return self._executor.completed >= submission
 
     def wait(self, submission: int) -> None:
         """Return when everything up to that submission is done; this thread helps."""
-        self._executor.wait(submission)
+        self._stream.wait(submission)
 
     def synchronize(self) -> None:
         """Flush, and wait for everything."""
-        with self._lock:
-            number, seat = self._executor.submitted, -1
-            if self._pending.count:
-                number, seat = self._submit(is_waited_for=True)
-        self._executor.wait(number, seat)
-
-    def _now(self) -> int:
-        """The submission of the next launch."""
-        return self._executor.submitted + 1
-
-    def _done(self) -> int:
-        """The last submission that is done; the next one too when nothing was appended to it."""
-        completed = self._executor.completed
-        return completed + (completed == self._executor.submitted and not self._pending.count)
+        self._stream.synchronize()
 
     # ---- memory ----
 
     def allocate(self, nbytes: int) -> CpuBuffer:
         """Return a buffer with unspecified contents."""
+        self._executor.check()
         return self._allocator.allocate(nbytes)
 
     def upload(self, array: Array) -> CpuBuffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
+        self._executor.check()
         buffer = self._allocator.allocate(array.nbytes, for_host=True)
         np.copyto(buffer.bytes().view(array.dtype).reshape(array.shape), array)
         return buffer
@@ -217,7 +186,7 @@ class CpuRuntime:
     def close(self) -> None:
         """Wait for everything and end the threads; idempotent."""
         if not self._executor.is_closed:
-            self.flush()
+            self._stream.flush()
             self._executor.close()
 
     def report(self) -> dict[str, Any]:
@@ -226,6 +195,8 @@ class CpuRuntime:
             "cpu": self.target.cpu,
             "vector_bytes": self.target.vector_bytes,
             "threads": self._executor.width,
+            "launches": self._stream.launches,
+            "submissions": self._executor.submitted,
             **self._counts,
             **{f"cache_{name}": n for name, n in self._compiler.cache.counts.items()},
         }

@@ -1,0 +1,72 @@
+"""The order of launches: a program that is being written, and those handed to the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import Final
+
+from pyrite.runtime.cpu.executor import NO_SEAT, Executor, Program
+
+#: Launches that are handed over together.
+_TOGETHER: Final = 32
+
+
+class Stream:
+    """Launches of all Python threads, in the order of `append`."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.launches = 0
+        self._lock = Lock()
+        self._pending = Program()
+
+    def append(
+        self, function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
+    ) -> None:
+        """Add a launch; see `Program.append`.  Now and then those added are handed over."""
+        self.executor.check()
+        with self._lock:
+            self._pending.append(function, grid, slots, chunk)
+            self.launches += 1
+            if self._pending.count >= _TOGETHER:
+                self._submit()
+
+    def flush(self) -> int:
+        """Hand over what was added and return the number of the last submission."""
+        self.executor.check()
+        with self._lock:
+            if self._pending.count:
+                self._submit()
+            return self.executor.submitted
+
+    def wait(self, submission: int) -> None:
+        """Return when everything up to that submission is done; this thread helps."""
+        self.executor.wait(submission)
+
+    def synchronize(self) -> None:
+        """Hand over what was added and wait for everything."""
+        self.executor.check()
+        with self._lock:
+            number, seat = self.executor.submitted, NO_SEAT
+            if self._pending.count:
+                number, seat = self._submit(is_waited_for=True)
+        self.executor.wait(number, seat)
+
+    def now(self) -> int:
+        """The submission of the next launch."""
+        return self.executor.submitted + 1
+
+    def done(self) -> int:
+        """The last submission that is done; the next one too while nothing was added to it."""
+        completed = self.executor.completed
+        return completed + (completed == self.executor.submitted and not self._pending.count)
+
+    def _submit(self, *, is_waited_for: bool = False) -> tuple[int, int]:
+        if is_waited_for:
+            number, seat = self.executor.submit_seated(self._pending)
+        else:
+            number, seat = self.executor.submit(self._pending), NO_SEAT
+        # Not before: `done` takes nothing pending and nothing submitted for idleness.
+        self._pending = Program()
+        return number, seat

@@ -1,0 +1,161 @@
+"""The allocator: what is given back is used again, in the order of the stream, and is bounded."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from pyrite.errors import ArgumentError, DeviceError
+from pyrite.runtime.cpu import memory
+from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, size_class
+
+
+class Stream:
+    """A stream of which the test says how far it is."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.now, self.done = 1, 1
+        self.allocator = Allocator(lambda: self.now, lambda: self.done, limit)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 255, 256, 257, 1000, 4096, 5000, (1 << 20) + 1])
+def test_a_class_wastes_at_most_a_quarter(nbytes: int) -> None:
+    size = size_class(nbytes)
+
+    assert size >= nbytes
+    assert size % ALIGNMENT == 0
+    assert size <= max(memory.SMALLEST, nbytes * 5 // 4)
+    assert size_class(size) == size
+
+
+def test_blocks_are_aligned_and_apart() -> None:
+    allocator = Stream().allocator
+    buffers = [allocator.allocate(n) for n in (1, 100, 1000, 10_000, 3)]
+
+    assert all(b.address % ALIGNMENT == 0 for b in buffers)
+    spans = sorted((b.address, b.address + b.nbytes) for b in buffers)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_what_is_given_back_is_used_again() -> None:
+    allocator = Stream().allocator
+    first = allocator.allocate(1000)
+    address = first.address
+    del first
+
+    assert allocator.allocate(1001).address == address
+
+
+def test_the_host_gets_no_block_that_a_launch_may_still_use() -> None:
+    stream = Stream()
+    buffer = stream.allocator.allocate(1000)
+    address = buffer.address
+    stream.now = 2  # its last launch belongs to submission 2
+    del buffer
+
+    fresh = stream.allocator.allocate(1000, for_host=True)
+    assert fresh.address != address
+    stream.done = 2
+    assert stream.allocator.allocate(1000, for_host=True).address == address
+
+
+def test_the_report_counts_live_reserved_and_peak() -> None:
+    allocator = Stream().allocator
+    a, b = allocator.allocate(1024), allocator.allocate(2048)
+    assert allocator.report() == memory.MemoryReport(live=3072, reserved=3072, peak=3072)
+    del a
+    assert allocator.report() == memory.MemoryReport(live=2048, reserved=3072, peak=3072)
+    allocator.trim()
+    assert allocator.report() == memory.MemoryReport(live=2048, reserved=2048, peak=3072)
+    assert b.nbytes == 2048
+
+
+def test_free_memory_is_bounded() -> None:
+    allocator = Stream(limit=4096).allocator
+    buffers = [allocator.allocate(1024) for _ in range(10)]
+    del buffers
+
+    assert allocator.report().reserved == 4096
+
+
+def test_blocks_in_use_by_launches_are_not_trimmed() -> None:
+    stream = Stream()
+    buffer = stream.allocator.allocate(1024)
+    stream.now = 5
+    del buffer
+
+    stream.allocator.trim()
+    assert stream.allocator.report().reserved == 1024
+    stream.done = 5
+    stream.allocator.trim()
+    assert stream.allocator.report().reserved == 0
+
+
+def test_a_view_keeps_the_whole() -> None:
+    allocator = Stream().allocator
+    buffer = allocator.allocate(1024)
+    view = buffer.view(256, 512).view(64, 64)
+    address = buffer.address
+    del buffer
+
+    assert view.address == address + 320
+    assert allocator.allocate(1024).address != address
+    view.bytes()[:] = 1
+    with pytest.raises(ArgumentError, match="part of 1024 bytes, got 65 from 960 on"):
+        view.base.view(960, 65)
+
+
+def test_no_room_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoBlock:
+        def __init__(self, capacity: int) -> None:
+            raise MemoryError
+
+    allocator = Stream().allocator
+    held = allocator.allocate(512)
+    monkeypatch.setattr(memory, "Block", NoBlock)
+
+    with pytest.raises(DeviceError, match=r"requires 1024 bytes, .* beside 512 live ones"):
+        allocator.allocate(1024)
+    assert held.nbytes == 512
+
+
+def test_when_there_is_no_room_free_blocks_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Stream().allocator
+    del_me = allocator.allocate(1 << 16)
+    del del_me
+    real, refusals = memory.Block, iter([True, False])
+
+    def scarce(capacity: int) -> memory.Block:
+        if next(refusals):
+            raise MemoryError
+        return real(capacity)
+
+    monkeypatch.setattr(memory, "Block", scarce)
+    buffer = allocator.allocate(1024)
+
+    assert allocator.report().reserved == buffer.nbytes == 1024
+
+
+def test_many_threads_share_no_block() -> None:
+    allocator = Stream().allocator
+    clashes = []
+
+    def work(number: int) -> None:
+        for _ in range(300):
+            buffer = allocator.allocate(700)
+            buffer.bytes()[:] = number
+            if not (buffer.bytes() == number).all():
+                clashes.append(number)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not clashes
+    assert allocator.report().live == 0
