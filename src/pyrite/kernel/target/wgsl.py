@@ -1,7 +1,8 @@
 """A kernel as WGSL: one compute shader, for every GPU.
 
 Valid under WebGPU's default limits and without features unless the kernel asks for more; what it
-may ask for is told by ``features``, in WebGPU's words.  The kernel has been legalised: int32,
+may ask for is told by ``features``, in WebGPU's words and wgpu-native's: the standard's
+``subgroups`` must be enabled in the text, wgpu-native's ``subgroup`` must not.  The kernel has been legalised: int32,
 uint32, float32 and bool in registers, the first three in memory; float16, float64 and 64-bit
 integers only with their features.  Indices are trusted: the text has no test of bounds.
 
@@ -49,7 +50,7 @@ _INSTEAD = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 #: Opcodes that are an operator between their operands.
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
 }  # fmt: skip
 
 #: Opcodes that are a function of WGSL.  ``round`` is to even.
@@ -684,12 +685,13 @@ class _Printer:
     # Nodes: subgroups.
 
     def subgroups(self) -> None:
-        if "subgroup" not in self.features:
+        if "subgroups" in self.features:
+            self.enabled["subgroups"] = None
+        elif "subgroup" not in self.features:
             raise KernelError(
                 f"kernel '{self.kernel.name}' requires a device with subgroups, got one without; "
                 "use workgroup memory"
             )
-        self.enabled["subgroups"] = None
 
     def subgroup(self, node: Node) -> None:
         self.subgroups()
@@ -811,8 +813,10 @@ def _shift(sign: str) -> Callable[[_Printer, Type, str, str], str]:
 
 #: Opcodes that take more than a name.
 SPELLED: dict[str, Callable[..., str]] = {
-    "neg": lambda printer, type, x: f"-({x})",
+    "neg": lambda printer, type, x: f"0u - {x}" if type.dtype.kind == "uint" else f"-({x})",
     "not": lambda printer, type, x: f"{'!' if type.dtype.is_bool else '~'}({x})",
+    # In naga, x != y is false of a NaN.
+    "ne": lambda printer, type, x, y: f"!({x} == {y})" if type.dtype.is_float else f"{x} != {y}",
     "xor": lambda printer, type, x, y: f"{x} {'!=' if type.dtype.is_bool else '^'} {y}",
     "min": _ordered("<"),
     "max": _ordered(">"),
