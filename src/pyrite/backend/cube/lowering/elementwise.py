@@ -7,12 +7,13 @@ are arguments too: a learning rate that changes compiles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.layout import merged
+from pyrite.backend.cube.layout import Strides, broadcast_strides, merged
 from pyrite.backend.cube.lowering.registry import Input
 from pyrite.backend.cube.operand import (
     Layout,
@@ -24,10 +25,11 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import trace
 from pyrite.op import Attributes, Constant, Op
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, TensorType, bool_, int32
+from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
 
 Rule = Callable[..., Any]
 
@@ -42,7 +44,7 @@ class ElementwiseConfig:
 
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     """Return the configs for a merged shape: on several axes a width must divide the last."""
-    fits = [w for w in (16, 8, 4, 2, 1) if len(shape) == 1 or shape[-1] % w == 0]
+    fits = [w for w in reversed(WIDTHS) if len(shape) == 1 or shape[-1] % w == 0]
     sizes = machine.workgroup_sizes
     return tuple(ElementwiseConfig(size, width) for size in sizes for width in fits)
 
@@ -86,7 +88,6 @@ class _Plan:
     shape: Shape
     is_whole: bool
     is_aligned: bool
-    axes: int
     config: ElementwiseConfig
 
 
@@ -106,53 +107,80 @@ def map_elements(
     count = target.type.size
     if count == 0:
         return
-    tensors = [i for i in inputs if isinstance(i, CubeTensor)]
-    views = [*(t.broadcast_to(target.shape) for t in tensors), target]
-    flat = merged(target.shape, [v.strides for v in views])
-    shape = flat[0][0] or (1,)
-    flat = [(shape, strides or (0,)) for _, strides in flat]
-    config = config or select(shape, launcher.machine)
-    layouts = [
-        Layout(v.dtype, strides, v.offset != 0) for v, (_, strides) in zip(views, flat, strict=True)
-    ]
-    plan = _Plan(
-        _sources(inputs, layouts), layouts[-1], () if len(shape) == 1 else shape,
-        count % config.width == 0,
-        all(_is_aligned(v, s, config.width) for v, (_, s) in zip(views, flat, strict=True)),
-        len(shape), config,
-    )  # fmt: skip
-    bindings: list[Buffer | Number] = [count] if len(shape) == 1 else []
-    tensor_bindings = iter(views)
-    for i in inputs:
+    sources = tuple(_seen(i, target.shape) for i in inputs)
+    plan = _plan(target.shape, sources, _seen(target, target.shape), launcher.machine, config)
+    bindings: list[Buffer | Number] = [] if plan.shape else [count]
+    for i in (*inputs, target):
         if isinstance(i, CubeTensor):
-            bindings += bindings_of(next(tensor_bindings))
+            bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
-            bindings.append(i.numpy(i.type.dtype.compute).item())
-    bindings += bindings_of(target)
-    workgroups = -(-count // (config.width * config.workgroup_size))
+            bindings.append(_number(i))
+    workgroups = -(-count // (plan.config.width * plan.config.workgroup_size))
     launcher.launch(
         (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
         workgroups,
     )  # fmt: skip
 
 
-def _sources(inputs: Sequence[Input], layouts: list[Layout]) -> tuple[Any, ...]:
+def _number(x: Constant) -> Number:
+    number: Number = x.numpy(x.type.dtype.compute).item()
+    return number
+
+
+#: What a plan is made from: of a tensor its dtype, its strides as stretched to the target, whether
+#: it has an offset, and the offset modulo the greatest width; of a number its dtype.
+_Seen = tuple[DType, Strides, bool, int] | DType | bool | None
+
+
+def _seen(x: Input, shape: Shape) -> _Seen:
+    if isinstance(x, CubeTensor):
+        strides = broadcast_strides(x.shape, x.strides, shape)
+        return (x.dtype, strides, x.offset != 0, x.offset % WIDTHS[-1])
+    if isinstance(x, Constant):
+        return bool(x.value) if x.type.dtype.is_bool else x.type.dtype.compute
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    shape: Shape,
+    sources: tuple[_Seen, ...],
+    target: _Seen,
+    machine: Machine,
+    config: ElementwiseConfig | None,
+) -> _Plan:
+    seen = [s for s in (*sources, target) if isinstance(s, tuple)]
+    flat = merged(shape, [strides for _, strides, _, _ in seen])
+    sizes = flat[0][0] or (1,)
+    found = config or select(sizes, machine)
+    layouts = [
+        Layout(dtype, strides or (0,), has_offset)
+        for (dtype, _, has_offset, _), (_, strides) in zip(seen, flat, strict=True)
+    ]
     remaining = iter(layouts)
-    found: list[Layout | _Argument | bool | None] = []
-    for i in inputs:
-        if isinstance(i, CubeTensor):
-            found.append(next(remaining))
-        elif isinstance(i, Constant):
-            dtype = i.type.dtype
-            found.append(bool(i.value) if dtype.is_bool else _Argument(dtype.compute))
-        else:
-            found.append(None)
-    return tuple(found)
+    return _Plan(
+        sources=tuple(_source(s, remaining) for s in sources),
+        target=layouts[-1],
+        shape=() if len(sizes) == 1 else sizes,
+        is_whole=element_count(sizes) % found.width == 0,
+        is_aligned=all(
+            _is_aligned(layout, offset, found.width)
+            for layout, (_, _, _, offset) in zip(layouts, seen, strict=True)
+        ),
+        config=found,
+    )
 
 
-def _is_aligned(tensor: CubeTensor, strides: tuple[int, ...], width: int) -> bool:
+def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool | None:
+    if isinstance(seen, tuple):
+        return next(layouts)
+    return _Argument(seen) if isinstance(seen, DType) else seen
+
+
+def _is_aligned(layout: Layout, offset: int, width: int) -> bool:
     """Whether every vector of consecutive elements begins at a multiple of the width."""
-    return tensor.offset % width == 0 and all(s % width == 0 for s in strides[:-1])
+    *outer, last = layout.strides
+    return last != 1 or (offset % width == 0 and all(s % width == 0 for s in outer))
 
 
 class _Body:
@@ -162,7 +190,7 @@ class _Body:
         self.plan = plan
         self.width = plan.config.width
         b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
-        self.count: Value | int = b.scalar("count", int32) if plan.axes == 1 else count
+        self.count: Value | int = b.scalar("count", int32) if not plan.shape else count
         self.mask: Value | None = None
         self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
         self.target = Operand(b, "out", plan.target, "write")
