@@ -21,11 +21,15 @@ from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
+from pyrite.errors import DeviceError
 from pyrite.op import Attributes, Op
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, TensorType, dtype
 
 REFERENCE = NumPy()
+
+#: Kernels count elements in int32, and the last workgroup may count beyond the end.
+MOST_ELEMENTS = 2**31 - 2**20
 
 
 class CubeBackend(Backend):
@@ -49,6 +53,8 @@ class CubeBackend(Backend):
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[CubeTensor]:
         """Execute one op by its lowering, its scalar rule, or the reference."""
+        for type in out or ():
+            _require_indexable(op.name, type)
         lowering = LOWERINGS.get(op.name) or (elementwise if op.is_elementwise else None)
         if lowering is not None:
             return lowering(self.launcher, op, inputs, attrs, out)
@@ -58,9 +64,9 @@ class CubeBackend(Backend):
 
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
-        return CubeTensor.dense(
-            self.runtime.upload(array), TensorType(array.shape, dtype(array.dtype))
-        )
+        type = TensorType(array.shape, dtype(array.dtype))
+        _require_indexable("upload", type)
+        return CubeTensor.dense(self.runtime.upload(array), type)
 
     def download(self, handle: CubeTensor) -> Array:
         """Return the values as a read-only array.
@@ -104,3 +110,11 @@ class CubeBackend(Backend):
 
     def __repr__(self) -> str:
         return f"CubeBackend({self.runtime.name})"
+
+
+def _require_indexable(op: str, type: TensorType) -> None:
+    if type.size > MOST_ELEMENTS:
+        raise DeviceError(
+            f"{op} requires at most {MOST_ELEMENTS} elements in a tensor of this device, got "
+            f"{type}; split it"
+        )

@@ -1,0 +1,93 @@
+"""The same kernels as machine code: what the interpreter judged right, LLVM makes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyrite.autodiff import value_and_grad
+from pyrite.backend.device import Device
+from pyrite.errors import IndexRangeError
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
+from pyrite.testing import Example, examples
+from pyrite.types import DType, float16, float32
+
+pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
+
+EXAMPLES = list(examples())
+TOLERANCE = {"float16": 8e-3, "float32": 4e-6}
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Device:
+    from pyrite.backend.cube.cpu import Cpu
+
+    return Device(Cpu())
+
+
+@pytest.mark.parametrize("dtype", [float16, float32], ids=lambda d: d.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
+@pytest.mark.sample(120, by="dtype")
+def test_values_are_those_of_numpy(cpu: Device, example: Example, dtype: DType) -> None:
+    for got, want in zip(example.run(dtype, cpu), example.run(dtype), strict=True):
+        g, w = got.numpy(), want.numpy()
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        tolerance = TOLERANCE.get(w.dtype.name, 0.0)
+        np.testing.assert_allclose(
+            g.astype(np.float64), w.astype(np.float64), rtol=tolerance, atol=tolerance
+        )
+
+
+@pytest.mark.parametrize("shape", [(1,), (17,), (100_003,), (300, 7), (7, 300), (3, 5, 64)])
+def test_sums_and_maps_of_any_size_are_right(cpu: Device, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    x = tensor(array, device=cpu)
+
+    np.testing.assert_array_equal((x * 3 - 1).numpy(), array * 3 - 1)
+    np.testing.assert_array_equal(
+        (x.reshape(shape[0], -1).mT + 1).numpy(), array.reshape(shape[0], -1).T + 1
+    )
+    for axis in (*range(x.ndim), None):
+        np.testing.assert_array_equal(x.sum(axis).numpy(), array.sum(axis, dtype=np.int32))
+        np.testing.assert_array_equal(x.argmax(axis).numpy(), array.argmax(axis))
+
+
+def test_an_index_outside_is_raised_by_the_next_read(cpu: Device) -> None:
+    table = tensor(np.ones((4, 2), np.float32), device=cpu)
+    found = table.embedding(tensor(np.array([3, 4], np.int32), device=cpu))
+
+    with pytest.raises(IndexRangeError, match="embedding requires -4 <= index < 4 on axis 0"):
+        found.numpy()
+    assert found.tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_gradient_through_many_kernels_is_that_of_numpy(cpu: Device) -> None:
+    rng = np.random.default_rng(2)
+    array = rng.normal(size=(33, 70)).astype(np.float32)
+    labels = rng.integers(0, 70, 33).astype(np.int32)
+
+    def loss(x: Tensor, targets: Tensor) -> Tensor:
+        return (x.layer_norm().gelu().cumsum(1) * 0.1).cross_entropy(targets).mean()
+
+    (got, g), (want, w) = (
+        value_and_grad(lambda x, d=d: loss(x, tensor(labels, device=d)))(tensor(array, device=d))
+        for d in (cpu, "numpy")
+    )
+    np.testing.assert_allclose(float(got), float(want), rtol=1e-5)
+    np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-3, atol=1e-6)
+
+
+def test_what_is_freed_is_used_again(cpu: Device) -> None:
+    x = tensor(np.zeros(1 << 16, np.float32), device=cpu)
+    runtime = cpu.backend.runtime  # type: ignore[attr-defined]  # of Cpu
+    for step in range(30):
+        x = x + 1.0
+        if step == 5:
+            cpu.synchronize()
+            early = runtime.memory_report()
+    cpu.synchronize()
+
+    assert runtime.memory_report().live == early.live
+    assert x.numpy()[0] == 30
