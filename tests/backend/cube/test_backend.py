@@ -30,8 +30,7 @@ EXAMPLES = list(examples())
 
 #: Primitives that have no kernels yet.  An op leaves this list and never comes back.
 WITHOUT_KERNELS = {
-    "adaptive_max_pool_with_indices", "argsort", "avg_pool", "avg_pool_backward", "convolution",
-    "convolution_input_gradient", "convolution_weight_gradient", "fold4d", "matmul",
+    "adaptive_max_pool_with_indices", "argsort", "avg_pool", "avg_pool_backward", "fold4d",
     "max_pool_backward", "max_pool_with_indices", "unfold4d",
 }  # fmt: skip
 

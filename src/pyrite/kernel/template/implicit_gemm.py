@@ -57,12 +57,8 @@ def forward(w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int) -> P
     Rows of out are filled up in thought to a multiple of ``lanes``, so that a vector stays in one.
     """
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
-    taps = [
-        Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
-    ]
-    places = [
-        Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))
-    ]
+    taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
+    places = [Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))]
     windows = _map(
         x, (_group(w, x, w.channels),),
         (Digit(w.channels, x.strides[1]), *taps),
@@ -78,9 +74,7 @@ def input_gradient(w: Windows, g: Layout, weight: Layout, out: Layout, lanes: in
         Window(n, s, p, divisor)
         for n, s, p, divisor in _axes(w.counts, g.strides[2:], w.padding, w.stride)
     ]
-    taps = [
-        Digit(k, 0, ((i, -d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
-    ]
+    taps = [Digit(k, 0, ((i, -d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
     places = [Digit(n, 0, ((i, 1),)) for i, n in enumerate(w.sizes)]
     windows = _map(
         g, (_group(w, g, w.outputs),),
@@ -94,12 +88,8 @@ def input_gradient(w: Windows, g: Layout, weight: Layout, out: Layout, lanes: in
 def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
     """Return the product that is the gradient of the weight."""
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
-    taps = [
-        Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))
-    ]
-    places = [
-        Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))
-    ]
+    taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
+    places = [Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))]
     windows = _map(
         x, (_group(w, x, w.channels),),
         (Digit(w.batch, x.strides[0]), *places),
@@ -158,9 +148,7 @@ def _map(
 
 def _simplified(map: OperandMap) -> OperandMap:
     """Return the map without windows that can be told by strides, and without digits of size 1."""
-    kept = [
-        i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin or w.divisor != 1
-    ]
+    kept = [i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin or w.divisor != 1]
 
     def axis(digits: Axis) -> Axis:
         return tuple(

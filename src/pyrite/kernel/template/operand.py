@@ -138,9 +138,9 @@ class Place:
     """What an index of one axis says of an element's place.
 
     ``offset`` counts elements; ``positions`` belong to the operand's windows; ``inside`` is false
-    where the index itself is beyond the axis.  Of ``width`` lanes that are ``is_consecutive`` offset
-    and positions are those of the first, and ``moves`` is how far positions move from lane to lane;
-    of others there is one for each.
+    where the index itself is beyond the axis.  Of ``width`` lanes that are ``is_consecutive``
+    offset and positions are those of the first, and ``moves`` is how far positions move from lane
+    to lane; of others there is one for each.
     """
 
     offset: Index

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import lcm
 from typing import Final
 
 from pyrite.kernel.build import KernelBuilder, Memory, Value
@@ -91,7 +92,7 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     share = next((s for s in _SHARES if _groups(product, facts, shape, s) >= 4 * facts.threads),
                  _SHARES[-1])  # fmt: skip
     y = product.y
-    width = facts.vector_bytes // product.accumulator.itemsize
+    width = width_of(product, facts)
     converts = y.dtype is not product.accumulator
     gathers = not y.is_consecutive(y.columns, width)
     # Rows of y on pages of their own: the table of pages is too small for a panel.
@@ -99,6 +100,14 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     packs_x = converts and product.n > shape[1] * width
     packs_y = gathers or is_apart or (converts and product.m > rows)
     return _config(product, facts, shape, share, packs_x, packs_y)
+
+
+def width_of(product: Product, facts: CpuFacts) -> int:
+    """Return the lanes of a vector: fewer than fit in a register where rows of y are short."""
+    full = facts.vector_bytes // product.accumulator.itemsize
+    y = product.y
+    fitting = (w for w in (full, full // 2, full // 4) if w and y.is_consecutive(y.columns, w))
+    return next(fitting, full)
 
 
 #: What a tile is, as parts of 128 x 192 sums: those stay in the second cache with both slabs.
@@ -113,7 +122,7 @@ def _config(
     packs_x: bool, packs_y: bool,
 ) -> PanelConfig:  # fmt: skip
     rows, vectors = shape
-    width = facts.vector_bytes // product.accumulator.itemsize
+    width = width_of(product, facts)
     block_m, block_n = _blocks(product, rows, vectors * width, share)
     return PanelConfig(rows, vectors, width, block_m, block_n, 256, packs_x, packs_y)
 
@@ -141,16 +150,16 @@ def _shapes(product: Product, facts: CpuFacts) -> list[tuple[int, int]]:
     >>> from pyrite.kernel.template.operand import row_major_map
     >>> square = row_major_map(float32, (), 64, 64)
     >>> _shapes(Product(square, square, square), CpuFacts(32, 16))
-    [(1, 8), (3, 4), (4, 3), (6, 2), (14, 1)]
+    [(1, 8), (2, 5), (4, 3), (6, 2), (14, 1)]
     """
-    width = facts.vector_bytes // product.accumulator.itemsize
+    width = width_of(product, facts)
     known = _OF_32 if facts.registers >= 32 else _OF_16
     most = -(-product.n // width)
     return sorted({(min(rows, product.m), min(vectors, most)) for rows, vectors in known})
 
 
 _OF_32: Final = ((1, 12), (2, 8), (4, 6), (6, 4), (8, 2), (8, 3), (14, 1))
-_OF_16: Final = ((1, 8), (3, 4), (4, 3), (6, 2), (14, 1))
+_OF_16: Final = ((1, 8), (2, 5), (4, 3), (6, 2), (14, 1))
 
 
 def _inner_cost(product: Product, facts: CpuFacts, rows: int, vectors: int) -> float:
@@ -159,7 +168,7 @@ def _inner_cost(product: Product, facts: CpuFacts, rows: int, vectors: int) -> f
     A step multiplies one vector a cycle, and reads two vectors or elements a cycle, but takes 8
     cycles at least: so long is it until a sum can be added to again, on two pipelines.
     """
-    width = facts.vector_bytes // product.accumulator.itemsize
+    width = width_of(product, facts)
     total = 0.0
     lines = -(-product.n // width)
     for height, times_m in ((rows, product.m // rows), (product.m % rows, 1)):
@@ -239,13 +248,21 @@ class _PanelGemm:
         self.product = product
         self.period = known_period(product)
         self.unroll = self.period if self.period > 1 else config.unroll
-        self.depth = min(rounded_up(config.block_k, self.unroll), rounded_up(product.k, self.unroll))
+        # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
+        unit = lcm(self.unroll, config.width if config.packs_x else 1, _BLOCK)
+        self.depth = min(rounded_up(config.block_k, unit), rounded_up(product.k, unit))
         self.slabs = -(-product.k // self.depth)
         self.height = min(config.block_m, rounded_up(product.m, config.rows))
-        self.packed_x = _PackedRows(parts, self.height, self.depth, config.width, self.period) \
-            if config.packs_x else None
-        self.packed_y = _PackedPanel(parts, config, self.depth, self.unroll, self.period) \
-            if config.packs_y else None
+        self.packed_x = (
+            _PackedRows(parts, self.height, self.depth, config.width, self.period)
+            if config.packs_x
+            else None
+        )
+        self.packed_y = (
+            _PackedPanel(parts, config, self.depth, self.unroll, self.period)
+            if config.packs_y
+            else None
+        )
         self.sums: Memory | None = None
         if self.slabs > 1:
             self.sums = b.private(parts.accumulator, self.height * config.block_n)
@@ -261,7 +278,8 @@ class _PanelGemm:
         if tiles > 1:
             tile = remainder(number, tiles) if product.batch > 1 else number
         row, column = tile_of(tile, rows, columns, rows)
-        self.first_row, self.first_column = times(row, config.block_m), times(column, config.block_n)
+        self.first_row = times(row, config.block_m)
+        self.first_column = times(column, config.block_n)
         self.rows = self.pieces(row, rows, product.m, config.block_m, config.rows)
         self.panels = self.pieces(column, columns, product.n, config.block_n, config.panel)
         x, y, out = self.parts.x, self.parts.y, self.parts.out
@@ -311,11 +329,12 @@ class _PanelGemm:
             extent = plus(times(self.rows.whole, self.rows.size), 0)
             if self.rows.rest:
                 full = self.b.index(plus(extent, self.rows.rest))
-                extent = full if self.rows.has_rest is None else self.b.select(
-                    self.rows.has_rest, full, self.b.index(extent))
-            self.packed_x.fill(
-                self.x_batch, self.first_row, extent, self.first_k, self.count
-            )
+                extent = (
+                    full
+                    if self.rows.has_rest is None
+                    else self.b.select(self.rows.has_rest, full, self.b.index(extent))
+                )
+            self.packed_x.fill(self.x_batch, self.first_row, extent, self.first_k, self.count)
         self.each(self.panels, self.panel)
 
     def panel(self, start: Index, size: int) -> None:
@@ -393,9 +412,7 @@ class _PanelGemm:
         places = [x.join(self.x_batch, x.at(x.map.rows, plus(first, i))) for i in range(rows)]
 
         def read(k: Index, further: int) -> list[Value]:
-            along = x.at(
-                x.map.columns, plus(self.first_k, k), further=further, period=self.period
-            )
+            along = x.at(x.map.columns, plus(self.first_k, k), further=further, period=self.period)
             return [self.parts.widened(x.load(place, along)) for place in places]
 
         return read
@@ -418,9 +435,8 @@ class _PanelGemm:
     def waiting(self, row: Index, i: int, start: Index, vector: int) -> Index:
         """Where a vector of sums waits for the next slab."""
         panel = self.config.panel
-        return plus(
-            plus(times(start, self.height), times(row, panel)), i * panel + vector * self.config.width
-        )
+        first = plus(times(start, self.height), times(row, panel))
+        return plus(first, i * panel + vector * self.config.width)
 
     def finish(self, row: Index, rows: int, column: Index, size: int, sums: list[Value]) -> None:
         out = self.parts.out
@@ -585,7 +601,7 @@ class _PackedRows:
 def known_period(product: Product) -> int:
     """Return after how many steps along K the last digits of both operands are the same again.
 
-    The inner loop is unrolled by it, so that the place in a window is known; 1 if that is not to be.
+    The inner loop is unrolled by it, so that the place in a window is known; 1 if it is not.
     """
     periods = [_periods(axis) for axis in (product.x.columns, product.y.rows)]
     if all(p is None for p in periods):

@@ -332,8 +332,8 @@ class _TiledGemm:
 
     def sums(self, split: Index) -> list[Value]:
         """Run along K and return the accumulators: rows outermost, then vectors of columns."""
-        b, first, k = self.b, *self.range(split)[:1], self.product.k
-        end = self.range(split)[1]
+        b, k = self.b, self.product.k
+        first, end = self.range(split)
         zero = self.parts.zero(VECTOR)
         sums = [zero] * (self.config.thread_m * self.blocks_n)
         last = plus(end, -1)
@@ -342,7 +342,8 @@ class _TiledGemm:
             self.put(fetched, 0)
             b.barrier()
             with b.for_(first, end, carried=sums) as loop:
-                stage = plus(loop.index, times(first, -1)) & 1 if first != 0 else loop.index & 1
+                done = loop.index if isinstance(first, int) else loop.index - first
+                stage = done & 1
                 following = b.min(loop.index + 1, last)
                 fetched = self.x.fetch(following, k) + self.y.fetch(following, k)
                 sums = self.multiply(list(loop.carried), stage)

@@ -23,6 +23,7 @@ import os
 import threading
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -32,11 +33,13 @@ import wgpu
 
 from pyrite.errors import DeviceError, KernelError, PyriteError
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.target.wgsl import to_wgsl
+from pyrite.kernel.verify import verify
 from pyrite.runtime.protocol import MemoryReport
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.executable import Executable, Signature
+from pyrite.runtime.wgpu.executable import Executable, Form, Signature
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, ffi, lib, poll
 from pyrite.runtime.wgpu.resource import BindingResource
@@ -51,13 +54,16 @@ from pyrite.runtime.wgpu.submission import (
     Submission,
     encode,
 )
-from pyrite.types import Array, DType, Number, Shape
+from pyrite.types import Array, DType, Number, Shape, float16, float64, int64, uint64
 
 #: So many commands are submitted without being asked for, to keep the device busy.
 SUBMIT_AFTER = 64
 
 #: So many submissions may be under way; the host waits for the oldest.
 IN_FLIGHT = 64
+
+#: So many compiled kernels are remembered; who holds another one can still launch it.
+KERNELS = 4096
 
 #: Bytes of the uniform buffer of a device without immediates: 256 launches of a submission.
 UNIFORMS = 64 << 10
@@ -92,7 +98,8 @@ class WgpuRuntime:
         self._groups = BindGroups(self.device)
         self._upload = Upload(self._create_staging, self.flush, self._wait_until)
         self._read_backs = ReadBackPool(self._create_staging)
-        self._executables: dict[str, Executable] = {}
+        self._executables: OrderedDict[str, Executable] = OrderedDict()
+        self._capabilities = _capabilities(self.name, self.device)
         self._pending = Submission(1)
         self._progress = Progress()
         self._has_poison = False
@@ -105,28 +112,35 @@ class WgpuRuntime:
     def compile(self, kernel: Kernel) -> Executable:
         """Return the kernel compiled; the same one again for an equal kernel.
 
-        Raises KernelError if it does not compile here, DTypeError if the device lacks a dtype that
-        it needs.
+        Raises KernelError if it is not legal or does not compile here, DTypeError if the device
+        lacks a dtype that it needs.
         """
         with self._lock:
             self._check()
             found = self._executables.get(kernel.digest)
             if found is None:
-                found = Executable(
-                    self._layouts,
-                    Signature.of(kernel),
-                    lambda form: to_wgsl(
-                        kernel,
-                        self.device.features,
-                        all_writable=form.all_writable,
-                        is_folded=form.is_folded,
-                        has_immediates=form.has_immediates,
-                    ),
-                    is_trusted=True,
-                    kernel=kernel,
-                )
+                found = self._compile(kernel)
                 self._executables[kernel.digest] = found
+                if len(self._executables) > KERNELS:
+                    self._executables.popitem(last=False)
+            else:
+                self._executables.move_to_end(kernel.digest)
             return found
+
+    def _compile(self, kernel: Kernel) -> Executable:
+        legal = legalize(verify(kernel), self._capabilities)
+        features = self.device.features
+
+        def text(form: Form) -> str:
+            return to_wgsl(
+                legal,
+                features,
+                all_writable=form.all_writable,
+                is_folded=form.is_folded,
+                has_immediates=form.has_immediates,
+            )
+
+        return Executable(self._layouts, Signature.of(legal), text, is_trusted=True, kernel=kernel)
 
     def compile_wgsl(self, source: str, signature: Signature) -> Executable:
         """Return a user's WGSL compiled, with the checks that a browser makes.
@@ -376,6 +390,8 @@ class WgpuRuntime:
                 "staging_bytes": self._upload.nbytes + self._read_backs.nbytes,
                 "adapter": self.device.name,
                 "is_software": self.device.is_software,
+                "shared_bytes": self.device.limits["max-compute-workgroup-storage-size"],
+                "invocations": self.device.limits["max-compute-invocations-per-workgroup"],
             }
 
     def _check(self) -> None:
@@ -560,6 +576,18 @@ class WgpuRuntime:
 
 
 _FLAGS = ("STORAGE", "COPY_SRC", "COPY_DST")
+
+
+def _capabilities(name: str, device: Device) -> Capabilities:
+    """What kernels have in registers and in memory on the device."""
+    optional = {
+        float16: "shader-f16",
+        float64: "shader-f64",
+        int64: "shader-int64",
+        uint64: "shader-int64",
+    }
+    more = {dtype for dtype, feature in optional.items() if feature in device.features}
+    return Capabilities(name, WEBGPU.computes | more, WEBGPU.stores | more)
 
 
 def _is_read_and_written(buffers: list[Buffer], writes: tuple[bool, ...]) -> bool:

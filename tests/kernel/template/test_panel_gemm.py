@@ -1,0 +1,102 @@
+"""Panels of wide vectors: every config gives NumPy's numbers, with and without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.kernel.template.panel_gemm import (
+    CpuFacts,
+    PanelConfig,
+    candidates,
+    direct,
+    panel_gemm,
+    select,
+    workgroups,
+)
+from pyrite.types import bfloat16, float16, float64, int8, int32, uint8
+
+Make = Callable[..., Any]
+AVX512, AVX2, NEON = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 32)
+
+
+@pytest.mark.parametrize("packs_x", [False, True])
+@pytest.mark.parametrize("packs_y", [False, True])
+@pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
+def test_edges_slabs_and_copies_in_every_combination(
+    problem: Make, packs_x: bool, packs_y: bool, turned: str
+) -> None:
+    made = problem(2, 21, 37, 23, turned)
+    # Two tiles of rows and of columns, three slabs, and something left over of each.
+    config = PanelConfig(3, 2, 4, 12, 16, 8, packs_x, packs_y)
+    made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("facts", [AVX512, AVX2, NEON], ids=["avx512", "avx2", "neon"])
+def test_every_candidate_multiplies(problem: Make, facts: CpuFacts) -> None:
+    made = problem(1, 17, 39, 10)
+    for config in set(candidates(made.product, facts)):
+        made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1, 1), (1, 50, 9), (50, 1, 9), (5, 7, 3), (64, 64, 64), (30, 65, 300)]
+)
+@pytest.mark.parametrize("turned", ["", "y"])
+def test_what_is_selected_multiplies_any_size(
+    problem: Make, size: tuple[int, int, int], turned: str
+) -> None:
+    made = problem(1, *size, turned)
+    config = select(made.product, AVX512)
+    assert config in candidates(made.product, AVX512)
+    made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize(
+    "dtype", [float64, float16, bfloat16, int32, int8, uint8], ids=lambda d: d.name
+)
+def test_every_dtype_sums_in_its_accumulator_and_rounds_once(problem: Make, dtype: Any) -> None:
+    made = problem(1, 20, 18, 300, dtype=dtype)
+    config = select(made.product, AVX2)
+    made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("turned", ["", "y"])
+def test_the_direct_schedule_has_a_panel_for_each_invocation(problem: Make, turned: str) -> None:
+    made = problem(3, 2, 33, 40, turned)
+    config = direct(made.product)
+    made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+def test_a_grid_of_two_axes_may_be_larger_than_needed(problem: Make) -> None:
+    made = problem(1, 21, 37, 9)
+    config = PanelConfig(3, 2, 4, 3, 8, 8)
+    count = workgroups(made.product, config)
+    got = made.run(panel_gemm(made.product, config, grid=2), (8, -(-count // 8)))
+    made.check(got)
+
+
+def test_the_transposed_product_gives_the_same_numbers(problem: Make) -> None:
+    made = problem(1, 33, 3, 10)
+    product = made.product.transposed
+    config = select(product, AVX2)
+    kernel = panel_gemm(product, config)
+    swapped = type(made)(product, made.y, made.x, made.want)
+    swapped.check(swapped.run(kernel, workgroups(product, config)))
+
+
+def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
+    product = problem(1, 512, 512, 8).product
+    for facts in (AVX512, AVX2, NEON):
+        for c in candidates(product, facts):
+            row_of_y = c.vectors if c.rows > 1 else 1  # what is used once is read in passing
+            assert c.rows * c.vectors + row_of_y + 1 <= facts.registers
+
+
+def test_a_turned_right_side_is_copied_and_a_dense_one_within_a_page_is_not(problem: Make) -> None:
+    assert select(problem(1, 128, 128, 8, "y").product, AVX512).packs_y
+    assert not select(problem(1, 128, 128, 8).product, AVX512).packs_y
+    assert np.lcm(4, select(problem(1, 128, 128, 8).product, AVX2).width) == 8

@@ -1,0 +1,126 @@
+"""Tiles in shared memory: every config gives NumPy's numbers, no barrier is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.kernel import KernelBuilder, Value, verify
+from pyrite.kernel.interpret import interpret
+from pyrite.kernel.template import split_k
+from pyrite.kernel.template.product import Product
+from pyrite.kernel.template.tiled_gemm import (
+    CONFIGS,
+    GpuLimits,
+    TiledConfig,
+    candidates,
+    select,
+    tiled_gemm,
+    workgroups,
+)
+from pyrite.types import bfloat16, float16, float32, float64, int8, int32, uint8
+
+LARGE = GpuLimits(49152, 1024, 132)
+Make = Callable[..., Any]
+
+
+def name_of(config: TiledConfig) -> str:
+    return f"{config.block_m}x{config.block_n}x{config.block_k}-{config.stages}-{config.pad}"
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name_of)
+@pytest.mark.parametrize("turned", ["", "x", "y", "xy"])
+def test_every_config_multiplies_sizes_that_do_not_divide(
+    problem: Make, config: TiledConfig, turned: str
+) -> None:
+    made = problem(2, 37, 45, 35, turned)
+    kernel = tiled_gemm(made.product, config)
+    made.check(made.run(kernel, workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (64, 64, 16), (130, 129, 33), (8, 200, 64)])
+def test_what_is_selected_multiplies_any_size(problem: Make, size: tuple[int, int, int]) -> None:
+    made = problem(1, *size)
+    config = select(made.product, GpuLimits())
+    made.check(made.run(tiled_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize(
+    "dtype", [float64, float16, bfloat16, int32, int8, uint8], ids=lambda d: d.name
+)
+def test_every_dtype_sums_in_its_accumulator_and_rounds_once(problem: Make, dtype: Any) -> None:
+    made = problem(1, 20, 18, 33, dtype=dtype)
+    config = TiledConfig(16, 16, 16, 4, 4)
+    made.check(made.run(tiled_gemm(made.product, config), workgroups(made.product, config)))
+
+
+def test_a_batch_may_share_an_operand(problem: Make) -> None:
+    made = problem(3, 9, 10, 11, shared="y")
+    config = TiledConfig(16, 16, 16, 4, 4)
+    made.check(made.run(tiled_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("grid", [1, 2])
+def test_split_sums_are_added_by_a_second_kernel(problem: Make, grid: int) -> None:
+    made = problem(2, 18, 21, 150)
+    product: Product = made.product
+    config = TiledConfig(16, 16, 16, 4, 4, split_k=4)
+    count = workgroups(product, config)
+    sums = np.full(4 * made.want.size, np.nan, np.float32)
+    shape = (count,) if grid == 1 else (7, -(-count // 7))
+    kernel = verify(tiled_gemm(product, config, grid=grid))
+    interpret(kernel, shape, made.x.ravel(), made.y.ravel(), sums)
+    out = np.full(made.want.size, np.nan, np.float32)
+    interpret(verify(split_k.split_k(product, config)), split_k.workgroups(product), sums, out)
+    made.check(out.reshape(made.want.shape))
+
+
+def test_an_epilogue_gets_each_sum_with_its_place(problem: Make) -> None:
+    made = problem(1, 18, 22, 9)
+
+    def bias_of(b: KernelBuilder) -> Any:
+        bias = b.buffer("bias", float32, "read")
+
+        def apply(value: Value, batch: Any, row: Any, column: Any) -> Value:
+            lanes = column + b.const((0, 1, 2, 3), b.index_type.with_width(4))
+            return value + bias.load(lanes, mask=lanes < 22)
+
+        return apply
+
+    bias = np.arange(22, dtype=np.float32)
+    config = TiledConfig(16, 16, 16, 4, 4)
+    kernel = tiled_gemm(made.product, config, epilogue=bias_of)
+    got = made.run(kernel, workgroups(made.product, config), bias)
+    np.testing.assert_allclose(got, made.want + bias, rtol=1e-4, atol=1e-4)
+
+
+def test_an_offset_is_an_argument(problem: Make) -> None:
+    made = problem(1, 5, 6, 7)
+    x, y, out = made.product.x, made.product.y, made.product.out
+    moved = type(x)(x.dtype, x.batch, x.rows, x.columns, x.windows, 1)
+    config = TiledConfig(16, 16, 16, 4, 4)
+    kernel = verify(tiled_gemm(Product(moved, y, out), config))
+    buffer = np.concatenate([np.full(3, np.nan, np.float32), made.x.ravel()])
+    got = np.full(30, np.nan, np.float32)
+    interpret(kernel, 1, buffer, 3, made.y.ravel(), got)
+    made.check(got.reshape(made.want.shape))
+
+
+def test_some_config_fits_the_default_limits_of_webgpu_and_all_fit_what_they_are_offered(
+    problem: Make,
+) -> None:
+    product = problem(1, 512, 512, 512).product
+    for limits in (GpuLimits(), LARGE):
+        found = candidates(product, limits)
+        assert found
+        assert all(c.is_legal() and c.fits(limits, 4) for c in found)
+        assert select(product, limits) in found
+
+
+def test_large_products_take_large_tiles_and_few_tiles_are_split(problem: Make) -> None:
+    large = select(problem(1, 2048, 2048, 8).product, LARGE)
+    assert (large.block_m, large.block_n) == (128, 128)
+    assert select(problem(1, 32, 32, 4096).product, LARGE).split_k > 1
