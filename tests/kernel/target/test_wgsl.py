@@ -31,6 +31,8 @@ from pyrite.types import (
     int8,
     int32,
     int64,
+    uint8,
+    uint16,
     uint32,
     uint64,
 )
@@ -100,13 +102,16 @@ def run(
     ]
 
 
-ALL = (*WORDS, float16, float64, int64, uint64)
+ALL = (bool_, *WORDS, float16, float64, int64, uint64, bfloat16, int8, uint8, uint16)
+NARROW = (float16, bfloat16, int8, uint8, uint16)
 
 
 def normal(x: Any) -> Any:
     """Floats without the sign of zero, subnormal numbers as zero."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+    if not isinstance(x, np.ndarray) or x.dtype.kind in "biu":
         return x
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x)
 
 
@@ -120,11 +125,10 @@ def values_of(dtype: DType, seed: int = 0) -> Array:
         x[:4] = [0, 1, dtype.lowest, dtype.highest]
     else:
         scale = 4 if dtype.itemsize == 2 else 7
-        x = (rng.standard_normal(SIZE) * 10.0 ** rng.integers(1 - scale, scale, SIZE)).astype(
-            dtype.numpy
-        )
+        powers = 10.0 ** rng.integers(1 - scale, scale, SIZE)
+        x = (rng.standard_normal(SIZE) * powers).astype(dtype.numpy)
         x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, 2.5, -1.5]
-    return rng.permutation(normal(x))
+    return rng.permutation(normal(x).astype(dtype.numpy))
 
 
 def elementwise(
@@ -309,6 +313,26 @@ def test_half_floats_are_moved_where_the_device_has_them(capable: WgpuRuntime) -
     assert_agree(capable, kernel, [4], x, np.zeros(SIZE, np.float16))
 
 
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda d: d.name)
+def test_narrow_dtypes_are_packed_in_words(agree: Run, dtype: DType) -> None:
+    x = values_of(dtype)
+    for width in (1, 4):
+        kernel = elementwise(
+            "narrow", [dtype], dtype, width,
+            lambda b, xs: b.select(b.cast(xs[0], float32) > 1.0, xs[0], 0),
+        )  # fmt: skip
+        agree(kernel, [SIZE // width // 4], x, np.zeros(SIZE, dtype.numpy))
+
+
+def test_truth_values_are_bytes_in_memory(agree: Run) -> None:
+    b = KernelBuilder("bools", workgroup_size=4)
+    x, y = b.buffer("x", bool_, "read"), b.buffer("y", bool_, "write")
+    i = b.global_id()
+    y[i] = x[i] ^ x[i + 1]
+
+    agree(b.build(), [10], np.random.default_rng(0).random(SIZE) < 0.5, np.zeros(SIZE, np.bool_))
+
+
 # ---- values and memory ----
 
 
@@ -329,14 +353,15 @@ def test_selects_splats_and_vectors_of_constants(agree: Run) -> None:
 def test_arguments_of_every_dtype(agree: Run) -> None:
     b = KernelBuilder("arguments")
     y = b.buffer("y", int32, "write")
-    i, f, t, u = (b.scalar(d.name, d) for d in (int32, float32, bool_, uint32))
+    i, f, t, u, h = (b.scalar(d.name, d) for d in (int32, float32, bool_, uint32, float16))
     y[0] = i
     y[1] = b.bitcast(f, int32)
     y[2] = b.select(t, b.const(1, int32), 0)
     y[3] = b.cast(u, int32)
+    y[4] = b.cast(b.cast(h, float32), int32)
 
     for flag in (True, False):
-        agree(b.build(), [1], np.zeros(4, np.int32), -7, 2.5, flag, 2**32 - 1)
+        agree(b.build(), [1], np.zeros(5, np.int32), -7, 2.5, flag, 2**32 - 1, 99.0)
 
 
 @pytest.mark.parametrize("index", [int32, uint32], ids=lambda d: d.name)

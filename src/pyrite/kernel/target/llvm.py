@@ -478,7 +478,7 @@ class _Printer:
 
         That is exact in float64, and rounds later as the integer itself would.
         """
-        type, width = _type(source), source.width
+        type, width, is_signed = _type(source), source.width, source.dtype.kind == "int"
 
         def splat(number: int) -> str:
             return _splat("i64", width, str(number))
@@ -490,8 +490,9 @@ class _Printer:
         )
         high = self.value(f"and {type} {x}, {splat(~_LOW)}")
         rounded = self.value(f"or {type} {high}, {bit}")
-        shift = "ashr" if source.dtype.kind == "int" else "lshr"
-        head = self.value(f"{shift} {type} {x}, {splat(53)}")
+        # Below 2 ** 53 in magnitude all bits are kept; as unsigned, larger ones fail the test too.
+        shifted = self.value(f"add {type} {x}, {splat(1 << 53)}") if is_signed else x
+        head = self.value(f"lshr {type} {shifted}, {splat(53 + is_signed)}")
         is_small = self.value(f"icmp eq {type} {head}, {splat(0)}")
         return self.value(f"select {_of('i1', width)} {is_small}, {type} {x}, {type} {rounded}")
 
