@@ -17,8 +17,9 @@ _VARYING_BUILTINS = ("local_id", "local_index", "subgroup_lane")
 def varying(kernel: Kernel, also: Iterable[Node] = ()) -> set[Node]:
     """Return the nodes whose value may differ between invocations of one workgroup.
 
-    ``also`` are nodes to be taken for such, with all that depends on them.  A control node is in the set when not all invocations take the same way through it: its regions
-    are then run by some invocations only.
+    ``also`` are nodes to be taken for such, with all that depends on them.  A control node is in
+    the set when not all invocations take the same way through it: its regions are then run by some
+    invocations only.
     """
     analysis = _Analysis(also)
     analysis.region(kernel.body)
@@ -50,7 +51,7 @@ class _Analysis:
             is_constant = memory.kind == "buffer" and memory.attr[2] == "read"
             return not is_constant or self.any(node.inputs)
         if kind == "result":
-            return node.inputs[0] in self.varying or self.any(_sources(*node.inputs, node.attr))
+            return node.inputs[0] in self.varying or self.any(_sources(node.inputs[0], node.attr))
         if kind == "atomic" or kind.startswith("subgroup"):
             return True
         return self.any(node.inputs)

@@ -8,9 +8,15 @@ devices that lack dtypes; `vectorize`, then `split_barriers` for processors.
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common
 from pyrite.kernel.passes.eliminate_dead import eliminate_dead as eliminate_dead
 from pyrite.kernel.passes.fold_constants import fold_constants as fold_constants
+from pyrite.kernel.passes.legalize import WEBGPU as WEBGPU
+from pyrite.kernel.passes.legalize import Capabilities as Capabilities
+from pyrite.kernel.passes.legalize import legalize as legalize
+from pyrite.kernel.passes.simplify_index import Known as Known
+from pyrite.kernel.passes.simplify_index import simplify_index as simplify_index
 from pyrite.kernel.passes.split_barriers import split_barriers as split_barriers
 from pyrite.kernel.passes.vectorize import vectorize as vectorize
 
 __all__ = [
-    "eliminate_common", "eliminate_dead", "fold_constants", "split_barriers", "vectorize",
+    "WEBGPU", "Capabilities", "Known", "eliminate_common", "eliminate_dead", "fold_constants",
+    "legalize", "simplify_index", "split_barriers", "vectorize",
 ]  # fmt: skip

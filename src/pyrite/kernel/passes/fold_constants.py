@@ -1,8 +1,8 @@
 """Computes at compile time what has constant inputs, and drops operations that change nothing.
 
-Requires a legal kernel.  Guarantees an equal one: bit for bit, -0.0 and NaN included (x + 0.0 stays,
-x * 1.0 goes).  A branch with a constant condition becomes the part that is taken, and a loop that
-never runs its initial values.
+Requires a legal kernel.  Guarantees an equal one: bit for bit, -0.0 and NaN included (x + 0.0
+stays, x * 1.0 goes).  A branch with a constant condition becomes the part that is taken, and a loop
+that never runs its initial values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Folder(Rewriter):
         if node.kind in _FOLDED:
             return self.value(node, inputs)
         if node.kind == "result" and node.inputs[0] in self.results:
-            return self.results[node.inputs[0]][node.attr]
+            return self.results[node.inputs[0]][int(node.attr)]
         if node.kind == "if" and inputs[0].kind == "const":
             region = node.regions[0 if inputs[0].attr else 1]
             self.copy(region.body)

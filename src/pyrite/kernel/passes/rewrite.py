@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, scalar
 from pyrite.types import Number
 
@@ -88,3 +89,26 @@ class Rewriter:
 
 def _is_same(x: Region, y: Region) -> bool:
     return x.parameters == y.parameters and x.body == y.body and x.yields == y.yields
+
+
+class EmittingBuilder(KernelBuilder):
+    """A builder that emits at the place where a rewriter is, so that passes may use operators."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        super().__init__(rewriter.kernel.name, index=rewriter.kernel.index)
+        self.rewriter = rewriter
+
+    def emit(
+        self,
+        kind: Kind,
+        type: Type | None,
+        inputs: tuple[Node, ...] = (),
+        attr: Any = None,
+        regions: tuple[Region, ...] = (),
+    ) -> Node:
+        """Append a node to the new kernel."""
+        return self.rewriter.make(kind, type, inputs, attr, regions)
+
+    def of(self, node: Node) -> Value:
+        """Return a node of the new kernel as a value."""
+        return Value(self, node)

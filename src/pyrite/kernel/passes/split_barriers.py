@@ -4,9 +4,9 @@ Requires a legal kernel without subgroup operations, unless its workgroup is one
 Guarantees an equal one with workgroups of one invocation and no barriers: between two barriers the
 code stands in a loop over lanes, the invocations of before, which are independent of each other.
 
-What is uniform is computed once, outside those loops.  Loops and branches with a barrier inside stay
-around them; their conditions must be uniform in a way that does not need the loops themselves.  A
-value that lives across a barrier goes through private memory, an element for each lane, or is
+What is uniform is computed once, outside those loops.  Loops and branches with a barrier inside
+stay around them; their conditions must be uniform in a way that does not need the loops themselves.
+A value that lives across a barrier goes through private memory, an element for each lane, or is
 computed again if it takes only a few operations on lane numbers and uniform values.
 """
 
@@ -45,13 +45,21 @@ def _has_effect(node: Node) -> bool:
     return any(n.effect in ("write", "order") for r in node.regions for n in walk(r))
 
 
+def _is_outer(node: Node, varies: set[Node]) -> bool:
+    """Whether it is computed once for the workgroup."""
+    if node in varies or node.effect not in ("pure", "read", "control"):
+        return False
+    inside = [n for r in node.regions for n in (*walk(r), *r.yields)]
+    return not _has_effect(node) and varies.isdisjoint(inside)
+
+
 class _Splitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.lanes = kernel.invocations
         self.index_type = scalar(kernel.index)
         self.with_barrier = {n for n in kernel.walk() if n.regions and _has_barrier(n)}
-        self.varying = varying(kernel, self._yielded_by_lanes())
+        self.varying = self._varying()
         self.order = {n: i for i, n in enumerate(kernel.walk())}
         self.costs: dict[Node, int] = {}
         self.allocations: list[Node] = []
@@ -70,14 +78,20 @@ class _Splitter:
         body = Region((), (*self.allocations, *region.body))
         return replace(self.kernel, body=body, workgroup_size=(1, 1, 1))
 
-    def _yielded_by_lanes(self) -> list[Node]:
-        """Results of control nodes that every lane must run: computed by each, uniform or not."""
-        return [
-            n
-            for n in self.kernel.walk()
-            if n.kind == "result" and n.inputs[0] not in self.with_barrier
-            if _has_effect(n.inputs[0])
-        ]
+    def _varying(self) -> set[Node]:
+        """Return what lanes compute: what varies, and what comes from control nodes they run."""
+        found = varying(self.kernel)
+        results = [n for n in self.kernel.walk() if n.kind == "result"]
+        while True:
+            by_lanes = [
+                n
+                for n in results
+                if n not in found
+                if n.inputs[0] not in self.with_barrier and not _is_outer(n.inputs[0], found)
+            ]
+            if not by_lanes:
+                return found
+            found = varying(self.kernel, (*found, *by_lanes))
 
     # ---- which values need memory ----
 
@@ -176,17 +190,10 @@ class _Splitter:
             self.allocate(node)
         elif node.kind == "result" and node.inputs[0] in self.with_barrier:
             self.result(node)
-        elif self.is_outer(node):
+        elif _is_outer(node, self.varying):
             self.uniform[node] = self.copy(node, self.uniform, self.outer)
         else:
             self.pending.append(node)
-
-    def is_outer(self, node: Node) -> bool:
-        """Whether it is computed once for the workgroup."""
-        if node in self.varying or node.effect not in ("pure", "read", "control"):
-            return False
-        inside = [n for r in node.regions for n in walk(r)]
-        return not _has_effect(node) and self.varying.isdisjoint(inside)
 
     def outside(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         nodes = tuple(nodes)

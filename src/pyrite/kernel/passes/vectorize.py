@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pyrite.kernel.ir import BOOL, Kernel, Node, Region, Type, scalar, vector, walk
+from pyrite.kernel.ir import BOOL, Kernel, Node, Region, Type, scalar, walk
 from pyrite.kernel.passes.rewrite import Rewriter
 from pyrite.kernel.uniformity import varying
 from pyrite.types import bool_
@@ -74,7 +74,7 @@ class _Vectorizer(Rewriter):
 
     def visit(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.kind == "result":
-            return self.results[node.inputs[0]][node.attr]
+            return self.results[node.inputs[0]][int(node.attr)]
         if (rule := _RULES.get(node.kind)) is not None:
             return rule(self, node, inputs)
         if self.wide.isdisjoint(inputs):
