@@ -14,6 +14,14 @@ import numpy as np
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.build import exact
 from pyrite.kernel.ir import Kernel, Node, dtype_of
+from pyrite.kernel.passes import (
+    eliminate_common,
+    eliminate_dead,
+    fold_constants,
+    simplify_index,
+    split_barriers,
+    vectorize,
+)
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
 from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
@@ -23,7 +31,7 @@ from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport
-from pyrite.types import Array, DType, Number, Shape
+from pyrite.types import Array, DType, Number, Shape, float32
 
 #: Bytes of an output that is stored past the caches: it would not stay in them.
 _STREAMED: Final = 16 << 20
@@ -32,6 +40,15 @@ _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
     "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
+
+
+def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
+    """Return an equal kernel as `to_llvm` wants it: simplified, one invocation in a workgroup."""
+    kernel = eliminate_common(fold_constants(simplify_index(kernel)))
+    if kernel.invocations > 1:
+        kernel = split_barriers(vectorize(kernel, target.lanes(float32)))
+        kernel = fold_constants(kernel)
+    return eliminate_dead(kernel)
 
 
 class CpuExecutable:
@@ -91,7 +108,9 @@ class CpuRuntime:
         key = compiler.key("kernel", kernel.digest, repr(streams))
         blob = compiler.cache.get(*key)
         if blob is None:
-            blob = compiler.compile(to_llvm(kernel, self.target, streams=streams))
+            blob = compiler.compile(
+                to_llvm(lowered(kernel, self.target), self.target, streams=streams)
+            )
             compiler.cache.put(blob, *key)
             self._counts["compiled"] += 1
         return compiler.load(blob, SYMBOL)[SYMBOL]
