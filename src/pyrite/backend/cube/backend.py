@@ -76,17 +76,17 @@ class CubeBackend(Backend):
         if handle.type.size == 0:
             array = np.empty(handle.shape, handle.dtype.numpy)
         else:
-            whole = self._from_its_beginning(handle)
+            whole = self._filling(handle)
             array = self.runtime.read(whole.buffer, whole.dtype, whole.shape)
         self.launcher.faults.raise_pending()
         array.flags.writeable = False
         return array
 
-    def _from_its_beginning(self, handle: CubeTensor) -> CubeTensor:
-        """Return a dense tensor whose buffer begins with its first element."""
+    def _filling(self, handle: CubeTensor) -> CubeTensor:
+        """Return a dense tensor that fills its buffer."""
         whole = contiguous(self.launcher, handle)
         begin = whole.offset * whole.dtype.itemsize
-        if begin == 0:
+        if whole.buffer.nbytes == whole.type.nbytes:
             return whole
         if begin % self.runtime.alignment == 0:
             return CubeTensor.dense(whole.buffer.view(begin, whole.type.nbytes), whole.type)
@@ -105,7 +105,12 @@ class CubeBackend(Backend):
         """Return the memory of a tensor and how it lies there; what was asked for is flushed."""
         self.runtime.flush()
         return CubePrimitive(
-            self.runtime, MemoryHandle(handle), handle.dtype, handle.shape, handle.strides
+            self.runtime,
+            MemoryHandle(handle.buffer),
+            handle.dtype,
+            handle.shape,
+            handle.strides,
+            handle.offset,
         )
 
     def __repr__(self) -> str:

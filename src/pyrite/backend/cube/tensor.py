@@ -85,31 +85,22 @@ class CubeTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """Bytes of a buffer: what a kernel is given."""
-
-    buffer: Buffer
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryHandle:
     """The memory of a tensor; holding it keeps the memory."""
 
-    tensor: CubeTensor
+    buffer: Buffer
 
-    def binding(self) -> Binding:
-        """Return the buffer, and the bytes from the first element of a dense tensor on."""
-        tensor = self.tensor
-        return Binding(tensor.buffer, tensor.offset * tensor.dtype.itemsize, tensor.type.nbytes)
+    def binding(self) -> Buffer:
+        """Return the runtime's buffer: what a kernel, or ``client.get_resource``, is given."""
+        return self.buffer
 
 
 @dataclass(frozen=True, slots=True)
 class CubePrimitive:
-    """What ``Tensor.primitive()`` gives: the memory itself and how to read it.
+    """What ``Tensor.primitive()`` gives: the memory itself, and how the elements lie in it.
 
-    ``strides`` count elements.  ``client`` is the runtime that owns the memory.
+    ``offset`` and ``strides`` count elements, from the beginning of the handle's binding.
+    ``client`` is the runtime that owns the memory.
     """
 
     client: Runtime
@@ -117,3 +108,4 @@ class CubePrimitive:
     dtype: DType
     shape: Shape
     strides: Strides
+    offset: int
