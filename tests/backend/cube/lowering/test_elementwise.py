@@ -19,7 +19,7 @@ CPU = Machine("cpu", 16, (1,), 2**31 - 1)
 
 
 @pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
-@pytest.mark.parametrize("shape", [(1,), (5,), (64,), (67,), (3, 8), (3, 5), (2, 3, 6)])
+@pytest.mark.parametrize("shape", [(1,), (5,), (64,), (67,), (3, 8), (3, 5), (2, 3, 6), (32, 6)])
 def test_every_candidate_writes_what_it_should(fresh: Device, machine: Machine, shape: Any) -> None:
     backend = fresh.backend
     assert isinstance(backend, CubeBackend)
@@ -48,7 +48,7 @@ def test_a_strided_target_keeps_what_lies_between(fresh: Device) -> None:
 
 
 @pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
-@pytest.mark.parametrize("shape", [(1,), (7,), (1 << 20,), (3, 5), (3, 1 << 10)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (1 << 20,), (3, 5), (3, 1 << 10), (64, 8)])
 def test_what_is_selected_is_a_candidate(machine: Machine, shape: Any) -> None:
     assert select(shape, machine) in candidates(shape, machine)
 
@@ -59,3 +59,9 @@ def test_an_aligned_row_is_read_by_vectors(fresh: Device) -> None:
     np.testing.assert_array_equal((x[:, 4:] + 1.0).numpy(), x.numpy()[:, 4:] + 1)
     np.testing.assert_array_equal((x[:, 1:5] + 1.0).numpy(), x.numpy()[:, 1:5] + 1)
     np.testing.assert_array_equal((x.flip(1) + 1.0).numpy(), x.numpy()[:, ::-1] + 1)
+
+
+def test_a_transposed_source_is_read_in_blocks_of_rows_on_a_cpu() -> None:
+    assert select((64, 32), CPU, is_turned=True).rows == 16
+    assert select((63, 32), CPU, is_turned=True).rows == 1
+    assert select((64, 32), GPU, is_turned=True).rows == 1

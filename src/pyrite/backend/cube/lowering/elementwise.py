@@ -36,22 +36,37 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseConfig:
-    """``width`` consecutive elements per invocation, ``workgroup_size`` invocations together."""
+    """``width`` consecutive elements per invocation, ``workgroup_size`` invocations together.
+
+    Invocations go through the elements in row-major order; with ``rows`` > 1 through as many rows
+    at a time, column by column, which keeps a transposed source in the cache.
+    """
 
     workgroup_size: int
     width: int
+    rows: int = 1
 
 
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     """Return the configs for a merged shape: on several axes a width must divide the last."""
-    fits = [w for w in reversed(WIDTHS) if len(shape) == 1 or shape[-1] % w == 0]
-    sizes = machine.workgroup_sizes
-    return tuple(ElementwiseConfig(size, width) for size in sizes for width in fits)
+    widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or shape[-1] % w == 0]
+    rows = [r for r in (1, 16) if element_count(shape[:-1]) % r == 0]
+    return tuple(
+        ElementwiseConfig(size, width, r)
+        for size in machine.workgroup_sizes
+        for width in widths
+        for r in rows
+    )
 
 
-def select(shape: Shape, machine: Machine) -> ElementwiseConfig:
-    """Return a config: as wide as the machine likes and the shape allows."""
-    return next(c for c in candidates(shape, machine) if c.width <= machine.vector)
+def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> ElementwiseConfig:
+    """Return a config: as wide as the machine likes and the shape allows.
+
+    ``is_turned`` says that the elements of a source are neighbours on another axis than the last.
+    """
+    found = [c for c in candidates(shape, machine) if c.width <= machine.vector]
+    rows = max(c.rows for c in found) if is_turned and machine.kind == "cpu" else 1
+    return next(c for c in found if c.rows == rows)
 
 
 def elementwise(
@@ -152,7 +167,8 @@ def _plan(
     seen = [s for s in (*sources, target) if isinstance(s, tuple)]
     flat = merged(shape, [strides for _, strides, _, _ in seen])
     sizes = flat[0][0] or (1,)
-    found = config or select(sizes, machine)
+    is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
+    found = config or select(sizes, machine, is_turned=is_turned)
     layouts = [
         Layout(dtype, strides or (0,), has_offset)
         for (dtype, _, has_offset, _), (_, strides) in zip(seen, flat, strict=True)
@@ -204,7 +220,7 @@ class _Body:
 
     def write(self, rule: Rule) -> None:
         b, width = self.b, self.width
-        first = invocation_of(b) * width if width > 1 else invocation_of(b)
+        first = self.first(invocation_of(b))
         if self.plan.is_whole:
             with b.if_(first < self.count):
                 self.store(rule, first)
@@ -212,6 +228,16 @@ class _Body:
         lanes = first + iota(b, width)
         self.mask = lanes < self.count
         self.store(rule, first)
+
+    def first(self, invocation: Value) -> Value:
+        """Return the number of the first element of an invocation."""
+        rows, width = self.plan.config.rows, self.width
+        vector = invocation
+        if rows > 1:
+            per_row = self.plan.shape[-1] // width
+            block, within = invocation // (rows * per_row), invocation % (rows * per_row)
+            vector = (block * rows + within % rows) * per_row + within // rows
+        return vector * width if width > 1 else vector
 
     def store(self, rule: Rule, first: Value) -> None:
         shape = self.plan.shape
