@@ -2,9 +2,11 @@
 
 Valid under WebGPU's default limits and without features unless the kernel asks for more; what it
 may ask for is told by ``features``, in WebGPU's words and wgpu-native's: the standard's
-``subgroups`` must be enabled in the text, wgpu-native's ``subgroup`` must not.  The kernel has been legalised: int32,
-uint32, float32 and bool in registers, the first three in memory; float16, float64 and 64-bit
-integers only with their features.  Indices are trusted: the text has no test of bounds.
+``subgroups`` must be enabled in the text, wgpu-native's ``subgroup`` must not.
+
+The kernel has been legalised: int32, uint32, float32 and bool in registers, the first three in
+memory; float16, float64 and 64-bit integers only with their features.  Indices are trusted: the
+text has no test of bounds.
 
 How it is spelled
     Every node becomes a ``let``; a vector of 8 or 16 becomes two or four of ``vec4``.  A memory all
@@ -16,7 +18,8 @@ How it is spelled
 
 Bindings
     Buffers are bindings 0, 1, … of group 0 in the order of parameters.  Arguments are one struct:
-    immediates where the device has them, else a uniform buffer, the next binding.
+    immediates where the device has them, else a uniform buffer, the next binding; a bool travels
+    as u32, a float16 as f32.
 
 An opcode stands once in `BINARY`, `CALLS` or `SPELLED`; a test says which is missing.
 """
@@ -221,10 +224,9 @@ class _Printer:
         fields = []
         for position, node in enumerate(self.kernel.arguments):
             name = f"{_clean(node.attr[1])}_{position}"
-            dtype = dtype_of(node)
-            is_bool = dtype.is_bool
-            fields.append(f"{name}: {'u32' if is_bool else self.scalar(dtype)}")
-            self.values[node] = (f"(arguments.{name} != 0u)" if is_bool else f"arguments.{name}",)
+            spelled, value = self.argument(dtype_of(node), f"arguments.{name}")
+            fields.append(f"{name}: {spelled}")
+            self.values[node] = (value,)
         if self.is_folded:
             fields.append("grid: u32")
         if not fields:
@@ -233,6 +235,13 @@ class _Printer:
         binding = f"@group(0) @binding({len(self.kernel.buffers)}) var<uniform>"
         space = "var<immediate>" if self.has_immediates else binding
         self.module.append(f"{space} arguments: Arguments;")
+
+    def argument(self, dtype: DType, name: str) -> tuple[str, str]:
+        """The type in which an argument travels, a word at least, and its value."""
+        if dtype.is_bool:
+            return "u32", f"({name} != 0u)"
+        spelled = self.scalar(dtype)
+        return ("f32", f"f16({name})") if spelled == "f16" else (spelled, name)
 
     def fold(self) -> None:
         workgroup, workgroups = self.builtin("workgroup_id"), self.builtin("num_workgroups")

@@ -6,7 +6,7 @@ freed, so the cache is bounded, and gives up the groups of a storage that is giv
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +26,9 @@ class BindGroups:
         self.device = device
         self.capacity = capacity
         self.hits = self.misses = 0
-        self._groups: OrderedDict[Key, tuple[Pointer, tuple[Storage, ...]]] = OrderedDict()
+        self._groups: OrderedDict[Key, Pointer] = OrderedDict()
+        #: Of each storage, by serial, the keys of its groups.
+        self._keys: defaultdict[int, set[Key]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -43,20 +45,20 @@ class BindGroups:
         if found is not None:
             self.hits += 1
             self._groups.move_to_end(key)
-            return found[0]
+            return found
         self.misses += 1
         group = self._create(layout, buffers, uniform, name)
-        self._groups[key] = (group, tuple(buffer.storage for buffer in buffers))
-        for buffer in buffers:
-            buffer.storage.groups.add(key)
+        self._groups[key] = group
+        for serial, _, _ in key[1]:
+            self._keys[serial].add(key)
         if len(self._groups) > self.capacity:
             self._drop(next(iter(self._groups)))
         return group
 
     def forget(self, storage: Storage) -> None:
         """Drop the groups of a storage."""
-        for key in list(storage.groups):
-            self._drop(key)  # type: ignore[arg-type]  # memory knows keys as objects
+        for key in self._keys.pop(storage.serial, ()):
+            self._drop(key)
 
     def _create(
         self, layout: Layout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
@@ -76,18 +78,20 @@ class BindGroups:
             raise KernelError(f"kernel '{name}' requires buffers to bind, got\n{error}") from None
 
     def _drop(self, key: Key) -> None:
-        _, storages = self._groups.pop(key)
-        for storage in storages:
-            storage.groups.discard(key)
+        del self._groups[key]
+        for serial, _, _ in key[1]:
+            if serial in self._keys:
+                self._keys[serial].discard(key)
+                if not self._keys[serial]:
+                    del self._keys[serial]
 
 
 def bound_size(buffer: Buffer) -> int:
     """The bytes of a buffer that are bound: whole vectors of four words, so that all can be read.
 
-    Capacities are multiples of 256, so there is room; an external buffer may end before.
+    There is room: capacities are multiples of 256, those of external buffers of 16.
     """
-    size = max((buffer.nbytes + 15) & ~15, 16)
-    return min(size, buffer.storage.capacity - buffer.offset)
+    return max((buffer.nbytes + 15) & ~15, 16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from pyrite.errors import KernelError
 from pyrite.kernel.ir import Kernel
+from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.shader import Layout, Layouts, create_module, create_pipeline
@@ -22,9 +23,30 @@ from pyrite.types import DType, Number
 
 #: struct's letters; an argument lies at a multiple of its size, as in WGSL.
 _LETTERS = {
-    "bool": "I", "int32": "i", "uint32": "I", "float32": "f",
+    "bool": "I", "int32": "i", "uint32": "I", "float32": "f", "float16": "f",
     "int64": "q", "uint64": "Q", "float64": "d",
 }  # fmt: skip
+
+
+def check_limits(kernel: Kernel, device: Device) -> None:
+    """Raise KernelError if a legalised kernel's workgroup is larger than the device allows.
+
+    wgpu-native does not look at its memory, and a driver that gets too much may do anything.
+    """
+    limit = device.limits["max-compute-workgroup-storage-size"]
+    allocs = [n for n in kernel.walk() if n.kind == "alloc" and n.attr[0] == "shared"]
+    nbytes = sum((n.attr[1] * n.value_type.dtype.itemsize + 15) & ~15 for n in allocs)
+    if nbytes > limit:
+        raise KernelError(
+            f"kernel '{kernel.name}' requires at most {limit:,} bytes of workgroup memory on "
+            f"this device, got {nbytes:,}; use a smaller tile"
+        )
+    limit = device.limits["max-compute-invocations-per-workgroup"]
+    if kernel.invocations > limit:
+        raise KernelError(
+            f"kernel '{kernel.name}' requires at most {limit} invocations in a workgroup on this "
+            f"device, got {kernel.invocations}; use smaller workgroups"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ _serials = itertools.count(1)
 class Storage:
     """One device buffer.  ``serial`` is its name in caches and is never used again."""
 
-    __slots__ = ("capacity", "gpu", "groups", "is_external", "last_use", "raw", "serial")
+    __slots__ = ("capacity", "gpu", "is_external", "last_use", "raw", "serial")
 
     def __init__(self, gpu: Any, capacity: int, *, is_external: bool = False) -> None:
         self.gpu = gpu
@@ -42,8 +42,6 @@ class Storage:
         self.is_external = is_external
         #: The submission in which it was last used, or will be.
         self.last_use = 0
-        #: Keys of the bind groups made of it; they keep the device's memory until evicted.
-        self.groups: set[object] = set()
 
 
 class Contents:

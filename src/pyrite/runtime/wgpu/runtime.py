@@ -39,7 +39,7 @@ from pyrite.kernel.verify import verify
 from pyrite.runtime.protocol import MemoryReport
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.executable import Executable, Form, Signature
+from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, ffi, lib, poll
 from pyrite.runtime.wgpu.resource import BindingResource
@@ -129,6 +129,7 @@ class WgpuRuntime:
 
     def _compile(self, kernel: Kernel) -> Executable:
         legal = legalize(verify(kernel), self._capabilities)
+        check_limits(legal, self.device)
         features = self.device.features
 
         def text(form: Form) -> str:
@@ -239,7 +240,7 @@ class WgpuRuntime:
 
         It stays the application's: Pyrite reads and writes it on the device's own queue and never
         gives it to anybody else.  Raises DeviceError if it belongs to another device, lacks a usage
-        flag, or is not cut at whole words.
+        flag, or is not cut at whole vectors.
         """
         if not isinstance(gpu, wgpu.GPUBuffer) or gpu._device is not self.device.gpu:
             raise DeviceError(
@@ -253,10 +254,11 @@ class WgpuRuntime:
                 f"without {' | '.join(missing)}; add them in create_buffer(usage=...)"
             )
         size = gpu.size - offset if nbytes is None else nbytes
-        if offset % ALIGNMENT or offset + size > gpu.size or gpu.size % 4:
+        # Kernels may read whole vectors: see binding.bound_size.
+        if offset % ALIGNMENT or offset + size > gpu.size or gpu.size % 16:
             raise DeviceError(
                 f"from_buffer requires an offset that is a multiple of {ALIGNMENT} inside a buffer "
-                f"of whole words of 4 bytes, got {size} bytes at {offset} of {gpu.size}"
+                f"of whole vectors of 16 bytes, got {size} bytes at {offset} of {gpu.size}"
             )
         storage = Storage(gpu, gpu.size, is_external=True)
         return Buffer(Lease(storage, gpu.size, None), offset, size)
@@ -515,7 +517,7 @@ class WgpuRuntime:
 
     def _check_loss(self, error: NativeError) -> None:
         if error.is_loss:
-            self._fail(f"it was lost ({error})")
+            self._fail(f"it was lost ({str(error).splitlines()[-1].strip()})")
         self._check()
 
     def _submit(self, submission: Submission, commands: Pointer | None) -> None:

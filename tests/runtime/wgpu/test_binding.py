@@ -1,0 +1,105 @@
+"""Bind groups are found again and bounded; parts of tensors fit bindings."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("wgpu")
+
+from pyrite.errors import DeviceError, KernelError
+from pyrite.kernel import Kernel
+from pyrite.runtime.wgpu import Buffer, WgpuRuntime, parts
+from pyrite.runtime.wgpu.binding import BindGroups
+from pyrite.runtime.wgpu.shader import Layout
+
+
+@pytest.fixture
+def layout(runtime: WgpuRuntime) -> Layout:
+    return Layout(runtime.device, (False, True), immediate_size=0, uniform_size=0)
+
+
+def get(groups: BindGroups, layout: Layout, *buffers: Buffer) -> object:
+    return groups.get(layout, buffers, None, "kernel")
+
+
+def test_a_group_of_the_same_buffers_is_made_once(runtime: WgpuRuntime, layout: Layout) -> None:
+    groups = BindGroups(runtime.device)
+    x, y, z = (runtime.allocate(1000) for _ in range(3))
+
+    first, again, other = (get(groups, layout, x, b) for b in (y, y, z))
+
+    assert first is again
+    assert other is not first
+    assert (groups.hits, groups.misses) == (1, 2)
+
+
+def test_parts_of_a_buffer_are_groups_of_their_own(runtime: WgpuRuntime, layout: Layout) -> None:
+    groups = BindGroups(runtime.device)
+    x, y = runtime.allocate(1024), runtime.allocate(1024)
+
+    get(groups, layout, x, y)
+    get(groups, layout, x.view(256, 100), y)
+
+    assert groups.misses == 2
+
+
+def test_the_least_recently_used_group_goes_first(runtime: WgpuRuntime, layout: Layout) -> None:
+    groups = BindGroups(runtime.device, capacity=2)
+    x, a, b, c = (runtime.allocate(256) for _ in range(4))
+    for y in (a, b, a, c, a):
+        get(groups, layout, x, y)
+
+    assert len(groups) == 2
+    assert (groups.hits, groups.misses) == (2, 3)
+    get(groups, layout, x, b)
+    assert groups.misses == 4
+
+
+def test_a_storage_that_is_given_back_takes_its_groups_along(
+    runtime: WgpuRuntime, layout: Layout
+) -> None:
+    groups = BindGroups(runtime.device)
+    x, y, z = (runtime.allocate(256) for _ in range(3))
+    get(groups, layout, x, y)
+    get(groups, layout, x, z)
+
+    groups.forget(y.storage)
+
+    assert len(groups) == 1
+    groups.forget(x.storage)
+    assert len(groups) == 0
+    assert not groups._keys
+    get(groups, layout, x, z)
+    assert len(groups) == 1
+
+
+def test_a_buffer_too_large_to_bind_is_an_error_with_the_way_out(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    limit = runtime.device.max_binding
+    x = runtime.allocate(limit + 256)
+    kernel = runtime.compile(scale)
+
+    with pytest.raises(
+        KernelError, match=rf"buffers of at most {limit:,} bytes.*launch it on parts"
+    ):
+        runtime.launch(kernel, [x, x, 1, 2.0], [1])
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 65, 1000])
+@pytest.mark.parametrize("row_sizes", [[4], [4, 4, 1], [1024, 4], [12, 20], [260], [3]])
+def test_parts_cover_all_rows_and_fit(rows: int, row_sizes: list[int]) -> None:
+    limit = 64 * 1024
+
+    found = [*parts(rows, row_sizes, limit)]
+
+    assert [row for p in found for row in range(p.start, p.start + p.count)] == [*range(rows)]
+    for part in found:
+        for size in row_sizes:
+            assert part.count * size <= limit
+            assert part.start * size % 256 == 0
+
+
+def test_a_row_longer_than_a_binding_cannot_be_parted() -> None:
+    with pytest.raises(DeviceError, match="requires 64 rows of 4,100 bytes in one binding"):
+        [*parts(100, [4100], 64 * 1024)]
