@@ -199,6 +199,14 @@ def _transposed_in_weight(
     return x._convolution_weight_gradient(g, kernel_size=weight_type.shape[2:], **windows)
 
 
+def _summed_over_positions(g: Any, *_: Any) -> Any:
+    return g.sum((0, *range(2, g.ndim)))
+
+
+#: The derivatives of a convolution with a bias.
+_BIASED = (_transposed_in_x, _transposed_in_weight, _summed_over_positions)
+
+
 def _transposed_weight_in_x(
     v: Any, _out: None, x_type: TensorType, y: Any, *, kernel_size: Shape, **windows: Any
 ) -> Any:
@@ -313,6 +321,7 @@ class Convolution(Attention):
     @composite(
         infer=_biased_type,
         canonical=_convolution_attributes(1),
+        vjp=_BIASED,
         accepts="number",
         promotes="all",
         samples=(
@@ -343,6 +352,7 @@ class Convolution(Attention):
     @composite(
         infer=_biased_type,
         canonical=_convolution_attributes(2),
+        vjp=_BIASED,
         accepts="number",
         promotes="all",
         samples=(
@@ -377,6 +387,7 @@ class Convolution(Attention):
     @composite(
         infer=_biased_type,
         canonical=_convolution_attributes(3),
+        vjp=_BIASED,
         accepts="number",
         promotes="all",
         samples=(sample((1, 2, 3, 3, 2), (2, 2, 2, 2, 2), (2,), padding=(1, 0, 0)),),
