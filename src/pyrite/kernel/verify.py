@@ -45,7 +45,7 @@ def verify(kernel: Kernel) -> Kernel:
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.varying = varying(kernel) if _is_closed(kernel) else set()
+        self.varying = varying(kernel) if _is_well_formed(kernel) else set()
         self.scopes: list[set[Node]] = [set()]
         self.seen: set[Node] = set()
 
@@ -126,23 +126,24 @@ class _Verifier:
 
     def fail(self, node: Node | None, rule: str) -> NoReturn:
         where = "" if node is None else f" of {_name(self.kernel, node)} = {node!r}"
-        text = to_text(self.kernel) if _is_closed(self.kernel) else ""
+        text = to_text(self.kernel) if _is_well_formed(self.kernel) else ""
         raise KernelError(f"kernel {self.kernel.name!r} breaks a rule{where}: {rule}\n{text}")
 
 
 _TOUCHES = ("load", "store", "atomic", "error")
 
 
-def _is_closed(kernel: Kernel) -> bool:
-    """Whether control nodes have the regions that analysis and text expect."""
+def _is_well_formed(kernel: Kernel) -> bool:
+    """Whether control nodes are as analysis and text expect them."""
     regions = {"for": 1, "while": 2, "if": 2}
     return all(
-        len(n.regions) == regions.get(n.kind, 0) and not _control_shape(n) for n in kernel.walk()
+        len(n.regions) == regions.get(n.kind, 0) and not (_control_shape(n) or _result_shape(n))
+        for n in kernel.walk()
     )
 
 
 def _name(kernel: Kernel, node: Node) -> str:
-    return name_nodes(kernel).get(node, "?") if _is_closed(kernel) else "?"
+    return name_nodes(kernel).get(node, "?") if _is_well_formed(kernel) else "?"
 
 
 # ---- rules: each returns what is broken, or nothing ----
@@ -243,14 +244,23 @@ def _extract(node: Node, _: Kernel) -> str | None:
     return None if node.type is x.element else "extract gives the element's type"
 
 
-def _result(node: Node, _: Kernel) -> str | None:
+def _result_shape(node: Node) -> str | None:
+    if node.kind != "result":
+        return None
     control = node.inputs[0]
     if not control.regions:
         return "result is of for, while or if"
-    yields = control.regions[-1].yields
-    if not 0 <= node.attr < len(yields):
-        return f"{control.kind} has {len(yields)} results, not a number {node.attr}"
-    return None if node.type is yields[node.attr].type else "a result has the type yielded"
+    count = len(control.regions[-1].yields)
+    if not 0 <= node.attr < count:
+        return f"{control.kind} has {count} results, not a number {node.attr}"
+    return None
+
+
+def _result(node: Node, _: Kernel) -> str | None:
+    if broken := _result_shape(node):
+        return broken
+    is_right = node.type is node.inputs[0].regions[-1].yields[node.attr].type
+    return None if is_right else "a result has the type yielded"
 
 
 def _buffer(node: Node, _: Kernel) -> str | None:

@@ -33,9 +33,7 @@ def central_difference(fn: Callable[..., float], arrays: Sequence[Any], position
     return np.asarray(gradient)
 
 
-def directional_difference(
-    fn: Callable[[Array], Array], at: Array, direction: Array
-) -> Array:
+def directional_difference(fn: Callable[[Array], Array], at: Array, direction: Array) -> Array:
     """Return the derivative of an array function along a direction: a Jacobian-vector product.
 
     >>> directional_difference(lambda x: x**2, np.array([3.0]), np.array([1.0])).round(6).tolist()
