@@ -147,19 +147,22 @@ def _map(
 
 
 def _simplified(map: OperandMap) -> OperandMap:
-    """Return the map without windows that can be told by strides, and without digits of size 1."""
+    """Return the map with as few windows and digits as say the same."""
     kept = [i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin or w.divisor != 1]
 
     def axis(digits: Axis) -> Axis:
-        return tuple(
-            Digit(
-                d.size,
-                d.stride + sum(s * map.windows[i].stride for i, s in d.steps if i not in kept),
-                tuple((kept.index(i), s) for i, s in d.steps if i in kept),
-            )
-            for d in digits
-            if d.size > 1
-        )
+        found: list[Digit] = []
+        for d in digits:
+            stride = d.stride + sum(s * map.windows[i].stride for i, s in d.steps if i not in kept)
+            steps = tuple((kept.index(i), s) for i, s in d.steps if i in kept)
+            before = found[-1] if found else None
+            if d.size == 1:
+                continue
+            if before and not (steps or before.steps) and before.stride == stride * d.size:
+                found[-1] = Digit(before.size * d.size, stride)
+            else:
+                found.append(Digit(d.size, stride, steps))
+        return tuple(found)
 
     windows = tuple(map.windows[i] for i in kept)
     return OperandMap(

@@ -101,6 +101,15 @@ class OperandMap:
             return False
         return len(axis) == 1 or axis[-1].size % width == 0
 
+    def reach(self, axis: Axis, most: int) -> int | None:
+        """Return the longest vector of neighbours, at most ``most``, a power of two; None if 1."""
+        width = most
+        while width > 1:
+            if self.is_consecutive(axis, width):
+                return width
+            width //= 2
+        return None
+
     def is_aligned(self, axis: Axis, width: int) -> bool:
         """Whether those begin at a multiple of width in the buffer, for any other index."""
         if not self.is_consecutive(axis, width) or (self.offset or 0) % width:

@@ -103,13 +103,18 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
 
 
 def width_of(product: Product, facts: CpuFacts) -> int:
-    """Return the lanes of a vector: fewer than fit in a register where rows of y are short."""
+    """Return the lanes of a vector: fewer than fit in a register where rows of y are short.
+
+    That is for few rows of x: for more, a copy of y is joined from its short rows.
+    """
     full = facts.vector_bytes // product.accumulator.itemsize
-    y = product.y
-    fitting = (w for w in (full, full // 2, full // 4) if w and y.is_consecutive(y.columns, w))
-    return next(fitting, full)
+    if product.m >= _ROWS_FOR_A_COPY:
+        return full
+    return product.y.reach(product.y.columns, full) or full
 
 
+#: Rows of x that share a copy of y, at least.
+_ROWS_FOR_A_COPY: Final = 6
 #: What a tile is, as parts of 128 x 192 sums: those stay in the second cache with both slabs.
 _SHARES: Final = ((1, 1), (2, 2), (4, 4))
 _TILE: Final = (128, 192)
@@ -439,15 +444,18 @@ class _PanelGemm:
         return plus(first, i * panel + vector * self.config.width)
 
     def finish(self, row: Index, rows: int, column: Index, size: int, sums: list[Value]) -> None:
-        out = self.parts.out
-        lanes = panel_lanes(out, column, size, self.config.width)
+        out, width = self.parts.out, self.config.width
+        pieces = panel_pieces(out, column, size, width)
+        vectors = -(-size // width)
         for i in range(rows):
             at = plus(self.first_row, plus(row, i))
             place = out.join(self.out_batch, out.at(out.map.rows, at))
-            for v, lane in enumerate(lanes):
-                first = plus(column, v * self.config.width)
-                value = self.parts.finish(sums[i * len(lanes) + v], self.batch, at, first)
-                out.store(value, place, lane)
+            for v in range(vectors):
+                first = plus(column, v * width)
+                value = self.parts.finish(sums[i * vectors + v], self.batch, at, first)
+                for start, lanes in pieces:
+                    if start // width == v:
+                        out.store(part_of(value, start % width, lanes.width), place, lanes)
 
     def finish_panel(self, start: Index, size: int) -> None:
         """Store the sums of a panel that waited for the last slab."""
@@ -471,15 +479,35 @@ _Read = Callable[[Index, int], list[Value]]
 
 
 def panel_lanes(operand: Operand, column: Index, size: int, width: int) -> list[Place]:
-    """Return the places of a panel's columns, the last ones limited to the panel's size."""
+    """Return the places of a panel's columns by vectors, the last limited to the panel's size."""
     axis = operand.map.columns
     return [
         operand.lanes(
-            axis, plus(column, start), width,
+            axis,
+            plus(column, start),
+            width,
             limit=plus(column, size) if start + width > size else None,
         )
         for start in range(0, size, width)
-    ]  # fmt: skip
+    ]
+
+
+def panel_pieces(operand: Operand, column: Index, size: int, width: int) -> list[tuple[int, Place]]:
+    """Return the same as the longest pieces of vectors that are neighbours, and where they begin.
+
+    Whole vectors where no two columns are neighbours.
+    """
+    piece = operand.map.reach(operand.map.columns, width) or width
+    places = panel_lanes(operand, column, size, piece)
+    return [(i * piece, place) for i, place in enumerate(places)]
+
+
+def part_of(value: Value, start: int, width: int) -> Value:
+    """Return some lanes of a vector."""
+    if width == value.width:
+        return value
+    lanes = [value[start + i] for i in range(width)]
+    return value.builder.make(lanes) if width > 1 else lanes[0]
 
 
 class _PackedPanel:
@@ -513,17 +541,17 @@ class _PackedPanel:
         if is_turned and not y.map.is_consecutive(y.map.columns, self.config.width):
             self.fill_turned(batch, column, size, first_k, count)
             return
-        lanes = panel_lanes(y, column, size, self.config.width)
-        places = [y.join(batch, lane) for lane in lanes]
+        pieces = panel_pieces(y, column, size, self.config.width)
+        places = [(start, y.join(batch, lanes)) for start, lanes in pieces]
         with self.b.for_(0, count, step=self.period) as loop:
             for further in range(self.period):
                 along = y.at(
                     y.map.rows, plus(first_k, loop.index), further=further, period=self.period
                 )
                 row = plus(times(loop.index, self.config.panel), further * self.config.panel)
-                for v, place in enumerate(places):
+                for start, place in places:
                     value = self.parts.widened(y.load(place, along))
-                    self.memory.store(plus(row, v * self.config.width), value, is_aligned=True)
+                    self.memory.store(plus(row, start), value, is_aligned=True)
 
     def fill_turned(
         self, batch: Place, column: Index, size: int, first_k: Index, count: Index

@@ -231,9 +231,14 @@ def _result_layout(dtype_of: Layout, shape: Shape) -> Layout:
     return Layout(dtype_of.dtype, row_major(shape))
 
 
-def _lanes(facts: Facts, size: int, itemsize: int) -> int:
-    """Return the lanes to which rows of images are filled up: few are in vain."""
-    width = facts.vector_bytes // itemsize if isinstance(facts, panel.CpuFacts) else 4
+def _lanes(facts: Facts, rows: int, size: int, itemsize: int) -> int:
+    """Return the lanes to which rows of images are filled up: few are in vain.
+
+    Where many rows share what is read, a copy is joined from short pieces.
+    """
+    width = 4
+    if isinstance(facts, panel.CpuFacts) and rows < 6:
+        width = facts.vector_bytes // itemsize
     while width > 1 and -(-size // width) * width > 1.34 * size:
         width //= 2
     return width
@@ -242,7 +247,7 @@ def _lanes(facts: Facts, size: int, itemsize: int) -> int:
 def forward_product(problem: Convolution, facts: Facts) -> Product:
     """Return the convolution itself."""
     w, x = problem.windows, problem.x
-    lanes = _lanes(facts, w.counts[-1], x.dtype.compute.itemsize)
+    lanes = _lanes(facts, w.outputs, w.counts[-1], x.dtype.compute.itemsize)
     out = _result_layout(x, (w.batch, w.groups * w.outputs, *w.counts))
     return implicit_gemm.forward(w, x, problem.y, out, lanes)
 
@@ -250,7 +255,7 @@ def forward_product(problem: Convolution, facts: Facts) -> Product:
 def input_gradient_product(problem: Convolution, facts: Facts) -> Product:
     """Return its transpose in x."""
     w, g = problem.windows, problem.x
-    lanes = _lanes(facts, w.sizes[-1], g.dtype.compute.itemsize)
+    lanes = _lanes(facts, w.channels, w.sizes[-1], g.dtype.compute.itemsize)
     out = _result_layout(g, (w.batch, w.groups * w.channels, *w.sizes))
     return implicit_gemm.input_gradient(w, g, problem.y, out, lanes)
 
