@@ -36,6 +36,9 @@ from pyrite.types import Array, DType, Number, Shape, float32
 #: Bytes of an output that is stored past the caches: it would not stay in them.
 _STREAMED: Final = 16 << 20
 
+#: A tuple: ``CpuBuffer | CpuView`` would be made anew for each binding.
+_BUFFERS = (CpuBuffer, CpuView)
+
 _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
     "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
@@ -82,8 +85,8 @@ class CpuRuntime:
     ) -> None:
         disk = DiskCache(cache) if isinstance(cache, Path) else cache or default_cache()
         self.target = target or host_target()
-        self._compiler = Compiler(self.target, disk)
-        self._executor = Executor(self._compiler, threads)
+        self.compiler = Compiler(self.target, disk)
+        self._executor = Executor(self.compiler, threads)
         self._stream = Stream(self._executor)
         self._executables: dict[str, CpuExecutable] = {}
         self._counts: Counter[str] = Counter()
@@ -104,7 +107,7 @@ class CpuRuntime:
         return self._executables.setdefault(kernel.digest, made)
 
     def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> int:
-        compiler = self._compiler
+        compiler = self.compiler
         key = compiler.key("kernel", kernel.digest, repr(streams))
         blob = compiler.cache.get(*key)
         if blob is None:
@@ -142,8 +145,8 @@ class CpuRuntime:
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """Append a copy of ``target.nbytes`` bytes from the beginning of source."""
-        assert isinstance(source, CpuBuffer | CpuView)
-        assert isinstance(target, CpuBuffer | CpuView)
+        assert isinstance(source, _BUFFERS)
+        assert isinstance(target, _BUFFERS)
         if source.nbytes < target.nbytes:
             raise KernelError(f"copy requires {target.nbytes} bytes, got {source.nbytes}")
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
@@ -217,7 +220,7 @@ class CpuRuntime:
             "launches": self._stream.launches,
             "submissions": self._executor.submitted,
             **self._counts,
-            **{f"cache_{name}": n for name, n in self._compiler.cache.counts.items()},
+            **{f"cache_{name}": n for name, n in self.compiler.cache.counts.items()},
         }
 
 
@@ -225,7 +228,7 @@ def _slot(parameter: Node, binding: Buffer | Number) -> int:
     """What a kernel gets for a parameter: 8 bytes."""
     _, name = parameter.attr[:2]
     if parameter.kind == "buffer":
-        if isinstance(binding, CpuBuffer | CpuView):
+        if isinstance(binding, _BUFFERS):
             return binding.address
         raise KernelError(f"buffer {name!r} requires a buffer of this runtime, got {binding!r}")
     dtype = dtype_of(parameter)
@@ -245,14 +248,14 @@ def _grid(kernel: Kernel, grid: Sequence[int]) -> tuple[int, int, int]:
 
 def _is_streamed(binding: Buffer | Number) -> bool:
     return (
-        isinstance(binding, CpuBuffer | CpuView)
+        isinstance(binding, _BUFFERS)
         and binding.nbytes >= _STREAMED
         and binding.address % ALIGNMENT == 0
     )
 
 
 def _values(buffer: Buffer, dtype: DType, shape: Shape) -> Array:
-    assert isinstance(buffer, CpuBuffer | CpuView)
+    assert isinstance(buffer, _BUFFERS)
     count = math.prod(shape) * dtype.itemsize
     if count > buffer.nbytes:
         raise DeviceError(f"read requires {count} bytes, got a buffer of {buffer.nbytes}")
