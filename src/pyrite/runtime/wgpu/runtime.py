@@ -41,7 +41,7 @@ from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
-from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, ffi, lib, poll
+from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.resource import BindingResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool, Upload
@@ -523,14 +523,19 @@ class WgpuRuntime:
     def _submit(self, submission: Submission, commands: Pointer | None) -> None:
         queue = self.device.queue
         chunks = self._upload.before_submit()
-        if submission.uniforms and self._uniform is not None:
-            data = ffi.from_buffer(submission.uniforms)
-            lib.wgpuQueueWriteBuffer(queue, self._uniform._internal, 0, data, len(data))
-        if commands is not None:
+        try:
+            with captured():
+                if submission.uniforms and self._uniform is not None:
+                    data = ffi.from_buffer(submission.uniforms)
+                    lib.wgpuQueueWriteBuffer(queue, self._uniform._internal, 0, data, len(data))
+                if commands is not None:
+                    self._check()
+                    lib.wgpuQueueSubmit(queue, 1, ffi.new("WGPUCommandBuffer[1]", [commands]))
+                self._upload.after_submit(chunks)
+                self._progress.watch(queue, submission.number)
+        except NativeError as error:
+            self._fail(f"a submission failed ({error})")
             self._check()
-            lib.wgpuQueueSubmit(queue, 1, ffi.new("WGPUCommandBuffer[1]", [commands]))
-        self._upload.after_submit(chunks)
-        self._progress.watch(queue, submission.number)
         self._counts["submissions"] += 1
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
