@@ -97,7 +97,9 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     gathers = not y.is_consecutive(y.columns, width)
     # Rows of y on pages of their own: the table of pages is too small for a panel.
     is_apart = product.n * y.dtype.itemsize > _PAGE and product.m > 4 * rows
-    packs_x = converts and product.n > shape[1] * width
+    # An element of x that is tested, or converted again and again, is dearer than a copy.
+    is_tested = any(product.x.needs_test(i) for i in range(len(product.x.windows)))
+    packs_x = is_tested or (converts and product.n > shape[1] * width)
     packs_y = gathers or is_apart or (converts and product.m > rows)
     return _config(product, facts, shape, share, packs_x, packs_y)
 
@@ -617,6 +619,7 @@ class _PackedRows:
         if self.is_turned:
             across, along, size = along, across, product.m
             first_row, rows, first_k, count = first_k, count, first_row, rows
+        width = x.map.reach(along, width) or width
         limit = size if size % width else None
         with b.for_(0, rows) as outer:
             place = x.join(batch, x.at(across, plus(first_row, outer.index)))

@@ -117,12 +117,23 @@ def candidates(product: Product, facts: Facts) -> list[Plan]:
 def select(product: Product, facts: Facts) -> Plan:
     """Return one of the candidates: lanes along the longer side, tiles where rows share enough."""
     is_swapped = product.n < min(product.m, 8)
+    if isinstance(facts, panel.CpuFacts):
+        is_swapped = is_swapped or _has_windows_along(product)
     turned = product.transposed if is_swapped else product
     if isinstance(facts, panel.CpuFacts):
         return Plan(turned, panel.select(turned, facts), is_swapped)
     if min(product.m, product.n) < _DIRECT_ROWS:
         return Plan(turned, panel.direct(turned), is_swapped)
     return Plan(product, tiled.select(product, facts))
+
+
+def _has_windows_along(product: Product) -> bool:
+    """Whether y's columns are windows whose elements are neighbours along K.
+
+    As rows of x they are copied by vectors, while as rows of y they would have to be turned.
+    """
+    y = product.y
+    return bool(y.windows) and not y.reach(y.columns, 4) and y.reach(y.rows, 4) is not None
 
 
 Problem = TypeVar("Problem", bound=Hashable)

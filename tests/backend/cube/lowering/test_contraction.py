@@ -1,0 +1,76 @@
+"""Products and convolutions of tensors: every plan that may be chosen gives the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.lowering import contraction
+from pyrite.backend.cube.lowering.contraction import contract, facts_of, matmul_product
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.tiled_gemm import GpuLimits
+from pyrite.op import OPS
+from pyrite.runtime.interpreter import InterpreterRuntime
+from pyrite.types import TensorType, float32
+
+
+@pytest.fixture(scope="module")
+def backend() -> CubeBackend:
+    return CubeBackend(InterpreterRuntime())
+
+
+def run(backend: CubeBackend, name: str, inputs: list[Any], shape: Any, **attrs: Any) -> Any:
+    handles = [i if isinstance(i, CubeTensor) else backend.upload(i) for i in inputs]
+    return backend.run(OPS[name], handles, attrs, (TensorType(shape, float32),))[0]
+
+
+@pytest.mark.parametrize("facts", [CpuFacts(32, 16), GpuLimits(workgroups=8)], ids=["cpu", "gpu"])
+def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, facts: Any) -> None:
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(np.float32) for s in ((3, 9, 70), (11, 70)))
+    # Offset 70 is no multiple of 4; y is transposed, and shared by the batch.
+    left = backend.upload(x).sliced((0, 1, 0), (3, 8, 70), (1, 1, 1))
+    right = backend.upload(y).permuted((1, 0)).broadcast_to((3, 70, 11))
+    layouts = [Layout(float32, t.strides, 2 if t.offset else None) for t in (left, right)]
+    problem = ((3, 8, 70, 11), *layouts)
+    want = x[:, 1:] @ y.T
+    plans = contraction.candidates(matmul_product(problem, facts), facts)
+    assert contraction.select(matmul_product(problem, facts), facts) in plans
+    for i, plan in enumerate(plans):
+        target = backend.launcher.empty(TensorType((3, 8, 11), float32))
+        contract(backend.launcher, matmul_product, (problem, i), left, right, target, plan=plan)
+        np.testing.assert_allclose(backend.download(target), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "shape", [((4, 5, 6), (6, 7)), ((2, 1, 3, 4), (5, 4, 2)), ((7, 300), (300, 1))]
+)
+def test_batches_broadcast_and_vectors_are_products_too(backend: CubeBackend, shape: Any) -> None:
+    x, y = (np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in shape)
+    got = backend.download(run(backend, "matmul", [x, y], (x @ y).shape))
+    np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_no_terms_sum_up_to_zero(backend: CubeBackend) -> None:
+    empty = [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)]
+    got = backend.download(run(backend, "matmul", empty, (2, 3)))
+    np.testing.assert_array_equal(got, np.zeros((2, 3), np.float32))
+
+
+def test_a_batch_of_rows_with_one_matrix_is_one_product(backend: CubeBackend) -> None:
+    x, y = np.ones((2, 8, 5), np.float32), np.ones((5, 6), np.float32)
+    before = backend.runtime.report()["launches"]
+    run(backend, "matmul", [x, y], (2, 8, 6))
+    assert backend.runtime.report()["launches"] == before + 1
+
+
+def test_a_device_that_tells_nothing_is_held_to_the_default_limits(backend: CubeBackend) -> None:
+    facts = facts_of(backend.launcher)
+    assert replace(facts, workgroups=64) == GpuLimits()
+    assert facts is facts_of(backend.launcher)
