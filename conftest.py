@@ -10,4 +10,8 @@ from importlib.util import find_spec
 
 import pyrite as pyrite
 
-collect_ignore = [] if find_spec("torch") else ["src/pyrite/backend/torch"]
+_NEEDS = {
+    "torch": ["src/pyrite/backend/torch"],
+    "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],
+}
+collect_ignore = [path for name, paths in _NEEDS.items() if not find_spec(name) for path in paths]
