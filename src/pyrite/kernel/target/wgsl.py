@@ -33,8 +33,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from pyrite.errors import DTypeError, KernelError
-from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of
-from pyrite.types import DType, Number
+from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of, vector
+from pyrite.types import DType, Number, uint32
 
 #: WGSL's name and suffix of literals, and the feature that it needs.
 TYPES: dict[str, tuple[str, str, str | None]] = {
@@ -52,7 +52,7 @@ _INSTEAD = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 #: Opcodes that are an operator between their operands.
 BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
 }  # fmt: skip
 
@@ -796,11 +796,27 @@ def _is_shared(memory: Node) -> bool:
 def _ordered(sign: str) -> Callable[[_Printer, Type, str, str], str]:
     def spell(printer: _Printer, type: Type, x: str, y: str) -> str:
         if type.dtype.is_float:
-            # min(NaN, y) may be either in WGSL; in the IR it is y.
-            return f"select({y}, {x}, {x} {sign} {y})"
+            # In the IR it is y unless x is less.  A driver may take the comparison and the choice
+            # for its own minimum, which loses a NaN in y (seen on an NVIDIA H200), so y is asked
+            # by its bits; a NaN in x fails the comparison either way.
+            return f"select(select({y}, {x}, {x} {sign} {y}), {y}, {_nan_bits(printer, type, y)})"
         return f"{'min' if sign == '<' else 'max'}({x}, {y})"
 
     return spell
+
+
+def _nan_bits(printer: _Printer, type: Type, x: str) -> str:
+    """Whether a float is NaN, by integers: WGSL lets a target assume that there is none."""
+    words = vector(uint32, min(type.width, 4))
+    if type.dtype.itemsize != 4:
+        return f"!({x} == {x})"
+    spelled = printer.type(words)
+    return f"(bitcast<{spelled}>({x}) & {spelled}(0x7fffffffu)) > {spelled}(0x7f800000u)"
+
+
+def _remainder(printer: _Printer, type: Type, x: str, y: str) -> str:
+    """x - (x / y) * y: Vulkan leaves the remainder of negative integers open (seen on an H200)."""
+    return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
 
 
 def _mulhi(printer: _Printer, type: Type, x: str, y: str) -> str:
@@ -829,6 +845,7 @@ SPELLED: dict[str, Callable[..., str]] = {
     "xor": lambda printer, type, x, y: f"{x} {'!=' if type.dtype.is_bool else '^'} {y}",
     "min": _ordered("<"),
     "max": _ordered(">"),
+    "rem": _remainder,
     "mulhi": _mulhi,
     "shl": _shift("<<"),
     "shr": _shift(">>"),
