@@ -251,6 +251,15 @@ def test_a_wide_workgroup_with_a_barrier(runtime: CpuRuntime) -> None:
     np.testing.assert_array_equal(got, data.reshape(4, 64)[:, ::-1])
 
 
+def test_an_illegal_kernel_is_refused_with_the_rule(runtime: CpuRuntime) -> None:
+    b = KernelBuilder("illegal")
+    y = b.buffer("y", float32, "read")
+    y[0] = 1.0
+
+    with pytest.raises(KernelError, match="store needs access write"):
+        runtime.compile(b.build())
+
+
 def test_bindings_and_grids_that_do_not_fit_are_refused(runtime: CpuRuntime) -> None:
     kernel, y = runtime.compile(update()), zeros(runtime, BLOCK)
 

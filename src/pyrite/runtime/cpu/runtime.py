@@ -23,6 +23,7 @@ from pyrite.kernel.passes import (
     vectorize,
 )
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
+from pyrite.kernel.verify import verify
 from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
@@ -111,12 +112,14 @@ class CpuRuntime:
         key = compiler.key("kernel", kernel.digest, repr(streams))
         blob = compiler.cache.get(*key)
         if blob is None:
-            blob = compiler.compile(
-                to_llvm(lowered(kernel, self.target), self.target, streams=streams)
-            )
+            blob = self._compiled(kernel, streams)
             compiler.cache.put(blob, *key)
             self._counts["compiled"] += 1
         return compiler.load(blob, SYMBOL)[SYMBOL]
+
+    def _compiled(self, kernel: Kernel, streams: tuple[int, ...]) -> bytes:
+        simplified = lowered(verify(kernel), self.target)
+        return self.compiler.compile(to_llvm(simplified, self.target, streams=streams))
 
     def launch(
         self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]

@@ -1,0 +1,53 @@
+"""Kernels by which all targets are judged, and random ones, through passes, LLVM and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from pyrite.runtime.cpu.runtime import CpuRuntime
+from pyrite.testing.kernels import KernelExample, examples_of_kernels
+from pyrite.testing.random_kernels import random_kernel
+from pyrite.types import Array
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
+    folder: Path = tmp_path_factory.mktemp("cache")
+    runtime = CpuRuntime(cache=folder)
+    yield runtime
+    runtime.close()
+
+
+def results(runtime: CpuRuntime, example: KernelExample) -> list[tuple[Array, Any]]:
+    """Each buffer after the launch, and what it should hold."""
+    values = example.fresh()
+    bindings = [runtime.upload(v) if isinstance(v, np.ndarray) else v for v in values]
+    runtime.launch(runtime.compile(example.kernel), bindings, example.workgroups)
+    runtime.synchronize()
+    return [
+        (binding.bytes().view(wanted.dtype), wanted)
+        for binding, wanted in zip(bindings, example.expected, strict=True)
+        if isinstance(wanted, np.ndarray)
+    ]
+
+
+@pytest.mark.parametrize("example", examples_of_kernels(), ids=lambda e: e.kernel.name)
+def test_a_hand_written_kernel_computes_what_it_should(
+    runtime: CpuRuntime, example: KernelExample
+) -> None:
+    for got, wanted in results(runtime, example):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+@pytest.mark.sample(30)
+@pytest.mark.parametrize("seed", range(300))
+def test_a_random_kernel_computes_the_same_bit_for_bit(runtime: CpuRuntime, seed: int) -> None:
+    for got, wanted in results(runtime, random_kernel(seed)):
+        np.testing.assert_array_equal(got, wanted)
