@@ -135,10 +135,10 @@ def _config(
 
 
 def _blocks(product: Product, rows: int, panel: int, share: tuple[int, int]) -> tuple[int, int]:
-    """Whole multiples of what the inner loop makes, no larger than the product needs."""
+    """Whole multiples of what the inner loop makes, so that tiles are about equal."""
     units = zip((rows, panel), (product.m, product.n), _TILE, share, strict=True)
     block_m, block_n = (
-        min(max(most // parts // unit, 1) * unit, rounded_up(size, unit))
+        rounded_up(-(-size // max(-(-size * parts // most), 1)), unit)
         for unit, size, most, parts in units
     )
     return block_m, block_n
