@@ -55,7 +55,7 @@ def test_a_node_made_in_a_branch_is_not_used_outside() -> None:
 
 
 def test_a_number_takes_the_type_of_the_value_beside_it() -> None:
-    b, i, x = builder()
+    _, i, x = builder()
     lanes = x.load(i, width=4)
 
     assert (lanes * 2).type is (2 - lanes).type is vector(float32, 4)

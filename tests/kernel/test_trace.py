@@ -12,16 +12,19 @@ import pytest
 
 from pyrite.algebra import Algebra
 from pyrite.backend.numpy.algebra import NumPyAlgebra
+from pyrite.backend.numpy.backend import _elementwise
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.trace import RecordingAlgebra, trace
+from pyrite.op import Op
+from pyrite.testing import Example, examples
 from pyrite.types import (
     DTYPES,
-    FLOATS,
     INTEGERS,
     Array,
     DType,
+    TensorType,
     bfloat16,
     bool_,
     dtype,
@@ -250,5 +253,39 @@ def test_attributes_reach_the_rule() -> None:
     np.testing.assert_array_equal(found, x * 4)
 
 
-def test_floats_are_all_covered() -> None:
-    assert set(FLOATS) == {float16, bfloat16, *COMPUTED}
+RULES = [e for e in examples() if e.op.scalar is not None]
+
+
+@pytest.mark.parametrize("of", [float32, float16], ids=str)
+@pytest.mark.parametrize("example", RULES, ids=str)
+def test_every_scalar_rule_of_the_op_table_is_recorded(
+    example: Example, of: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Op, list[Any], dict[str, Any], Array]] = []
+
+    def spy(op: Op, arrays: list[Any], attrs: dict[str, Any], out: TensorType) -> Array:
+        result = _elementwise(op, arrays, attrs, out)
+        calls.append((op, arrays, attrs, result))
+        return result
+
+    monkeypatch.setattr("pyrite.backend.numpy.backend._elementwise", spy)
+    example.run(of, "numpy")
+
+    for op, arrays, attrs, wanted in calls:
+        assert op.scalar is not None
+        present = [np.broadcast_to(a, wanted.shape).ravel() for a in arrays if a is not None]
+        if not wanted.size:
+            continue
+
+        def rule(
+            k: Any, *values: Any, op: Op = op, attrs: Any = attrs, arrays: Any = arrays
+        ) -> Any:
+            given = iter(values)
+            assert op.scalar is not None
+            return op.scalar(k, *(a if a is None else next(given) for a in arrays), **attrs)
+
+        found = evaluate(rule, present, dtype(wanted.dtype)).reshape(wanted.shape)
+        epsilon = 1e-3 if of is float16 else 2e-6
+        np.testing.assert_allclose(
+            found.astype(float), wanted.astype(float), rtol=epsilon, atol=epsilon
+        )

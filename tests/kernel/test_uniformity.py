@@ -38,7 +38,7 @@ def test_what_varies_in_one_round_is_carried_into_the_next() -> None:
     b = KernelBuilder("k", workgroup_size=8)
     zero = b.const(0, int32)
     with b.for_(0, 4, carried=[zero, zero, zero]) as loop:
-        first, second, third = loop.carried
+        _, second, third = loop.carried
         loop.yield_(second, third, b.local_id())
 
     found = varying(b.build())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyrite.kernel import Kernel, KernelBuilder
+from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import vector
 from pyrite.kernel.polyfill import exp
 from pyrite.types import Array, Number, float32, int32, uint32
@@ -31,6 +32,13 @@ class KernelExample:
     def fresh(self) -> list[Array | Number]:
         """Return the values, arrays copied, for one launch."""
         return [v.copy() if isinstance(v, np.ndarray) else v for v in self.values]
+
+    def check(self, kernel: Kernel, relative: float = 1e-6) -> None:
+        """Interpret a kernel made from this one; AssertionError if it computes anything else."""
+        found = self.fresh()
+        interpret(kernel, self.workgroups, *found)
+        for value, wanted in zip(found, self.expected, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=relative, err_msg=str(kernel))
 
 
 def elementwise_with_tail() -> KernelExample:

@@ -1,6 +1,6 @@
 """Kernels drawn at random, for the tests of passes and targets.
 
-Expressions, branches, loops that all or some invocations leave, shared and private memory, barriers.
+Expressions, branches, loops that all or some invocations leave, memory of all kinds, barriers.
 Every operation is exact, or the same on every target; every kernel is free of races: invocations
 write elements of their own only, and shared memory is read between two barriers.
 """

@@ -154,7 +154,7 @@ class _Legalizer(Rewriter):
             counted = self.b.alu(node.attr, x & ((1 << dtype.bits) - 1))
             return (counted - (32 - dtype.bits) if node.attr == "clz" else counted).node
         made = self.b.of(self.plain(node, inputs))
-        return self.wrapped(made, dtype).node
+        return self.wrapped(made, node.value_type.dtype).node
 
     def collective(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         made = self.b.of(self.plain(node, inputs))

@@ -197,6 +197,10 @@ class _Simplifier(Rewriter):
             return self.number(0, x.value_type)
         if (parts := self.parts(x, divisor)) is not None:
             return self.rest(parts[1], divisor)
+        if (product := self.product(x)) is not None and divisor % product[1] == 0:
+            value, factor = product
+            rest = self.rest(value, divisor // factor)
+            return self.operation("mul", rest, self.number(factor, x.value_type))
         if divisor & (divisor - 1) == 0:
             return self.operation("and", x, self.number(divisor - 1, x.value_type))
         return self.operation("rem", x, self.number(divisor, x.value_type))
@@ -211,17 +215,25 @@ class _Simplifier(Rewriter):
                 return whole, rest
         return None
 
-    def without_factor(self, x: Node, divisor: int) -> Node | None:
-        """Return a product divided by what divides its constant."""
+    def product(self, x: Node) -> tuple[Node, int] | None:
+        """Return value >= 0 and constant > 0 of which x is the product."""
         if x.kind != "alu" or x.attr != "mul" or not self.of_value(x).is_index:
             return None
         for value, other in (x.inputs, x.inputs[::-1]):
             factor = _constant(other)
-            if factor is not None and factor % divisor == 0:
-                left = factor // divisor
-                if left == 1:
-                    return value
-                return self.operation("mul", value, self.number(left, x.value_type))
+            if factor is not None and factor > 0 and self.of_value(value).low >= 0:
+                return value, factor
+        return None
+
+    def without_factor(self, x: Node, divisor: int) -> Node | None:
+        """Return the quotient of a product, where its constant and the divisor shorten."""
+        if (product := self.product(x)) is None:
+            return None
+        value, factor = product
+        if divisor % factor == 0:
+            return self.quotient(value, divisor // factor)
+        if factor % divisor == 0:
+            return self.operation("mul", value, self.number(factor // divisor, x.value_type))
         return None
 
     def number(self, value: int, type: Type) -> Node:
@@ -311,8 +323,16 @@ def _max(x: Known, y: Known) -> Known:
 
 
 def _and(x: Known, y: Known) -> Known:
+    """Zeros at the low end of either stay."""
+    multiple = max(_power_of_two(x), _power_of_two(y))
     highs = [k.high for k in (x, y) if k.low >= 0]
-    return Known(0, min(highs)) if highs else Known(min(x.low, y.low) * 2, max(x.high, y.high))
+    if not highs:
+        return Known(min(x.low, y.low) * 2, max(x.high, y.high), multiple)
+    return Known(0, min(highs), multiple)
+
+
+def _power_of_two(x: Known) -> int:
+    return x.multiple & -x.multiple or 1
 
 
 def _shl(x: Known, y: Known) -> Known:

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pyrite.kernel import Kernel, KernelBuilder, Memory, Value, to_text, verify
+from pyrite.kernel.interpret import interpret
+from pyrite.kernel.passes import eliminate_common, eliminate_dead, fold_constants, vectorize
+from pyrite.testing.kernels import KernelExample, collatz_lengths, examples_of_kernels
+from pyrite.testing.random_kernels import random_kernel
+from pyrite.types import float32, int32
+
+
+def cleaned(kernel: Kernel) -> Kernel:
+    return eliminate_dead(eliminate_common(fold_constants(kernel)))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+@pytest.mark.parametrize("example", examples_of_kernels(), ids=lambda e: e.kernel.name)
+def test_hand_written_kernels_compute_the_same(example: KernelExample, width: int) -> None:
+    after = verify(vectorize(example.kernel, width))
+
+    example.check(after)
+    example.check(verify(cleaned(after)))
+
+
+@pytest.mark.parametrize("width", [2, 8])
+@pytest.mark.parametrize("seed", range(25))
+def test_random_kernels_compute_the_same_bit_for_bit(seed: int, width: int) -> None:
+    example = random_kernel(seed)
+    after = verify(vectorize(example.kernel, width))
+
+    assert after.workgroup_size == (16 // width, 1, 1)
+    example.check(after, relative=0)
+
+
+def test_a_golden_pair(golden: Callable[[str, str], None]) -> None:
+    before = collatz_lengths().kernel
+    after = cleaned(vectorize(before, 4))
+
+    golden("vectorize.txt", f"{to_text(before)}\n\n{to_text(verify(after))}\n")
+
+
+def memory_nodes(write: Callable[[KernelBuilder, Memory, Value], None]) -> list[str]:
+    """Kind, width of the index and number of inputs of each access, four lanes at a time."""
+    b = KernelBuilder("accesses", workgroup_size=8)
+    x = b.buffer("x", float32, "read_write")
+    write(b, x, b.global_id())
+    kernel = verify(cleaned(vectorize(b.build(), 4)))
+    return [
+        f"{n.kind} {n.inputs[1].value_type.width} {len(n.inputs)}"
+        for n in kernel.walk()
+        if n.kind in ("load", "store")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("write", "found"),
+    [
+        (lambda b, x, i: x.store(i + 5, 1.0), ["store 1 3"]),
+        (lambda b, x, i: x.store(i * 2, 1.0), ["store 4 3"]),
+        (lambda b, x, i: x.store(i * 3 - i * 2, 1.0), ["store 1 3"]),
+        (lambda b, x, i: x.store(i, x[0]), ["load 1 2", "store 1 3"]),
+        (lambda b, x, i: x.store(i, x[i], mask=i < 5), ["load 1 2", "store 1 4"]),
+        (lambda b, x, i: x.store(i ^ 1, 1.0), ["store 4 3"]),
+    ],
+)
+def test_neighbours_that_touch_neighbours_use_one_access(
+    write: Callable[[KernelBuilder, Memory, Value], None], found: list[str]
+) -> None:
+    assert memory_nodes(write) == found
+
+
+def test_lanes_that_are_not_active_do_not_divide() -> None:
+    b = KernelBuilder("divide", workgroup_size=8)
+    x, y = b.buffer("x", int32, "read"), b.buffer("y", int32, "write")
+    i = b.global_id()
+    divisor = x[i]
+    with b.if_(divisor != 0):
+        y[i] = 100 // divisor
+    values, found = np.array([0, 1, 2, 0, 5, 0, 0, -4], np.int32), np.zeros(8, np.int32)
+
+    interpret(verify(vectorize(b.build(), 4)), 1, values, found)
+
+    assert found.tolist() == [0, 100, 50, 0, 20, 0, 0, -25]
+
+
+@pytest.mark.parametrize("reason", ["width", "vectors", "subgroups"])
+def test_a_kernel_that_cannot_be_widened_is_returned_as_it_is(reason: str) -> None:
+    b = KernelBuilder("kept", workgroup_size=6 if reason == "width" else 8)
+    x = b.buffer("x", float32, "read_write")
+    i = b.global_id()
+    if reason == "vectors":
+        x.store(i * 4, x.load(i * 4, width=4))
+    x[i] = b.subgroup_broadcast(x[i]) if reason == "subgroups" else 1.0
+    kernel = b.build()
+
+    assert vectorize(kernel, 4) is kernel
