@@ -246,6 +246,10 @@ OPS: dict[str, Op] = {}
 _NO_DEFAULT = inspect.Parameter.empty
 
 
+#: What a rule needs of the output or an input: the tensor, its type, or neither.
+Want = Literal["value", "type", "nothing"]
+
+
 class Rule:
     """One function of a derivative, with what it wants: only that is kept for the backward pass.
 
@@ -267,7 +271,7 @@ class Rule:
         self._attributes = code.co_varnames[code.co_argcount : named]
         self._takes_all = bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
-    def want(self, position: int) -> Literal["value", "type", "nothing"]:
+    def want(self, position: int) -> Want:
         """Return what it needs of position 0, the output, or 1 and up, the inputs."""
         if position < len(self._wants):
             return self._wants[position]
@@ -282,7 +286,7 @@ class Rule:
         return self._function(g, *saved, **attrs)
 
 
-def _want(name: str) -> Literal["value", "type", "nothing"]:
+def _want(name: str) -> Want:
     if name.startswith("_"):
         return "nothing"
     return "type" if name.endswith(("_type", "_types")) else "value"
@@ -298,14 +302,22 @@ class Derivative:
     tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
     """
 
-    __slots__ = ("_joint", "_rules")
+    __slots__ = ("_joint", "_rules", "_wants")
 
     def __init__(self, vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None]) -> None:
         self._joint = Rule(vjp) if callable(vjp) else None
         self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
+        self._wants: dict[tuple[tuple[int, ...], int], tuple[Want, ...]] = {}
 
-    def want(self, position: int, tracked: Sequence[int]) -> Literal["value", "type", "nothing"]:
-        """Return the most that any rule of the tracked inputs needs of a position."""
+    def wants(self, tracked: tuple[int, ...], inputs: int) -> tuple[Want, ...]:
+        """Return the most that any rule of the tracked inputs needs: of the output, of each input."""
+        found = self._wants.get((tracked, inputs))
+        if found is None:
+            found = tuple(self._want(position, tracked) for position in range(inputs + 1))
+            self._wants[tracked, inputs] = found
+        return found
+
+    def _want(self, position: int, tracked: Sequence[int]) -> Want:
         rules = [self._joint] if self._joint else [self._rules[i] for i in tracked]
         wants = {rule.want(position) for rule in rules if rule}
         return "value" if "value" in wants else "type" if "type" in wants else "nothing"
@@ -450,27 +462,30 @@ def _in_order(
     """
     arity, parameters = len(op.inputs), list(signature.parameters.values())
     fillers = [p.default for p in parameters[:arity]]
-    least = sum(default is _NO_DEFAULT for default in fillers)
     named = [p.name for p in parameters[arity:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    least, most = sum(default is _NO_DEFAULT for default in fillers), arity + len(named)
     defaults = dict(op.attributes)
     required = [name for name, default in defaults.items() if default is _NO_DEFAULT]
 
     def sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         count = len(args)
-        if op.variadic or not least <= count <= arity + len(named):
+        if not least <= count <= most:
             return None
         attrs = defaults.copy()
-        given = named[: max(count - arity, 0)]
-        attrs.update(zip(given, args[arity:], strict=True))
         for name, value in kwargs.items():
-            if name not in defaults or name in given:
+            if name not in defaults:
                 return None
             attrs[name] = value
-        if any(attrs[name] is _NO_DEFAULT for name in required):
-            return None
+        for name, value in zip(named, args[arity:], strict=False):
+            if name in kwargs:
+                return None
+            attrs[name] = value
+        for name in required:
+            if attrs[name] is _NO_DEFAULT:
+                return None
         return args[:arity] if count >= arity else (*args, *fillers[count:]), attrs
 
-    return sort
+    return (lambda args, kwargs: None) if op.variadic else sort
 
 
 def _arguments(
@@ -573,7 +588,10 @@ def apply(
 
     This is where decorators come back in, one level down.
     """
-    handles = [_handle_on(backend, i) for i in inputs]
+    handles = [
+        i._handle if isinstance(i, TensorBase) and i._backend is backend else _handle_on(backend, i)
+        for i in inputs
+    ]
     if op.body is not None and not backend.keeps(op, handles):
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
         return op.body(*numbers, **attrs)
@@ -587,9 +605,7 @@ def apply(
 
 
 def _handle_on(backend: Executor, value: Any) -> Any:
-    if not isinstance(value, TensorBase):
-        return value
-    return value._handle if value._backend is backend else backend.lift(value)
+    return backend.lift(value) if isinstance(value, TensorBase) else value
 
 
 def _meeting_place(
@@ -599,7 +615,10 @@ def _meeting_place(
         if on is None:
             raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
         return on
-    lead = max(tensors, key=lambda t: t._backend.level) if len(tensors) > 1 else tensors[0]
+    lead = tensors[0]
+    for t in tensors:
+        if t._backend is not lead._backend and t._backend.level > lead._backend.level:
+            lead = t
     return type(lead), lead._backend
 
 

@@ -328,16 +328,15 @@ class Node:
             Recomputed(None, i) if self.run_inputs is not None else o for i, o in enumerate(outputs)
         )
         out_types = self.outs if len(outputs) > 1 else self.outs[0]
-        wants_out = derivative.want(0, self.tracked)
+        wants_out, *wants = derivative.wants(self.tracked, len(inputs))
         kept = [
             None if wants_out == "nothing" else out_types if wants_out == "type"
             else out if len(outputs) > 1 else out[0]
         ]  # fmt: skip
-        for position, value in enumerate(inputs, start=1):
-            want = derivative.want(position, self.tracked)
-            kept.append(
-                _kept(value) if want == "value" else _type(value) if want == "type" else None
-            )
+        kept += [
+            _kept(value) if want == "value" else _type(value) if want == "type" else None
+            for value, want in zip(inputs, wants, strict=True)
+        ]
         return tuple(kept)
 
 

@@ -64,15 +64,22 @@ def tree_items(tree: Any) -> list[tuple[str, Tensor]]:
 
 def tree_paths(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     """Give (path, tensor) pairs in order; a tensor that occurs twice, under each of its paths."""
+    found: list[tuple[str, Tensor]] = []
+    _gather(tree, path, found)
+    return iter(found)
+
+
+def _gather(tree: Any, path: str, found: list[tuple[str, Tensor]]) -> None:
     if isinstance(tree, Tensor):
-        yield path, tree
+        found.append((path, tree))
         return
     if isinstance(tree, list | tuple):
         pairs: Any = enumerate(tree)
     else:
         pairs = (_children(tree) or {}).items()
     for name, child in pairs:
-        yield from tree_paths(child, f"{path}.{name}" if path else str(name))
+        if type(child) not in _PLAIN:
+            _gather(child, f"{path}.{name}" if path else str(name), found)
 
 
 class _Mapping:
@@ -84,6 +91,8 @@ class _Mapping:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def apply(self, tree: Any) -> Any:
+        if type(tree) in _PLAIN:
+            return tree
         if id(tree) in self._done:
             return self._done[id(tree)][1]
         made = self._made(tree)

@@ -124,9 +124,15 @@ class Torch(
         if demand.given == "untouched":
             result = getattr(self, method)(*inputs, **attrs)
         else:
-            result = getattr(self, method)(*[self._operand(i, demand) for i in inputs], **attrs)
+            operands = [
+                i if isinstance(i, torch.Tensor) and i.dtype in PLAIN else self._operand(i, demand)
+                for i in inputs
+            ]
+            result = getattr(self, method)(*operands, **attrs)
         results = result if isinstance(result, tuple) else (result,)
         if out is None:
+            return results
+        if len(results) == 1 and result.dtype is TORCH[out[0].dtype]:
             return results
         return [
             r if r.dtype is (wanted := TORCH[t.dtype]) else _rounded(r, wanted, demand.carrier)
@@ -134,10 +140,8 @@ class Torch(
         ]
 
     def _operand(self, value: Any, demand: Demand) -> Any:
-        """Return an input as an implementation wants it."""
+        """Return an input that is no plain tensor as an implementation wants it."""
         if isinstance(value, torch.Tensor):
-            if value.dtype in PLAIN:
-                return value
             if value.dtype in WIDE_UNSIGNED:
                 return carried(value, demand.carrier)
             return value if self._takes_narrow(demand) else value.float()
