@@ -105,16 +105,15 @@ class TorchLayer(tnn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.attention, self.feed_forward = TorchAttention(), tnn.Module()
-        self.feed_forward.inner = tnn.Linear(FEATURES, 4 * FEATURES)
-        self.feed_forward.outer = tnn.Linear(4 * FEATURES, FEATURES)
+        self.attention = TorchAttention()
+        self.inner = tnn.Linear(FEATURES, 4 * FEATURES)
+        self.outer = tnn.Linear(4 * FEATURES, FEATURES)
         self.norm1, self.norm2 = tnn.LayerNorm(FEATURES), tnn.LayerNorm(FEATURES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the encoded positions."""
         x = x + self.attention(self.norm1(x))
-        inner = functional.gelu(self.feed_forward.inner(self.norm2(x)))
-        return x + self.feed_forward.outer(inner)
+        return x + self.outer(functional.gelu(self.inner(self.norm2(x))))
 
 
 class TorchGpt(tnn.Module):

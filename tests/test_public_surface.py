@@ -13,7 +13,6 @@ import pytest
 
 import pyrite
 
-
 #: Packages of Pyrite that import the optional package of the same name.
 OPTIONAL = ("torch",)
 

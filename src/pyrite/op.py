@@ -310,7 +310,7 @@ class Derivative:
         self._wants: dict[tuple[tuple[int, ...], int], tuple[Want, ...]] = {}
 
     def wants(self, tracked: tuple[int, ...], inputs: int) -> tuple[Want, ...]:
-        """Return the most that any rule of the tracked inputs needs: of the output, of each input."""
+        """Return the most that any rule of the tracked inputs needs of output and inputs."""
         found = self._wants.get((tracked, inputs))
         if found is None:
             found = tuple(self._want(position, tracked) for position in range(inputs + 1))

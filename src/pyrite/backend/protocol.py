@@ -141,7 +141,7 @@ class Backend(ABC):
         return None
 
     def emit(self, handle: Handle, states: tuple[Any, ...], renewal: Callable[..., Any]) -> Handle:
-        """Return the handle with a renewal of states attached; by default there is no place for it."""
+        """Return the handle with a renewal of states attached; by default there is no place."""
         return handle
 
     def __repr__(self) -> str:

@@ -181,8 +181,8 @@ def _dense(weight: torch.Tensor | None, instead: torch.Tensor | None) -> torch.T
 def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and biased variance by channel.
 
-    On the host sums of squares are ten times as fast as PyTorch's running moments, and lose two bits
-    at most where no mean is twice its deviation; a look at that costs no waiting there.
+    On the host sums of squares are ten times as fast as PyTorch's running moments, and lose two
+    bits at most where no mean is twice its deviation; a look at that costs no waiting there.
     """
     if x.device.type == "cpu" and x.ndim > 2 and x.numel():
         rows = x.reshape(x.shape[0], x.shape[1], -1)
