@@ -24,7 +24,7 @@ from pyrite.types import float32, int64
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 #: Elements of a workgroup, and vectors of a round of its loop.
 BLOCK, TOGETHER = 4096, 2
