@@ -100,20 +100,31 @@ class TorchAttention(tnn.Module):
         return self.output(out.transpose(1, 2).flatten(2))
 
 
+class TorchFeedForward(tnn.Module):
+    """Two linear layers on each position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = tnn.Linear(FEATURES, 4 * FEATURES)
+        self.outer = tnn.Linear(4 * FEATURES, FEATURES)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Return the output of every position."""
+        return self.outer(functional.gelu(self.inner(x)))
+
+
 class TorchLayer(tnn.Module):
     """Attention and feed-forward, each normalised before and added after."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.attention = TorchAttention()
-        self.inner = tnn.Linear(FEATURES, 4 * FEATURES)
-        self.outer = tnn.Linear(4 * FEATURES, FEATURES)
+        self.attention, self.feed_forward = TorchAttention(), TorchFeedForward()
         self.norm1, self.norm2 = tnn.LayerNorm(FEATURES), tnn.LayerNorm(FEATURES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the encoded positions."""
         x = x + self.attention(self.norm1(x))
-        return x + self.outer(functional.gelu(self.inner(self.norm2(x))))
+        return x + self.feed_forward(self.norm2(x))
 
 
 class TorchGpt(tnn.Module):

@@ -56,13 +56,6 @@ def _right_cotangent(g: Any, _out: None, x: Any, y_type: TensorType) -> Any:
     return x._swapped()._matmul(g)
 
 
-def _linear_weight_cotangent(g: Any, _out: None, x: Any) -> Any:
-    """gᵀ x over all rows: (..., out), (..., in) -> (out, in)."""
-    rows = element_count(x.shape[:-1])
-    x, g = x.reshape((rows, x.shape[-1])), g.reshape((rows, g.shape[-1]))
-    return g._swapped()._matmul(x)
-
-
 # ---- arrangements of it ----
 
 
@@ -343,7 +336,7 @@ class Contraction(Sets):
         infer=_linear_type,
         vjp=(
             lambda g, _, _x, weight: g.matmul(weight),
-            _linear_weight_cotangent,
+            lambda g, _, x: g._linear_weight_gradient(x),
             lambda g, *_: g.sum(tuple(range(g.ndim - 1))),
         ),
         accepts="number",
@@ -361,6 +354,22 @@ class Contraction(Sets):
         """
         product = self.matmul(weight._swapped())
         return product if bias is None else product + bias
+
+    @composite(
+        infer=lambda g, x: TensorType((g.shape[-1], x.shape[-1]), x.dtype),
+        vjp=(
+            lambda h, _, _g, x: x.matmul(h._swapped()),
+            lambda h, _, g: g.matmul(h),
+        ),
+        accepts="number",
+        promotes="all",
+        samples=(sample((2, 4), (2, 3)), sample((2, 2, 4), (2, 2, 3)), sample((4,), (3,))),
+    )
+    def _linear_weight_gradient(self, x: Self, /) -> Self:
+        """Gradient of ``linear`` for the weight, gᵀ x of all rows: (..., O), (..., I) -> (O, I)."""
+        rows = element_count(x.shape[:-1])
+        x, g = x.reshape((rows, x.shape[-1])), self.reshape((rows, self.shape[-1]))
+        return g._swapped()._matmul(x)
 
     @composite(
         infer=_bilinear_type,

@@ -32,6 +32,13 @@ class Contraction(Native):
         product = exact_product(torch.matmul, x, weight.mT, x.shape[-1])
         return product if bias is None else product + bias
 
+    @native("linear_weight_gradient", narrow="cuda")
+    def linear_weight_gradient(self, g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        rows, features = g.reshape(-1, g.shape[-1]).mT, x.reshape(-1, x.shape[-1])
+        if x.is_floating_point():
+            return torch.mm(rows, features)
+        return exact_product(torch.mm, rows, features, features.shape[0])
+
 
 def exact_product(
     multiply: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
