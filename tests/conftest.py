@@ -8,6 +8,8 @@ the same cases run on every machine and in every worker, until the cases themsel
 from __future__ import annotations
 
 import random
+import signal
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
@@ -31,6 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SAMPLED] = {}
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs deaf to Ctrl-C, and some tests send it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
