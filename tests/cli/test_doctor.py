@@ -35,4 +35,4 @@ def test_a_device_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -
     numpy, abacus = devices.device_reports()
     assert numpy.works
     assert abacus.problem is not None
-    assert abacus.problem.startswith("DeviceError: device requires one of")
+    assert abacus.problem.startswith("device requires one of")

@@ -211,4 +211,5 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
 
 
 def _summed(x: dict[Any, Tensor], y: dict[Any, Tensor]) -> dict[Any, Tensor]:
-    return {k: x[k] + y[k] if k in x and k in y else x.get(k, y.get(k)) for k in {**x, **y}}  # type: ignore[misc]
+    both = {k: g + y[k] for k, g in x.items() if k in y}
+    return {**x, **y, **both}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyrite
 from pyrite.backend import default_device
-from pyrite.backend.device import device_names
+from pyrite.backend.device import device_names, device_problem
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ def devices() -> None:
 
 
 def _problem(name: str) -> str | None:
+    if problem := device_problem(name):
+        return problem
     # A driver may raise anything, and one that is broken must not hide the others.
     try:
         total = pyrite.full((2, 3), 1.0, device=name).sum().item()
