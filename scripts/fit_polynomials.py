@@ -97,10 +97,10 @@ FITS: dict[str, tuple[Function, Function, float, float, int | None, int | None]]
     # tanh(x) = x + x³ p(x²) up to 0.625, sinh(x) likewise up to 1
     "TANH": (root_of(lambda x: (mp.tanh(x) / x - 1) / x**2), lambda z: z, 1e-9, 0.625**2, 4, 13),
     "SINH": (root_of(lambda x: (mp.sinh(x) / x - 1) / x**2), lambda z: z, 1e-9, 1.0, 2, 7),
-    # erf(x) = x + x p(x²) up to 0.9375; beyond, 1 - exp(-x p(x))
+    # erf(x) = x + x p(x²) up to 0.9375; beyond, 1 - p(x) ** 4
     "ERF": (root_of(lambda x: mp.erf(x) / x - 1), lambda z: mp.mpf(1), 1e-9, 0.9375**2, 6, None),
-    "ERFC": (lambda x: -mp.log(mp.erfc(x)) / x, lambda x: x * mp.erfc(x) + mp.mpf(10) ** -4,
-             0.93, 4.0, 7, None),
+    "ERFC_ROOT": (lambda x: mp.root(mp.erfc(x), 4),
+                  lambda x: 4 * mp.root(mp.erfc(x), 4) ** 3 + mp.mpf(10) ** -3, 0.93, 4.0, 8, None),
     # erfinv(x) = x p(w - 3), w = -log(1 - x²) up to 6; beyond, x p(sqrt(w) - 3.2)
     "ERFINV": (lambda t: (lambda x: mp.erfinv(x) / x)(mp.sqrt(-mp.expm1(-(t + 3)))),
                lambda t: 1 / (lambda x: mp.erfinv(x) / x)(mp.sqrt(-mp.expm1(-(t + 3)))),
