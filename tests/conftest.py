@@ -7,6 +7,7 @@ the same cases run on every machine and in every worker, until the cases themsel
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -15,6 +16,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import hypothesis
 import pytest
+
+# The reference is the default, here and in every process that a test starts, before any imports it.
+os.environ.setdefault("PYRITE_DEVICE", "numpy")
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 

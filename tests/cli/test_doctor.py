@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
+from pyrite.backend import device
 from pyrite.cli import devices, doctor
 
 
@@ -36,3 +37,13 @@ def test_a_device_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -
     assert numpy.works
     assert abacus.problem is not None
     assert abacus.problem.startswith("device requires one of")
+
+
+def test_the_default_is_said_with_what_is_wrong_with_better_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor.config, "device", None)
+    monkeypatch.setattr(doctor, "problem_as_default", lambda name, anew: f"{name} burns")
+    monkeypatch.setattr(doctor, "default_device", lambda: device("cpu"))
+    doctor.doctor()
+    assert "default      cpu; not wgpu: wgpu burns" in capsys.readouterr().out

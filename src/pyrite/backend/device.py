@@ -1,7 +1,7 @@
 """Devices by name: where tensors live and who computes there.
 
 A name is that of a backend, and where it has several devices a colon and which of them:
-``"numpy"``, the reference, everywhere; ``"torch:cpu"``, ``"torch:cuda:1"``.
+``"numpy"``, the reference, everywhere; ``"cpu"``; ``"wgpu"``, ``"wgpu:1"``; ``"torch:cuda"``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib import import_module
 
 import numpy as np
 
+from pyrite.backend.choice import best_device
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError
@@ -24,10 +25,13 @@ class Entry:
 
     #: Module and class.
     path: str
-    #: Its devices, of which an index may follow: ``"cuda"``, ``"cuda:1"``.  None where it is one.
-    kinds: tuple[str, ...] = ()
-    #: The package that it needs, which is also the extra of Pyrite that brings it.
-    package: str | None = None
+    #: Its kinds of device: "cuda" of "torch:cuda".  A backend with only one has no name for it.
+    kinds: tuple[str, ...] = ("",)
+    #: Whether a number may follow: "torch:cuda:1", "wgpu:1".
+    is_numbered: bool = False
+    #: The module that it needs, and what pip calls that.
+    needs: str | None = None
+    install: str | None = None
 
     def load(self) -> type[Backend]:
         """Return the class.  Raises ModuleNotFoundError when its package is missing."""
@@ -37,20 +41,25 @@ class Entry:
 
     def has(self, which: str) -> bool:
         """Whether what follows the backend's name may mean a device of it."""
-        if not self.kinds:
-            return not which
-        kind, _, index = which.partition(":")
-        return kind in self.kinds and (index.isdecimal() or which == kind)
+        kind, _, number = which.rpartition(":")
+        return which in self.kinds or (
+            self.is_numbered and kind in self.kinds and number.isdecimal()
+        )
 
 
 #: Every backend by the first part of its devices' names.
 BACKENDS: dict[str, Entry] = {
     "numpy": Entry("pyrite.backend.numpy:NumPy"),
-    "torch": Entry("pyrite.backend.torch:Torch", ("cpu", "cuda", "mps"), "torch"),
+    "cpu": Entry("pyrite.backend.cube.cpu:Cpu", needs="llvmlite", install="llvmlite"),
+    "wgpu": Entry("pyrite.backend.cube.wgpu:Wgpu", is_numbered=True, needs="wgpu", install="wgpu"),
+    "torch": Entry(
+        "pyrite.backend.torch:Torch",
+        ("cpu", "cuda", "mps"),
+        is_numbered=True,
+        needs="torch",
+        install="'pyrite[torch]'",
+    ),
 }
-
-#: Device names in the order in which the default is sought.
-PREFERENCE = ("numpy",)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +123,7 @@ def default_device() -> Device:
     """Return the default device: as set, else as PYRITE_DEVICE says, else the best that works."""
     if _default is not None:
         return _default
-    return device(config.device or PREFERENCE[0])
+    return device(config.device or best_device(tuple(BACKENDS)))
 
 
 def set_default_device(of: DeviceLike) -> None:
@@ -128,7 +137,7 @@ def device_names() -> list[str]:
     return [
         f"{name}:{kind}" if kind else name
         for name, entry in BACKENDS.items()
-        for kind in entry.kinds or ("",)
+        for kind in entry.kinds
     ]
 
 
@@ -151,9 +160,9 @@ def device_problem(name: str) -> str | None:
 
 
 def _open(name: str) -> Backend:
-    head, _, which = name.partition(":") if isinstance(name, str) else ("", "", "")
+    head, _, which = str(name).partition(":")
     entry = BACKENDS.get(head)
-    if entry is None or not entry.has(which):
+    if entry is None or not entry.has(which) or name.endswith(":"):
         known = ", ".join(device_names())
         raise DeviceError(f"device requires one of {known}, got {name!r}; try 'pyrite devices'")
     with _lock:
@@ -169,9 +178,9 @@ def _load(name: str, entry: Entry) -> type[Backend]:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        if entry.package is None or error.name != entry.package:
+        if entry.needs is None or error.name != entry.needs:
             raise
         raise DeviceError(
-            f"{name} requires the package {entry.package}, which is not installed here; "
-            f"pip install 'pyrite[{entry.package}]'"
+            f"{name} requires the package {entry.needs}, which is not installed here; "
+            f"pip install {entry.install}"
         ) from None

@@ -35,6 +35,8 @@ class Backend(ABC):
     name: str
     #: The backend that a decorator decorates.
     inner: Backend | None = None
+    #: Whether it is a GPU that the processors imitate: right, and slow.
+    is_software: bool = False
 
     _implementations: ClassVar[dict[str, str]] = {}
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import typer
 
+from pyrite.backend import default_device
+from pyrite.backend.choice import PREFERENCE, problem_as_default
 from pyrite.cli.devices import device_reports
+from pyrite.config import config
 from pyrite.train.environment import DEPENDENCIES, environment, installed
 
 #: Import names that are not the package's own name.
@@ -34,7 +37,7 @@ class Finding:
 
 def doctor() -> None:
     """Check this installation; exits with 1 when something that is needed does not work."""
-    found = [*_platform(), *_needed(), *_optional(), *_devices()]
+    found = [*_platform(), *_needed(), *_optional(), *_devices(), *_default()]
     print("\n".join(map(str, found)))
     if any(finding.state == "broken" for finding in found):
         raise typer.Exit(1)
@@ -79,3 +82,12 @@ def _devices() -> list[Finding]:
         else Finding("missing", report.name, f"device does not work here: {report.problem}")
         for report in device_reports()
     ]
+
+
+def _default() -> list[Finding]:
+    """Say which device is the default, and why not a better one, from trying them anew."""
+    if config.device is not None:
+        return [Finding("ok", "default", f"{default_device().name}, as PYRITE_DEVICE says")]
+    better = PREFERENCE[: PREFERENCE.index(default_device().name)]
+    reasons = (f"not {name}: {problem_as_default(name, anew=True)}" for name in better)
+    return [Finding("ok", "default", "; ".join([default_device().name, *reasons]))]

@@ -11,6 +11,7 @@ from pyrite._version import __version__
 
 DEPENDENCIES = (
     "numpy", "ml_dtypes", "safetensors", "opt_einsum", "typer", "rich", "Pillow", "psutil",
+    "llvmlite", "wgpu",
 )  # fmt: skip
 """What every install of Pyrite has."""
 

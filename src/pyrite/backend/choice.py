@@ -1,0 +1,109 @@
+"""Which device is the default: the best one that really works.
+
+That is a hardware GPU, else the processors, else NumPy.  Each is tried before it is chosen, with
+kernels whose results are checked, and in another process: a broken driver may end the process that
+calls it.  What came of it is kept on disk until the drivers change, so only the first program ever
+waits for it.  A software GPU is never the default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from pyrite.runtime.cache import default_cache
+
+#: Devices in the order in which the default is sought; the last needs no trial.
+PREFERENCE = ("wgpu", "cpu", "numpy")
+
+#: Named, not imported: what tries a device computes with tensors, which stand above backends.
+TRIAL = "pyrite.testing.trial"
+
+#: A trial that takes longer, in seconds, has failed.
+PATIENCE = 120
+
+
+@cache
+def best_device(known: tuple[str, ...]) -> str:
+    """Return the name of the best of these devices that works here."""
+    sought = [name for name in PREFERENCE if name in known]
+    if not _can_try():
+        # Inside a packed application. What it brings of LLVM is its own, a driver is not.
+        return "cpu" if find_spec("llvmlite") else "numpy"
+    return next((name for name in sought[:-1] if problem_as_default(name) is None), sought[-1])
+
+
+def problem_as_default(name: str, *, anew: bool = False) -> str | None:
+    """Return why a device is not fit to be the default here, in one line; None when it is.
+
+    ``anew`` tries it whatever is known from before.
+    """
+    store, key = default_cache(), ("trial", name, *_circumstances())
+    kept = store.get(*key)
+    if kept is not None and not anew:
+        found: str | None = json.loads(kept)
+        return found
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", TRIAL, name],
+            env=os.environ | {"PYRITE_DEVICE": "numpy", "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"its trial failed: {error}"
+    problem = _verdict(done)
+    store.put(json.dumps(problem).encode(), *key)
+    return problem
+
+
+def _can_try() -> bool:
+    """Whether this process can start another that runs Python; a packed application cannot."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def _verdict(done: subprocess.CompletedProcess[str]) -> str | None:
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return f"its trial ended with status {done.returncode}: {last}"
+    verdict: str | None = json.loads(done.stdout.splitlines()[-1])
+    return verdict
+
+
+def _circumstances() -> tuple[str, ...]:
+    """What a trial depends on: the machine, its drivers, and the packages that call them."""
+    packages = (f"{p} {_version(p)}" for p in ("pyrite", "llvmlite", "wgpu"))
+    environment = (f"{k}={v}" for k, v in sorted(os.environ.items()) if k[:3] in ("VK_", "WGP"))
+    machine = (sys.executable, platform.node(), platform.system(), platform.release())
+    return (*machine, *packages, *environment, *_drivers())
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _drivers() -> Iterable[str]:
+    """What shows that a driver came, went or was renewed.  On Linux; elsewhere it is the system."""
+    nvidia = Path("/proc/driver/nvidia/version")
+    if nvidia.exists():
+        yield nvidia.read_text()
+    for folder in ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/dev/dri"):
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            yield f"{entry.path} {entry.stat().st_mtime_ns if entry.is_file() else ''}"
