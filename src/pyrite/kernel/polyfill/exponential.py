@@ -14,6 +14,7 @@ from pyrite.kernel.polyfill.floats import (
     copysign,
     format_of,
     keep_nan,
+    negative,
     of,
     polynomial,
     power_of_two,
@@ -34,7 +35,7 @@ def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
     """Return n, a whole float, and r with x = n ln 2 + r."""
     upper, lower = of(x, LN_2)
     n = k.rint(x * (1.0 / math.log(2.0)))
-    return n, k.fma(n, -lower, k.fma(n, -upper, x))
+    return n, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
 
 
 def expm1_reduced(k: KernelBuilder, r: Value) -> Value:

@@ -98,6 +98,14 @@ def with_sign(k: KernelBuilder, x: Value, sign: Value) -> Value:
     return k.bitcast(bits(k, x) ^ sign, x.dtype)
 
 
+def negative(k: KernelBuilder, x: Value) -> Value:
+    """-x by its sign bit: a driver that may reassociate does not know it for a multiple of x.
+
+    Mesa makes a (b + c) + d of a b + (a c + d), and then parts of a constant are no longer parts.
+    """
+    return k.bitcast(bits(k, x) ^ int(FORMATS[x.dtype].bits.lowest), x.dtype)
+
+
 def nan_where(k: KernelBuilder, condition: Value, x: Value) -> Value:
     """NaN where the condition is true, else x."""
     return k.select(condition, float("nan"), x)

@@ -18,6 +18,7 @@ from pyrite.kernel.polyfill.floats import (
     format_of,
     magnitude,
     nan_where,
+    negative,
     of,
     polynomial,
 )
@@ -103,7 +104,7 @@ def log10(k: KernelBuilder, x: Value) -> Value:
     p = _parts(k, x)
     upper, lower = of(x, LOG10_2)
     near = (p.rest + p.correction) * math.log10(math.e)
-    return _with_edges(k, x, k.fma(p.exponent, upper, k.fma(p.exponent, lower, near)))
+    return _with_edges(k, x, k.fma(p.exponent, upper, k.fma(negative(k, p.exponent), -lower, near)))
 
 
 def log1p(k: KernelBuilder, x: Value) -> Value:

@@ -19,6 +19,7 @@ from pyrite.kernel.polyfill.floats import (
     isnan,
     magnitude,
     nan_where,
+    negative,
     of,
     polynomial,
     sign_of,
@@ -46,9 +47,10 @@ def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
     (largest,) = of(x, _LARGEST)
     bounded = k.min(x, largest)
     n = k.rint(bounded * (2.0 / math.pi))
-    r = bounded
-    for part in of(x, HALF_PI):
-        r = k.fma(n, -part, r)
+    less = negative(k, n)
+    first, second, third, rest = of(x, HALF_PI)
+    r = k.fma(less, second, k.fma(n, -first, bounded))
+    r = k.fma(less, rest, k.fma(n, -third, r))
     r = k.max(k.min(r, _QUARTER * 1.01), -_QUARTER * 1.01)
     return k.cast(n, FORMATS[x.dtype].bits), r
 
