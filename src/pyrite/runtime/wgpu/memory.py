@@ -60,18 +60,20 @@ class Contents:
 class Lease:
     """The right to a storage; when nobody holds it the storage returns to its pool, if any."""
 
-    __slots__ = ("contents", "nbytes", "returned")
+    __slots__ = ("contents", "nbytes", "returned", "serial")
 
-    def __init__(self, storage: Storage, nbytes: int, returned: deque[Storage] | None) -> None:
+    def __init__(self, storage: Storage, nbytes: int, returned: deque[int] | None) -> None:
         self.contents = Contents(storage)
         self.nbytes = nbytes
         self.returned = returned
+        self.serial = storage.serial
 
     def __del__(self) -> None:
         # May run at any moment, in any thread, inside the pool's own code: so it only appends,
-        # which is atomic, and the pool looks there before it makes anything new.
+        # which is atomic, and the pool looks there before it makes anything new.  It appends a
+        # number: see `Pool.leased`.
         if self.returned is not None:
-            self.returned.append(self.contents.storage)
+            self.returned.append(self.serial)
 
 
 class Buffer:
@@ -141,7 +143,11 @@ class Pool:
         self.largest = largest
         self.live = self.reserved = self.peak = 0
         self._free: defaultdict[int, list[Storage]] = defaultdict(list)
-        self._returned: deque[Storage] = deque()
+        #: The storages that somebody holds, by serial.  The pool must hold them too: garbage in a
+        #: cycle, an exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer``
+        #: with the lease that gives it back; what came back would be a buffer that is released.
+        self.leased: dict[int, Storage] = {}
+        self._returned: deque[int] = deque()
 
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer of that many bytes with unspecified contents.
@@ -157,6 +163,7 @@ class Pool:
         self.collect()
         free = self._free[capacity]
         storage = free.pop() if free else self._reserve(capacity)
+        self.leased[storage.serial] = storage
         self.live += capacity
         self.peak = max(self.peak, self.live)
         return Buffer(Lease(storage, nbytes, self._returned), 0, nbytes)
@@ -165,7 +172,7 @@ class Pool:
         """Take back the storages that nobody holds any more."""
         returned = self._returned
         while returned:
-            storage = returned.popleft()
+            storage = self.leased.pop(returned.popleft())
             self.live -= storage.capacity
             self._free[storage.capacity].append(storage)
 

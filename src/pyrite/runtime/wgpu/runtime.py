@@ -351,7 +351,7 @@ class WgpuRuntime:
             read_back = ReadBack(self._read_backs, [buffer for buffer, _, _ in wanted])
             for buffer, offset in zip(read_back.buffers, read_back.offsets, strict=True):
                 if buffer.nbytes:
-                    target = Staged(read_back.raw, offset)
+                    target = Staged(read_back.gpu, offset)
                     self._append(Copy("read", Place(buffer), target, buffer.nbytes))
             self._counts["read_backs"] += 1
             self.flush()

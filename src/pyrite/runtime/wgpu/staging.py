@@ -92,14 +92,14 @@ class Upload:
         self._filling: list[Chunk] = []  # mapped, holding bytes of the pending submission
         self._busy: list[Chunk] = []  # the device's
 
-    def write(self, data: Array) -> tuple[Pointer, int, int]:
+    def write(self, data: Array) -> tuple[Any, int, int]:
         """Take bytes from the beginning of a uint8 array: (buffer, offset, how many)."""
         chunk = self._filling[-1] if self._filling else None
         if chunk is None or chunk.used + min(len(data), SMALL) > CHUNK:
             chunk = self._take()
             self._filling.append(chunk)
         count = min(len(data), CHUNK - chunk.used)
-        return chunk.raw, chunk.write(data[:count]), count
+        return chunk.gpu, chunk.write(data[:count]), count
 
     def before_submit(self) -> list[Chunk]:
         """Unmap what the submission reads, and return it for `after_submit`."""

@@ -81,12 +81,13 @@ class Launch:
 
 
 class Staged:
-    """A place in a staging buffer, which is always good."""
+    """A place in a staging buffer, a ``wgpu.GPUBuffer``, which is always good and held here."""
 
-    __slots__ = ("offset", "raw")
+    __slots__ = ("gpu", "offset", "raw")
 
-    def __init__(self, raw: Pointer, offset: int) -> None:
-        self.raw = raw
+    def __init__(self, gpu: Any, offset: int) -> None:
+        self.gpu = gpu
+        self.raw: Pointer = gpu._internal
         self.offset = offset
 
 
