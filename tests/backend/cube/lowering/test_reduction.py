@@ -82,12 +82,15 @@ def test_what_is_selected_is_a_candidate(machine: Machine, outputs: int, reduced
 def test_a_long_row_is_shared_by_a_workgroup_or_cut_in_parts() -> None:
     row = Problem((), (), (1 << 22,), (1,))
 
-    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 16, 64)
+    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 16, 64, 4)
     assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 16)
 
 
 def test_neighbouring_columns_are_folded_together() -> None:
-    assert select(Problem((4096,), (1,), (512,), (4096,)), CPU).along == "columns"
+    columns = Problem((4096,), (1,), (4096,), (4096,))
+
+    assert select(columns, CPU) == ReductionConfig("columns", 1, 1, 16, 4, 16)
+    assert select(columns, CPU, values=2).vectors == 4
 
 
 def test_a_sum_has_the_same_bits_in_every_run(fresh: Device) -> None:

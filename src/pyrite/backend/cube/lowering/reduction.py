@@ -2,9 +2,10 @@
 
 The input is seen as [outputs, reduced], each side merged to as few axes as it has.  Then
 
-- along "columns" an invocation folds ``width`` neighbouring outputs at once: the layout of a sum
-  over the first axis;
-- along "rows" an invocation folds one output, ``width`` reduced elements at a time, and ``lanes``
+- along "columns" an invocation folds ``vectors`` of ``width`` neighbouring outputs at once: the
+  layout of a sum over the first axis;
+- along "rows" an invocation folds one output, ``vectors`` of ``width`` reduced elements at a time,
+  each into a state of its own, so that no addition waits for the one before it, and ``lanes``
   invocations of a workgroup share the work and join in shared memory;
 - with ``parts`` > 1 the reduced side is cut, and a second fold of the same kind joins the parts.
 
@@ -53,6 +54,7 @@ class ReductionConfig:
     lanes: int
     width: int
     parts: int
+    vectors: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +82,33 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
     found = []
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
-    parts = [p for p in (1, 4, 16, 64) if p == 1 or p * 4 <= problem.size]
+    parts = [p for p in PARTS if p == 1 or p * 4 <= problem.size]
     for width in _widths(problem.outputs, problem.output_strides, is_exact=True):
-        found += [ReductionConfig("columns", small, 1, width, p) for p in parts]
+        found += [
+            ReductionConfig("columns", small, 1, width, p, v)
+            for p in parts
+            for v in VECTORS
+            if v == 1 or (problem.outputs and problem.outputs[-1] % (v * width) == 0)
+        ]
     for width in _widths(problem.reduced, problem.reduced_strides, is_exact=False):
         found += [
-            ReductionConfig("rows", size, lanes, width, p)
+            ReductionConfig("rows", size, lanes, width, p, v)
             for size, lanes in [(small, 1), *((s, s) for s in sizes if s >= 64)]
             for p in parts
+            for v in VECTORS
+            if v == 1 or _is_whole(problem, p * v * lanes * width)
         ]
     return tuple(found)
+
+
+#: In how many parts the reduced side may be cut, and how many vectors may go side by side.
+PARTS = (1, 4, 16, 64)
+VECTORS = (1, 4, 16)
+
+
+def _is_whole(problem: Problem, step: int) -> bool:
+    """Whether the reduced side is a single axis of whole steps."""
+    return len(problem.reduced) == 1 and problem.size % step == 0
 
 
 def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[int]:
@@ -100,8 +119,11 @@ def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[i
     return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
 
 
-def select(problem: Problem, machine: Machine) -> ReductionConfig:
-    """Return a config: along the side whose elements are neighbours; in parts for few outputs."""
+def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConfig:
+    """Return a config: along the side whose elements are neighbours; in parts for few outputs.
+
+    ``values`` is how many numbers a state has.
+    """
     found = candidates(problem, machine)
     is_column = bool(problem.outputs) and problem.output_strides[-1] == 1
     along = "columns" if is_column else "rows"
@@ -110,12 +132,15 @@ def select(problem: Problem, machine: Machine) -> ReductionConfig:
         c for c in found if c.along == along and c.lanes == lanes and c.width <= machine.vector
     ]
     widest = max(c.width for c in fitting)
+    # On a CPU whole lines of columns, as the states fit in registers; four sums hide their latency.
+    most = 1 if machine.kind == "gpu" else machine.vector // values if is_column else 4
+    vectors = max(c.vectors for c in fitting if c.width == widest and c.vectors <= max(most, 1))
     # Enough invocations to occupy a device, as long as each has a thousand elements to fold.
     busy = 64 if machine.kind == "cpu" else 4096
-    at_work = max(1, problem.count * lanes // (widest if is_column else 1))
+    at_work = max(1, problem.count * lanes // (widest * vectors if is_column else 1))
     wanted = min(busy // at_work, problem.size // (1024 * lanes))
-    parts = max(c.parts for c in fitting if c.parts == 1 or c.parts <= wanted)
-    return next(c for c in fitting if c.width == widest and c.parts == parts)
+    fitting = [c for c in fitting if c.width == widest and c.vectors == vectors]
+    return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
 
 
 # ---- folds ----
@@ -142,7 +167,8 @@ class Fold:
         return tuple(b.const(number, vector(dtype, width)) for number, dtype in self.start)
 
 
-def _accumulation(name: str, start: Number, dtype: DType, join: Callable[..., Value]) -> Fold:
+def accumulation(name: str, start: Number, dtype: DType, join: Callable[..., Value]) -> Fold:
+    """Return the fold of join(k, x, y) in a dtype, which starts from a number."""
     return Fold(
         name, ((start, dtype),),
         lambda k, x, _: (k.builder.cast(x, dtype),),
@@ -153,7 +179,7 @@ def _accumulation(name: str, start: Number, dtype: DType, join: Callable[..., Va
 
 def sum_of(dtype: DType) -> Fold:
     """Return the sum in a dtype."""
-    return _accumulation("sum", 0, dtype, lambda _, x, y: x + y)
+    return accumulation("sum", 0, dtype, lambda _, x, y: x + y)
 
 
 def _extremum(name: str, dtype: DType) -> Fold:
@@ -161,8 +187,8 @@ def _extremum(name: str, dtype: DType) -> Fold:
     state = uint32 if dtype.is_bool else dtype
     start = state.lowest if name == "max" else state.highest
     if name == "max":
-        return _accumulation(name, start, state, lambda k, x, y: k.maximum(x, y))
-    return _accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
+        return accumulation(name, start, state, lambda k, x, y: k.maximum(x, y))
+    return accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
 
 
 def _truth(name: str) -> Fold:
@@ -175,8 +201,8 @@ def _truth(name: str) -> Fold:
     )  # fmt: skip
 
 
-def _position(name: str, dtype: DType) -> Fold:
-    """Zeros are equal, NaN is the extreme, and the first of equals wins."""
+def position_of(name: str, dtype: DType) -> Fold:
+    """Return the position of the extreme: zeros are equal, NaN is it, the first of equals wins."""
     state = uint32 if dtype.is_bool else dtype
     is_max = name == "argmax"
 
@@ -216,13 +242,16 @@ class _Body:
     def write(self) -> None:
         config, parts = self.config, self.config.parts
         is_column = config.along == "columns"
-        units = self.problem.count // (config.width if is_column else 1)
+        together = config.width * config.vectors
+        units = self.problem.count // (together if is_column else 1)
         unit = invocation_of(self.b) if config.lanes == 1 else workgroup_of(self.b)
         with self.b.if_(unit < units * parts):
             # The parts of a column lie side by side in rows of outputs, those of a row together.
             if is_column:
-                part, first = unit // units, (unit % units) * config.width
-                self.finish(part * self.problem.count + first, self.column(part, first))
+                part, first = unit // units, (unit % units) * together
+                for i, state in enumerate(self.columns(part, first)):
+                    place = part * self.problem.count + first
+                    self.finish(place + i * config.width, state)
             else:
                 state = self.row(unit % parts, unit // parts)
                 state = self.across_width(state)
@@ -236,24 +265,38 @@ class _Body:
         b, size, config = self.b, self.problem.size, self.config
         if config.parts == 1:
             return b.index(0), b.index(size)
-        step = config.lanes * (config.width if config.along == "rows" else 1)
+        step = config.lanes * config.width * config.vectors if config.along == "rows" else 1
         per_part = -(-size // (config.parts * step)) * step
         begin = part * per_part
         return b.min(begin, size), b.min(begin + per_part, size)
 
-    def column(self, part: Value, first: Value) -> State:
+    def columns(self, part: Value, first: Value) -> list[State]:
+        """Return the states of neighbouring vectors of outputs."""
         b, width = self.b, self.config.width
         begin, end = self.bounds(part)
         outer = unravel(b, first, self.problem.outputs)
-        with b.for_(begin, end, carried=self.fold.empty(b, width)) as loop:
+        with b.for_(begin, end, carried=self.empty()) as loop:
             inner = unravel(b, loop.index, self.problem.reduced)
-            x = self.source.load(self.source.at([*outer, *inner]), width=width)
-            taken = self.fold.take(self.k, x, self.spread(loop.index))
-            loop.yield_(*self.fold.join(self.k, loop.carried, taken))
-        return loop.results
+            position = self.spread(loop.index)
+            joined: list[Value] = []
+            for i, state in enumerate(self.states(loop.carried)):
+                at = [*outer[:-1], outer[-1] + i * width] if i else outer
+                x = self.source.load(self.source.at([*at, *inner]), width=width)
+                joined += self.fold.join(self.k, state, self.fold.take(self.k, x, position))
+            loop.yield_(*joined)
+        return self.states(loop.results)
+
+    def empty(self) -> State:
+        """Return the states of no elements, one after another."""
+        return self.fold.empty(self.b, self.config.width) * self.config.vectors
+
+    def states(self, values: Sequence[Value]) -> list[State]:
+        """Return the states that a loop carries."""
+        size = len(self.fold.start)
+        return [tuple(values[i : i + size]) for i in range(0, len(values), size)]
 
     def row(self, part: Value, output: Value) -> State:
-        b, width, lanes = self.b, self.config.width, self.config.lanes
+        b, width, lanes, vectors = self.b, self.config.width, self.config.lanes, self.config.vectors
         begin, end = self.bounds(part)
         outer = unravel(b, output, self.problem.outputs)
         first = begin if lanes == 1 else begin + b.local_id(0) * width
@@ -261,15 +304,19 @@ class _Body:
         # Vectors that end beyond the row are taken in by a second, masked loop of at most one turn.
         stop = end if is_whole else end - (width - 1)
         step = lanes * width
-        with b.for_(first, stop, step=step, carried=self.fold.empty(b, width)) as loop:
-            taken = self.taken(outer, loop.index, None)
-            loop.yield_(*self.fold.join(self.k, loop.carried, taken))
+        with b.for_(first, stop, step=step * vectors, carried=self.empty()) as loop:
+            joined: list[Value] = []
+            for i, state in enumerate(self.states(loop.carried)):
+                taken = self.taken(outer, loop.index + i * step if i else loop.index, None)
+                joined += self.fold.join(self.k, state, taken)
+            loop.yield_(*joined)
+        state = self.joined(self.states(loop.results))
         if is_whole:
-            return loop.results
+            return state
         tail = end - end % width
         is_mine = (tail >= first) & ((tail - first) % step == 0)
         start = b.select(is_mine, tail, end)
-        with b.for_(start, end, step=step, carried=loop.results) as last:
+        with b.for_(start, end, step=step, carried=state) as last:
             mask = self.places(last.index) < self.spread(end)
             taken = self.taken(outer, last.index, mask)
             empty = self.fold.empty(b, width)
@@ -293,16 +340,19 @@ class _Body:
         return x if width == 1 else self.b.splat(x, width)
 
     def across_width(self, state: State) -> State:
-        """Join the elements of the vectors, halves at a time."""
+        """Join the elements of the vectors."""
         width = self.config.width
-        elements = [tuple(x[i] for x in state) if width > 1 else state for i in range(width)]
-        while len(elements) > 1:
-            half = len(elements) // 2
-            elements = [
-                self.fold.join(self.k, s, t)
-                for s, t in zip(elements[:half], elements[half:], strict=True)
-            ]
-        return elements[0]
+        if width == 1:
+            return state
+        return self.joined([tuple(x[i] for x in state) for i in range(width)])
+
+    def joined(self, states: list[State]) -> State:
+        """Join states, halves at a time."""
+        while len(states) > 1:
+            half = len(states) // 2
+            pairs = zip(states[:half], states[half:], strict=True)
+            states = [self.fold.join(self.k, s, t) for s, t in pairs]
+        return states[0]
 
     def across_lanes(self, unit: Value, state: State) -> None:
         """Join the states of a workgroup's invocations in shared memory, halves at a time."""
@@ -374,7 +424,7 @@ def reduce_axes(
         return target
     # The elements of a split state would not lie together.
     machine = launcher.machine
-    config = config or select(problem, machine)
+    config = config or select(problem, machine, len(fold.start))
     if len(fold.start) > 1:
         config = replace(config, parts=1)
     if config.parts == 1:
@@ -395,7 +445,8 @@ def _launch(
     launcher: Launcher, fold: Fold, x: CubeTensor, problem: Problem, config: ReductionConfig,
     target: CubeTensor, *, ends: bool,
 ) -> None:  # fmt: skip
-    units = problem.count // (config.width if config.along == "columns" else 1) * config.parts
+    together = config.width * config.vectors if config.along == "columns" else 1
+    units = problem.count // together * config.parts
     per_workgroup = config.workgroup_size // config.lanes
     workgroups = -(-units // per_workgroup)
     source = Layout(x.dtype, (), x.offset != 0)
@@ -420,7 +471,7 @@ def accumulate(
     dtype = attrs["dtype"].compute
     fold = (
         sum_of(dtype) if op.name == "sum"
-        else _accumulation("prod", 1, dtype, lambda _, x, y: x * y)
+        else accumulation("prod", 1, dtype, lambda _, x, y: x * y)
     )  # fmt: skip
     return [reduce_axes(launcher, fold, inputs[0], attrs["axis"], out[0])]
 
@@ -469,5 +520,5 @@ def position(
     (x,) = inputs
     axis = attrs["axis"]
     axes = tuple(range(len(x.shape))) if axis is None else (axis,)
-    fold = _position(op.name, x.dtype.compute)
+    fold = position_of(op.name, x.dtype.compute)
     return [reduce_axes(launcher, fold, x, axes, out[0])]
