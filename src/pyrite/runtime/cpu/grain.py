@@ -64,13 +64,26 @@ def _instructions(node: Node, vector_bytes: int) -> float:
 
 
 def _rounds(node: Node) -> int:
-    """Exact where the bounds are constants, or one is the other plus a constant."""
-    start, stop = node.inputs[:2]
+    distance = _distance(*node.inputs[:2])
     step: int = node.attr[0]
+    return _GUESSED_ROUNDS if distance is None else max(0, -(-distance // step))
+
+
+def _distance(start: Node, stop: Node) -> int | None:
+    """Stop - start, or a little more, where both are constants or one is made of the other."""
     if start.kind == stop.kind == "const":
-        return max(0, -(-int(stop.attr - start.attr) // step))
-    if stop.kind == "alu" and stop.attr == "add" and start in stop.inputs:
-        distance = stop.inputs[1 if stop.inputs[0] is start else 0]
-        if distance.kind == "const":
-            return max(0, -(-int(distance.attr) // step))
-    return _GUESSED_ROUNDS
+        return int(stop.attr - start.attr)
+    if stop is start:
+        return 0
+    if stop.kind != "alu":
+        return None
+    if stop.attr == "min":
+        known = [d for d in (_distance(start, i) for i in stop.inputs) if d is not None]
+        return min(known, default=None)
+    if stop.attr in ("add", "sub"):
+        swapped = (stop.inputs[::-1],) if stop.attr == "add" else ()
+        for x, y in (stop.inputs, *swapped):
+            base = _distance(start, x) if y.kind == "const" else None
+            if base is not None:
+                return base + int(y.attr) * (1 if stop.attr == "add" else -1)
+    return None

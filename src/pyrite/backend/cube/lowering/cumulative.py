@@ -1,7 +1,6 @@
-"""Cumulative ops: one invocation walks each line along the axis, carrying a state.
+"""Cumulative ops, and what is found by counting: scans of the folds of reductions.
 
-Lines are independent, so there are as many invocations as the other axes have elements.  The order
-of the arithmetic is that of the reference, so results have its bits.
+Only a recurrence is walked line by line: joined pairs of links could overflow where no term does.
 """
 
 from __future__ import annotations
@@ -11,19 +10,56 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import map_elements
-from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
+from pyrite.backend.cube.lowering.elementwise import contiguous, dense, map_elements
+from pyrite.backend.cube.lowering.reduction import accumulation, position_of, sum_of
 from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.lowering.scan import scan_axis
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
-from pyrite.kernel.ir import scalar
-from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.op import OPS, Attributes, Op
-from pyrite.types import Shape, TensorType, bool_, int32, uint32
+from pyrite.op import OPS, Attributes, Constant, Op
+from pyrite.types import Shape, TensorType, int32
 
-State = Sequence[Value]
 Place = Callable[[Value], list[Value | int]]
+
+
+@lowers("cumulative_sum", "cumulative_prod")
+def fold_along(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Running sums and products, maybe with the initial value, maybe from the end."""
+    dtype = attrs["dtype"].compute
+    fold = (
+        sum_of(dtype) if op.name == "cumulative_sum"
+        else accumulation("prod", 1, dtype, lambda _, x, y: x * y)
+    )  # fmt: skip
+    found = scan_axis(
+        launcher, fold, inputs[0], attrs["axis"], out[0], has_initial=attrs["include_initial"],
+        is_reverse=attrs["reverse"],
+    )  # fmt: skip
+    return [found]
+
+
+@lowers("cumulative_logsumexp")
+def log_sums(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Running logarithms of sums, by the rule of `logaddexp`."""
+    join = OPS["logaddexp"].scalar
+    assert join is not None
+    dtype = inputs[0].dtype.compute
+    fold = accumulation("logsumexp", dtype.lowest, dtype, join)
+    return [scan_axis(launcher, fold, inputs[0], attrs["axis"], out[0])]
+
+
+@lowers("cumulative_argmax", "cumulative_argmin")
+def positions(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Where the extreme so far is: the first that is not beaten, or the first NaN."""
+    (x,) = inputs
+    fold = position_of(op.name.removeprefix("cumulative_"), x.dtype.compute)
+    return [scan_axis(launcher, fold, x, attrs["axis"], out[0])]
 
 
 def _lines(shape: Shape, axis: int) -> Shape:
@@ -37,107 +73,6 @@ def _along(each: Each, axis: int) -> Place:
         return [*each.at[:axis], position, *each.at[axis + 1 :]]
 
     return place
-
-
-@lowers("cumulative_sum", "cumulative_prod")
-def fold_along(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Running sums and products, maybe with the initial value, maybe from the end."""
-    (x,) = inputs
-    axis, dtype = attrs["axis"], attrs["dtype"].compute
-    has_initial, is_reverse = attrs["include_initial"], attrs["reverse"]
-    size, extra = x.shape[axis], int(has_initial)
-    is_sum = op.name == "cumulative_sum"
-    target = launcher.empty(out[0])
-
-    def body(each: Each) -> None:
-        b = each.b
-        source, result = each.operands
-        place = _along(each, axis)
-        start = b.const(0 if is_sum else 1, scalar(dtype))
-        if has_initial:
-            result[place(b.index(size if is_reverse else 0))] = start
-        with b.for_(0, size, carried=[start]) as loop:
-            position = (size - 1) - loop.index if is_reverse else loop.index
-            value = b.cast(source[place(position)], dtype)
-            total = loop.carried[0] + value if is_sum else loop.carried[0] * value
-            shifted = position + extra if has_initial and not is_reverse else position
-            result[place(shifted)] = total
-            loop.yield_(total)
-
-    variant = repr((axis, size, dtype.name, has_initial, is_reverse))
-    for_each(launcher, op.name, variant, _lines(x.shape, axis), inputs, target, body)
-    return [target]
-
-
-@lowers("cumulative_logsumexp")
-def log_sums(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Running logarithms of sums, by the rule of `logaddexp`."""
-    (x,) = inputs
-    axis, size = attrs["axis"], x.shape[attrs["axis"]]
-    target = launcher.empty(out[0])
-    join = OPS["logaddexp"].scalar
-    assert join is not None
-
-    def body(each: Each) -> None:
-        b = each.b
-        source, result = each.operands
-        place = _along(each, axis)
-        first = source[place(b.index(0))]
-        result[place(b.index(0))] = first
-        with b.for_(1, size, carried=[first]) as loop:
-            total = join(each.k, loop.carried[0], source[place(loop.index)])
-            result[place(loop.index)] = total
-            loop.yield_(total)
-
-    if target.type.size:
-        variant = f"{axis} {size}"
-        for_each(launcher, op.name, variant, _lines(x.shape, axis), inputs, target, body)
-    return [target]
-
-
-@lowers("cumulative_argmax", "cumulative_argmin")
-def positions(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Where the extreme so far is: the first that is not beaten, or the first NaN."""
-    (x,) = inputs
-    axis, size = attrs["axis"], x.shape[attrs["axis"]]
-    is_max = op.name == "cumulative_argmax"
-    target = launcher.empty(out[0])
-
-    def beats(k: RecordingAlgebra, value: Value, best: Value) -> Value:
-        wins = value > best if is_max else value < best
-        if not value.dtype.is_float:
-            return wins
-        return (wins | k.isnan(value)) & ~k.isnan(best)
-
-    def body(each: Each) -> None:
-        b = each.b
-        source, result = each.operands
-        place = _along(each, axis)
-
-        def number(position: Value) -> Value:
-            value = source[place(position)]
-            return b.cast(value, uint32) if value.dtype is bool_ else value
-
-        zero = b.index(0)
-        result[place(zero)] = b.cast(zero, int32)
-        with b.for_(1, size, carried=[number(zero), zero]) as loop:
-            best, found = loop.carried
-            value = number(loop.index)
-            wins = beats(each.k, value, best)
-            found = b.select(wins, loop.index, found)
-            result[place(loop.index)] = b.cast(found, int32)
-            loop.yield_(b.select(wins, value, best), found)
-
-    if target.type.size:
-        variant = f"{axis} {size}"
-        for_each(launcher, op.name, variant, _lines(x.shape, axis), inputs, target, body)
-    return [target]
 
 
 @lowers("linear_recurrence")
@@ -169,49 +104,60 @@ def recurrence(
     return [target]
 
 
+# ---- positions of what is not zero ----
+
+
 @lowers("argwhere")
 def all_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """As many positions as there are: the host waits for their number."""
     (x,) = inputs
-    total = TensorType((), int32)
-    ones = launcher.empty(TensorType(x.shape, int32))
-    map_elements(launcher, op.name, "", lambda k, v: k.cast(truth(k.builder, v), int32), [x], ones)
-    axes = tuple(range(len(x.shape)))
-    count = reduce_axes(launcher, sum_of(int32), ones, axes, total)
-    size = int(launcher.runtime.read(count.buffer, int32, ()))
-    attributes = {"size": size, "fill_value": 0}
-    return first_positions(
-        launcher, op, inputs, attributes, [TensorType((size, len(x.shape)), int32)]
-    )
+    before = _counts_before(launcher, x)
+    count = contiguous(launcher, before.sliced((x.type.size,), (1,), (1,)), always=True)
+    size = int(launcher.runtime.read(count.buffer, int32, (1,))[0])
+    target = launcher.empty(TensorType((size, len(x.shape)), int32))
+    _write_positions(launcher, x, before, target)
+    return [target]
 
 
 @lowers("argwhere_within")
 def first_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The positions of what is not zero, in row-major order; one invocation counts them."""
+    """The positions of what is not zero, in row-major order, and the filling behind them."""
     (x,) = inputs
-    size, fill = attrs["size"], attrs["fill_value"]
-    target = launcher.empty(out[0])
-    count, ndim = x.type.size, len(x.shape)
+    fill = Constant(attrs["fill_value"], TensorType((), int32))
+    target = dense(launcher, fill, out[0])
+    _write_positions(launcher, x, _counts_before(launcher, x), target)
+    return [target]
+
+
+def _counts_before(launcher: Launcher, x: CubeTensor) -> CubeTensor:
+    """Return how many elements before each, in row-major order, are not zero, and in all."""
+    ones = launcher.empty(TensorType((x.type.size,), int32))
+    shaped = ones.reshaped(x.shape)
+    assert shaped is not None, "a dense tensor takes any shape"
+    map_elements(
+        launcher, "is_nonzero", "", lambda k, v: k.cast(truth(k.builder, v), int32), [x], shaped
+    )
+    total = TensorType((x.type.size + 1,), int32)
+    return scan_axis(launcher, sum_of(int32), ones, 0, total, has_initial=True)
+
+
+def _write_positions(
+    launcher: Launcher, x: CubeTensor, before: CubeTensor, target: CubeTensor
+) -> None:
+    """Write the coordinates of each element that is not zero to its row, if there is one."""
+    size, ndim = target.shape
 
     def body(each: Each) -> None:
         b = each.b
-        source, result = each.operands
-        with b.for_(0, count, carried=[b.index(0)]) as loop:
-            (found,) = loop.carried
-            coordinates = each.coordinates(loop.index, x.shape)
-            is_found = truth(b, source[coordinates])
-            with b.if_(is_found & (found < size)):
-                for axis in range(ndim):
-                    result[found, axis] = b.cast(b.index(coordinates[axis]), int32)
-            loop.yield_(found + b.select(is_found, b.index(1), 0))
-        with b.for_(b.min(loop.results[0], size), size) as rest:
+        source, counts, result = each.operands
+        row = b.index(counts[[each.index]])
+        with b.if_(truth(b, source[each.at]) & (row < size)):
             for axis in range(ndim):
-                result[rest.index, axis] = b.const(fill, int32)
+                result[row, axis] = b.cast(b.index(each.at[axis]), int32)
 
     if target.type.size:
-        for_each(launcher, op.name, repr((x.shape, size, fill)), (1,), inputs, target, body)
-    return [target]
+        for_each(launcher, "argwhere", f"{size}", x.shape, [x, before], target, body)
