@@ -17,8 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import hypothesis
 import pytest
 
-# The reference is the default, here and in every process that a test starts, before any imports it.
-os.environ.setdefault("PYRITE_DEVICE", "numpy")
+from pyrite.config import config as settings
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 
@@ -35,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The reference is the default, here and in the processes that tests start.
+    settings.device = os.environ.setdefault("PYRITE_DEVICE", "numpy")
     config.stash[SAMPLED] = {}
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
     in_main_thread = threading.current_thread() is threading.main_thread()

@@ -43,6 +43,9 @@ from pyrite.tensor.random import random_stream as random_stream
 from pyrite.tensor.random import seed as seed
 from pyrite.tensor.random import set_random_state as set_random_state
 from pyrite.tensor.tensor import Tensor as Tensor
+from pyrite.testing.bisection import Bisection as Bisection
+from pyrite.testing.bisection import Divergence as Divergence
+from pyrite.testing.bisection import bisect as bisect
 from pyrite.types import DType as DType
 from pyrite.types import bfloat16 as bfloat16
 from pyrite.types import bool_ as bool
@@ -62,8 +65,10 @@ from pyrite.types import uint64 as uint64
 __all__ = [
     "Autodiff",
     "Backend",
+    "Bisection",
     "DType",
     "Device",
+    "Divergence",
     "FallbackWarning",
     "Gradients",
     "Parameter",
@@ -72,6 +77,7 @@ __all__ = [
     "__version__",
     "autodiff",
     "bfloat16",
+    "bisect",
     "bool",
     "checkpoint",
     "composite",

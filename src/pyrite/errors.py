@@ -25,17 +25,12 @@ from __future__ import annotations
 class PyriteError(Exception):
     """The root: ``except PyriteError`` catches all that Pyrite raises on purpose.
 
-    ``location`` is the user's ``file:line`` at which the failing op was called, when it is known.
+    ``location`` is the user's ``file:line`` at which the failing op was called, and
+    ``module_path`` the layer in whose forward pass that was, when they are known.
     """
 
     location: str | None = None
-
-    #: The modules whose forward passes it came through, innermost first.
-    trail: list[object]
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
-        self.trail = []
+    module_path: str | None = None
 
 
 class ShapeError(PyriteError, ValueError):

@@ -39,8 +39,14 @@ from pyrite.types import DTypeLike
 
 M = TypeVar("M", bound="Module")
 
-#: Whether a module's forward pass runs in this context.
-_inside: ContextVar[bool] = ContextVar("pyrite_inside_module", default=False)
+#: The modules whose forward passes run in this context, innermost first.
+_trail: ContextVar[tuple[Module, ...]] = ContextVar("pyrite_modules", default=())
+
+
+def module_path() -> str | None:
+    """Return which layer's forward pass runs: ``Net 'hidden': Linear(4, 8)``; None outside any."""
+    trail = _trail.get()
+    return _path_of(trail) if trail else None
 
 
 class _Declared(ABCMeta):
@@ -100,8 +106,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``; an error names the path of the layer in which it arose."""
-        is_outermost = not _inside.get()
-        token = _inside.set(True)
+        token = _trail.set((self, *_trail.get()))
         is_decided = training() is not None
         try:
             with nullcontext() if is_decided else training_mode(self._is_tracked()):
@@ -109,11 +114,11 @@ class Module(TreeNode, metaclass=_Declared):
         except AttributeError as error:
             if not isinstance(error.obj, np.ndarray):
                 raise
-            raise self._noted(_array_met(self), is_outermost) from None
+            raise _noted(_array_met(self)) from None
         except PyriteError as error:
-            raise self._noted(error, is_outermost)  # noqa: B904 - the same error
+            raise _noted(error)  # noqa: B904 - the same error
         finally:
-            _inside.reset(token)
+            _trail.reset(token)
 
     @property
     def training(self) -> bool:
@@ -281,13 +286,6 @@ class Module(TreeNode, metaclass=_Declared):
         made.__dict__.update(fields)
         return made
 
-    def _noted(self, error: PyriteError, is_outermost: bool) -> PyriteError:
-        """Return the error with this module on its trail, which the outermost one shows."""
-        error.trail.append(self)
-        if is_outermost:
-            error.add_note(f"in {_path_of(error.trail)}")
-        return located(error)
-
     def _is_tracked(self) -> bool:
         return any(p.trainable and p.device.level for p in self.parameters())
 
@@ -360,6 +358,14 @@ def _is(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
+def _noted(error: PyriteError) -> PyriteError:
+    """Return the error with the layer in which it arose: the innermost one that it came through."""
+    if error.module_path is None:
+        error.module_path = module_path()
+        error.add_note(f"in {error.module_path}")
+    return located(error)
+
+
 def _array_met(module: Module) -> DTypeError:
     return DTypeError(
         f"{type(module).__name__} requires tensors, got a NumPy array; convert it: "
@@ -380,7 +386,7 @@ def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:
 
 
 def _path_of(trail: Sequence[Any]) -> str:
-    """Return ``Net 'encoder.linear1' Linear(4, 8)`` for the modules that an error came through."""
+    """Return ``Net 'encoder.linear1': Linear(4, 8)`` for a trail of modules."""
     names = []
     for inner, outer in pairwise(trail):
         names.append(next((path for path, m in _modules(outer, "") if m is inner), "?"))

@@ -1,0 +1,120 @@
+"""Bisection is judged by devices with one op that is wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import nn
+from pyrite.backend.numpy import NumPy
+from pyrite.errors import ArgumentError
+from pyrite.op import Attributes, Handle, Op
+from pyrite.types import TensorType
+
+
+class Faulty(NumPy):
+    """NumPy, but one op's results are off by a factor."""
+
+    def __init__(self, op: str, factor: float = 1.01) -> None:
+        super().__init__()
+        self.name = "faulty"
+        self.op, self.factor = op, factor
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Handle],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Handle]:
+        results = super().run(op, inputs, attrs, out)
+        if op.name != self.op:
+            return results
+        return [np.asarray(r * self.factor, r.dtype) for r in results]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.hidden = nn.Linear(4, 8)
+        self.act = nn.GELU()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.act(self.hidden(x)))
+
+
+@pytest.fixture
+def net() -> Net:
+    pyrite.seed(0)
+    return Net()
+
+
+X = pyrite.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
+
+
+def test_the_first_op_that_diverges_is_named_with_its_layer_and_line(net: Net) -> None:
+    found = pyrite.bisect(net, X, a=Faulty("gelu"))
+
+    assert found.first is not None
+    assert found.first.op == "gelu"
+    assert found.first.error == pytest.approx(0.01, rel=1e-3)
+    assert found.first.module_path == "Net 'act': GELU()"
+    assert found.first.location.startswith(f"{__file__}:")
+    assert found.output_error > 1e-4
+    assert "the first: gelu(float32[3, 8]) differs by 0.01" in str(found)
+
+
+def test_an_op_is_not_blamed_for_the_error_of_its_inputs(net: Net) -> None:
+    found = pyrite.bisect(net, X, a=Faulty("gelu"))
+
+    assert [d.op for d in found.divergences] == ["gelu"]
+
+
+def test_devices_that_agree_have_no_divergence(net: Net) -> None:
+    found = pyrite.bisect(net, X, a=Faulty("no such op"))
+
+    assert found.first is None
+    assert found.output_error == 0
+    assert found.ops >= 3
+    assert "0 diverge" in str(found)
+
+
+def test_the_backward_pass_is_judged_too(net: Net) -> None:
+    def loss(net: Net, x: Any) -> Any:
+        return (net(x) ** 2).mean()
+
+    wrong = Faulty("gelu_backward")
+    found = pyrite.bisect(pyrite.value_and_grad(loss), (net, X), a=wrong)
+
+    assert found.first is not None
+    assert found.first.op == "gelu_backward"
+    assert found.first.module_path is None
+
+
+def test_a_nan_on_one_device_only_is_an_infinite_error() -> None:
+    found = pyrite.bisect(lambda x: x.exp(), X, a=Faulty("exp", float("nan")))
+
+    assert found.first is not None
+    assert found.first.error == float("inf")
+
+
+def test_integers_must_be_equal() -> None:
+    x = pyrite.tensor([1000, 2000])
+
+    found = pyrite.bisect(lambda x: x + 1, x, a=Faulty("add", 1.001))
+
+    assert found.first is not None
+    assert found.first.error == pytest.approx(0.001, rel=0.1)
+
+
+def test_a_tolerance_is_what_is_allowed(net: Net) -> None:
+    assert pyrite.bisect(net, X, a=Faulty("gelu"), tolerance=0.1).first is None
+
+
+def test_one_device_against_itself_is_an_error(net: Net) -> None:
+    with pytest.raises(ArgumentError, match=r"requires two devices, got numpy twice"):
+        pyrite.bisect(net, X, a="numpy")
