@@ -40,3 +40,141 @@ def test_memory_in_a_cycle_with_an_exception_comes_back_alive(program: Program) 
     """)
 
     assert printed.splitlines() == ["2.0 512"] * 10
+
+
+def test_what_was_being_uploaded_and_read_may_be_left_by_an_exception(program: Program) -> None:
+    """A command that waits for its submission holds the staging buffer that it names."""
+    printed = program("""
+        from unittest import mock
+        runtime = WgpuRuntime(open_device())
+        x = runtime.upload(ones)
+        with mock.patch.object(WgpuRuntime, "flush", side_effect=KeyboardInterrupt):
+            try:
+                runtime.read(x, float32, (64,))
+            except KeyboardInterrupt:
+                pass
+        gc.collect()
+        print(runtime.read(x, float32, (64,))[0])
+    """)
+
+    assert printed == "1.0\n"
+
+
+def test_thousands_of_bind_groups_buffers_and_pipelines_are_made(program: Program) -> None:
+    printed = program("""
+        def add(number):
+            b = KernelBuilder(f"add{number}", workgroup_size=64)
+            x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+            i = b.global_id()
+            y[i] = x[i] + float(number)
+            return b.build()
+
+        runtime = WgpuRuntime(open_device())
+        x, y = runtime.upload(np.ones(1 << 20, np.float32)), runtime.allocate(4 << 20)
+        kernel = runtime.compile(add(0))
+        for i in range(6_000):
+            parts = [b.view(256 * (i * step % 16_000), 256) for b, step in ((x, 1), (y, 7))]
+            runtime.launch(kernel, parts, [1])
+        held = []
+        for i in range(6_000):
+            held.append(runtime.allocate(256))
+            runtime.launch(kernel, [x, held[-1]], [1])
+        for i in range(500):
+            runtime.launch(runtime.compile(add(i)), [x, y], [1])
+        got = runtime.read_all([(b, float32, (64,)) for b in (held[0], held[-1], y.view(0, 256))])
+        print(*(values[0] for values in got), runtime.report()["bind_groups"])
+        del held, parts
+        runtime.trim()
+        print(runtime.report()["bind_groups"] < 4096, runtime.memory_report().live)
+    """)
+
+    assert printed.splitlines() == ["1.0 1.0 500.0 4096", f"True {8 << 20}"]
+
+
+def test_devices_in_cycles_end_in_any_order(program: Program) -> None:
+    printed = program("""
+        class Holder:
+            pass
+
+        gc.set_threshold(50)
+        survivor = WgpuRuntime(open_device())
+        for i in range(24):
+            holder = Holder()
+            holder.itself = holder
+            holder.runtime = runtime = WgpuRuntime(open_device())
+            holder.kernel, holder.x = runtime.compile(scale()), runtime.upload(ones)
+            for _ in range(i):
+                runtime.launch(holder.kernel, [holder.x, runtime.allocate(256), 64, 2.0], [1])
+            if i % 2:
+                runtime.flush()
+            del holder, runtime
+            kernel, x, y = survivor.compile(scale()), survivor.upload(ones), survivor.allocate(256)
+            survivor.launch(kernel, [x, y, 64, float(i)], [1])
+            assert survivor.read(y, float32, (64,))[0] == i
+        print("alive")
+    """)
+
+    assert printed == "alive\n"
+
+
+def test_what_a_device_made_may_outlive_it(program: Program) -> None:
+    printed = program("""
+        held = []
+        for i in range(12):
+            runtime = WgpuRuntime(open_device())
+            kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
+            runtime.launch(kernel, [x, y, 64, 2.0], [1])
+            held.append((kernel, x, y, runtime._pending, runtime._groups, runtime._pool))
+            if i % 2:
+                runtime.close()
+            del runtime, kernel, x, y
+            gc.collect()
+        while held:
+            del held[len(held) // 2]
+            gc.collect()
+        print("alive")
+    """)
+
+    assert printed == "alive\n"
+
+
+def test_values_can_be_read_while_the_process_ends(program: Program) -> None:
+    printed = program("""
+        import atexit
+
+        # Who is registered first comes last, when the runtime has stopped all other threads.
+        atexit.register(lambda: print(runtime.read(y, float32, (64,))[0]))
+        runtime = WgpuRuntime(open_device())
+        kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
+        runtime.launch(kernel, [x, y, 64, 2.0], [1])
+        print("end")
+    """)
+
+    assert printed == "end\n2.0\n"
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_daemon_threads_end_with_the_process(program: Program, opens: bool) -> None:
+    """Python ends them where they come back from a callback, inside wgpu-native."""
+    printed = program(f"""
+        import threading
+        shared = WgpuRuntime(open_device())
+        rounds = [threading.Event() for _ in range(3)]
+
+        def work(finished):
+            while True:
+                runtime = WgpuRuntime(open_device()) if {opens} else shared
+                kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
+                for _ in range(100):
+                    runtime.launch(kernel, [x, y, 64, 2.0], [1])
+                runtime.read(y, float32, (64,))
+                finished.set()
+
+        for finished in rounds:
+            threading.Thread(target=work, args=[finished], daemon=True).start()
+        for finished in rounds:
+            finished.wait()
+        print("end")
+    """)
+
+    assert printed == "end\n"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import wgpu
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.wgpu.native import Pointer
+from pyrite.runtime.wgpu.native import Pointer, opening
 
 #: What kernels use where an adapter has it.  Subgroup operations, half floats, 64-bit numbers,
 #: arguments without a buffer, and times of a pass.
@@ -146,9 +146,10 @@ def open_device(index: int = 0, *, limits: Limits = "adapter") -> Device:
     required = dict(DEFAULT_LIMITS) if limits == "default" else {}
     features = adapter.features if limits == "adapter" else frozenset[str]()
     try:
-        gpu = adapter.gpu.request_device_sync(
-            label="pyrite", required_features=sorted(features), required_limits=required
-        )
+        with opening:
+            gpu = adapter.gpu.request_device_sync(
+                label="pyrite", required_features=sorted(features), required_limits=required
+            )
     except (RuntimeError, wgpu.GPUError) as error:
         raise DeviceError(
             f"wgpu:{index} requires a device of {adapter.name}, got: {error}"

@@ -10,6 +10,9 @@ every launch is called raw; what happens seldom goes through wgpu-py.  Three tra
   a bad command by ``finish``, a destroyed buffer by making a bind group of it.
 - ``wgpuDevicePoll`` that waits keeps all other threads from submitting until the device is idle, so
   Pyrite never calls it so: it polls without waiting, and sleeps in between.
+- A daemon thread that Python ends while wgpu-native calls it back takes the process with it: frames
+  of Rust cannot be unwound.  So every call that calls back is made under a lock, and the thread
+  that ends the process takes these locks for good: see `end_of_process`.
 
 Objects made here are cffi pointers that release themselves.
 """
@@ -17,6 +20,7 @@ Objects made here are cffi pointers that release themselves.
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +36,10 @@ lib: Any = _lib
 _handler: Any = _api.error_handler
 
 Pointer = Any
+
+#: Held while a device is opened, and while one is polled: both call back.
+opening = threading.RLock()
+polling = threading.RLock()
 
 
 class NativeError(Exception):
@@ -75,7 +83,8 @@ def text(string: str) -> tuple[Any, Any]:
 
 def poll(device: Pointer) -> None:
     """Let the callbacks of finished work run, without waiting."""
-    lib.wgpuDevicePoll(device, False, ffi.NULL)
+    with polling:
+        lib.wgpuDevicePoll(device, False, ffi.NULL)
 
 
 def view(address: Pointer, nbytes: int) -> Any:

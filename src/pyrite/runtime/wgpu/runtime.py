@@ -19,6 +19,7 @@ buffer between that check and the submit: an application that does that must not
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 import time
@@ -37,12 +38,23 @@ from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.resource import BindingResource
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
-from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
-from pyrite.runtime.wgpu.resource import BindingResource
+from pyrite.runtime.wgpu.native import (
+    NativeError,
+    Pointer,
+    Progress,
+    captured,
+    ffi,
+    lib,
+    opening,
+    poll,
+    polling,
+)
+from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool, Upload
 from pyrite.runtime.wgpu.submission import (
@@ -105,7 +117,8 @@ class WgpuRuntime:
         self._has_poison = False
         self._uniform = None if self.device.has_immediates else _create_uniform(gpu)
         self._counts = dict.fromkeys(("launches", "uploads", "read_backs", "submissions"), 0)
-        _runtimes.add(self)
+        with opening:
+            _runtimes.add(self)
 
     # Kernels.
 
@@ -263,10 +276,31 @@ class WgpuRuntime:
         storage = Storage(gpu, gpu.size, is_external=True)
         return Buffer(Lease(storage, gpu.size, None), offset, size)
 
-    def get_resource(self, buffer: Buffer) -> BindingResource:
-        """Return the ``wgpu.GPUBuffer`` under a buffer, after a flush; see `BindingResource`."""
+    def renew(self, buffer: Buffer) -> Buffer:
+        """Return an application's buffer as it is after the application wrote to it.
+
+        What is asked of ``buffer`` itself from here on is an error of the next read: its values are
+        gone.  Raises DeviceError for memory that is not the application's.
+        """
+        if not buffer.storage.is_external:
+            raise DeviceError(
+                "invalidate requires memory of the application (pyrite.wgpu.from_buffer), got "
+                "Pyrite's own, which nobody else writes to"
+            )
+        with self._lock:
+            self._check()
+            self._has_poison = True
+            buffer.contents.error = DeviceError(
+                "a tensor requires the values that it was made with, got a view or clone from "
+                "before invalidate(); use the tensor that was invalidated, or copy it before"
+            )
+        lease = Lease(buffer.storage, buffer.lease.nbytes, None)
+        return Buffer(lease, buffer.offset, buffer.nbytes)
+
+    def get_resource(self, buffer: Buffer) -> BindingResource[BufferResource]:
+        """Return the ``wgpu.GPUBuffer`` under a buffer, after a flush."""
         self.flush()
-        return BindingResource(buffer)
+        return BindingResource(BufferResource(buffer))
 
     def memory_report(self) -> MemoryReport:
         """How much device memory is in use, rounding to size classes included."""
@@ -412,10 +446,13 @@ class WgpuRuntime:
 
     def _append(self, command: Command) -> None:
         pending = self._pending
+        is_external = False
         for contents in command.touched():
             contents.storage.last_use = pending.number
+            is_external = is_external or contents.storage.is_external
         pending.commands.append(command)
-        if len(pending) >= SUBMIT_AFTER:
+        # The application may write to its buffer next: what was asked for before comes first.
+        if is_external or len(pending) >= SUBMIT_AFTER:
             self.flush()
 
     def _append_upload(self, source: Staged, target: Place, nbytes: int) -> None:
@@ -633,5 +670,30 @@ def _after_fork() -> None:
         runtime._fail("this process is a fork of the one that opened it; open it in the child")
 
 
+def _stop_others() -> None:
+    for lock in _shared_locks:
+        lock.acquire()
+
+
+def _let_others() -> None:
+    for lock in _shared_locks:
+        lock.release()
+
+
+_shared_locks = (opening, polling)
+
 if hasattr(os, "register_at_fork"):
+    # A child must not get a lock that another thread held.
+    os.register_at_fork(
+        before=_stop_others, after_in_parent=_let_others, after_in_child=_let_others
+    )
     os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Stop daemon threads before they call wgpu-native again; this thread still may."""
+    opening.acquire()
+    for runtime in _runtimes:
+        runtime._lock.acquire()
+    polling.acquire()
