@@ -1,11 +1,4 @@
-"""The device's own buffer under a tensor, for an application that knows WebGPU.
-
-    resource = runtime.get_resource(buffer).resource()
-    resource.buffer()  # the wgpu.GPUBuffer
-    resource.offset, resource.size  # where in it, in bytes
-
-Whoever holds either object holds the memory: it is not given to another tensor meanwhile.
-"""
+"""The device's own buffer under a tensor, for an application that knows WebGPU."""
 
 from __future__ import annotations
 
@@ -15,32 +8,26 @@ from pyrite.runtime.wgpu.memory import Buffer
 
 
 class BufferResource:
-    """A ``wgpu.GPUBuffer`` and the part of it that is meant."""
+    """A ``wgpu.GPUBuffer`` and the part of it that is meant; holding it holds the memory."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, start: int = 0, size: int | None = None) -> None:
         self._buffer = buffer
+        self._start = start
+        self._size = buffer.nbytes - start if size is None else size
 
     def buffer(self) -> Any:
-        """The ``wgpu.GPUBuffer``.  Read it on the device's own queue, and do not destroy it."""
+        """The ``wgpu.GPUBuffer``.  Use it on the device's own queue, and do not destroy it."""
         return self._buffer.storage.gpu
 
     @property
     def offset(self) -> int:
         """Where the part begins, in bytes."""
-        return self._buffer.offset
+        return self._buffer.offset + self._start
 
     @property
     def size(self) -> int:
         """How long it is, in bytes."""
-        return self._buffer.nbytes
+        return self._size
 
-
-class BindingResource:
-    """A lease on a binding's memory; `resource` is what an application binds."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        self._resource = BufferResource(buffer)
-
-    def resource(self) -> BufferResource:
-        """The buffer and the part of it that is meant."""
-        return self._resource
+    def __repr__(self) -> str:
+        return f"BufferResource({self.size} bytes at {self.offset} of {self.buffer()!r})"
