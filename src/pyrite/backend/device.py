@@ -13,7 +13,6 @@ from importlib import import_module
 
 import numpy as np
 
-from pyrite.backend.choice import best_device
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError
@@ -123,7 +122,14 @@ def default_device() -> Device:
     """Return the default device: as set, else as PYRITE_DEVICE says, else the best that works."""
     if _default is not None:
         return _default
-    return device(config.device or best_device(tuple(BACKENDS)))
+    return device(config.device or _best())
+
+
+def _best() -> str:
+    # Imported here for its weight, 50 ms: a program that names its device needs none of it.
+    from pyrite.backend.choice import best_device
+
+    return best_device(tuple(BACKENDS))
 
 
 def set_default_device(of: DeviceLike) -> None:
