@@ -1,0 +1,312 @@
+"""Kernels that go over rows several times: totals of a row first, then what depends on them.
+
+    def body(row: Row) -> None:
+        (x,), (out,) = row.sources, row.targets
+        total = row.sum(x)
+        row.write(lambda at: out(at, x(at) / row.spread(total, at)))
+
+    for_rows(launcher, "share", "", [x], [out], body)
+
+A row is read from memory once and found in a cache after that.  On a CPU an invocation has a row to
+itself, on a GPU a workgroup shares one and joins its totals in shared memory.  Who joins whom is
+fixed by the config, so a result has the same bits in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.elementwise import contiguous
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    invocation_of,
+    iota,
+    layout_of,
+    workgroup_of,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.ir import WIDTHS, vector
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import DType, Number, Shape, element_count
+
+# ---- configs ----
+
+#: The most bytes of a row's values that an invocation keeps: they and the row fit in a first cache.
+MOST_KEPT = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class RowsConfig:
+    """``lanes`` invocations share a row, ``width`` neighbours together.
+
+    Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
+    values that are wanted twice are kept in private memory, rather than made again.
+    """
+
+    workgroup_size: int
+    lanes: int
+    width: int
+    vectors: int
+    keeps: bool
+
+
+def candidates(length: int, dtype: DType, machine: Machine) -> tuple[RowsConfig, ...]:
+    """Return the configs for rows of so many elements, computed in a dtype."""
+    sizes = machine.workgroup_sizes
+    small = min(64, sizes[0])
+    shared = [(s, s) for s in sizes if s >= 64]
+    fits = machine.kind == "cpu" and length * dtype.itemsize <= MOST_KEPT
+    return tuple(
+        RowsConfig(size, lanes, width, vectors, keeps)
+        for size, lanes in [(small, 1), *shared]
+        for width in WIDTHS
+        for vectors in (1, 4)
+        if vectors == 1 or length % (lanes * width * vectors) == 0
+        for keeps in ((False, True) if fits and lanes == 1 else (False,))
+    )
+
+
+def select(length: int, dtype: DType, machine: Machine) -> RowsConfig:
+    """Return a config: vectors no wider than a row; workgroups for long rows of a GPU."""
+    lanes = 1 if machine.kind == "cpu" or length < 256 else 256
+    found = [c for c in candidates(length, dtype, machine) if c.lanes == lanes]
+    widths = [w for w in WIDTHS if w <= machine.vector]
+    if machine.kind == "cpu":
+        width = next((w for w in widths if w >= length), widths[-1])
+    else:
+        width = max(w for w in widths if length % w == 0)
+    fitting = [c for c in found if c.width == width]
+    return max(fitting, key=lambda c: (c.vectors, c.keeps))
+
+
+# ---- inside a kernel ----
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Neighbours in a row: the place of the first, how many, and which exist, None for all."""
+
+    first: Value
+    width: int
+    mask: Value | None = None
+
+
+Make = Callable[[At], Value]
+Store = Callable[[At, Value], None]
+Join = Callable[[Value, Value], Value]
+
+
+class Row:
+    """One row, inside the kernel; ``sources`` and ``targets`` are read and written by `At`."""
+
+    def __init__(
+        self, name: str, rows: int, length: int, sources: Sequence[Layout],
+        targets: Sequence[Layout], config: RowsConfig, grid: int, *, is_aligned: bool,
+    ) -> None:  # fmt: skip
+        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
+        self.k = RecordingAlgebra(b)
+        self.dtype = sources[0].dtype.compute
+        self.length, self.config, self.is_aligned = length, config, is_aligned
+        read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
+        written = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
+        self._row = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
+        self.exists = self._row < rows
+        self._lane = None if config.lanes == 1 else b.local_id(0)
+        self._first = 0 if self._lane is None else self._lane * config.width
+        self._whole = length - length % config.width
+        self._tail = self._end_of_row()
+        self.sources = [self._reader(operand) for operand in read]
+        self.targets = [self._writer(operand) for operand in written]
+
+    def _end_of_row(self) -> At | None:
+        """Return the vector that ends beyond the row, which is the first invocation's."""
+        b, width = self.b, self.config.width
+        if self._whole == self.length:
+            return None
+        first = b.index(self._whole)
+        mask = iota(b, width) < self.length - self._whole
+        if self._lane is not None:
+            mask = mask & b.splat(self._lane == 0, width)
+        return At(first, width, mask)
+
+    def _reader(self, operand: Operand) -> Make:
+        def load(at: At) -> Value:
+            place = self._place(operand, at)
+            return operand.load(place, width=at.width, mask=at.mask, is_aligned=self.is_aligned)
+
+        return load
+
+    def _writer(self, operand: Operand) -> Store:
+        def store(at: At, value: Value) -> None:
+            place = self._place(operand, at)
+            operand.store(place, value, mask=at.mask, is_aligned=self.is_aligned)
+
+        return store
+
+    def _place(self, operand: Operand, at: At) -> Value:
+        """Return where neighbours lie; a tensor of one axis is the same for every row."""
+        is_vector = len(operand.layout.strides) == 1
+        return operand.at([at.first] if is_vector else [self._row, at.first])
+
+    # ---- totals ----
+
+    def sums(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
+        """Return the sums over the row of each of the ``count`` values that ``make`` gives."""
+        return self._totals(count, make, 0, lambda x, y: x + y)
+
+    def sum(self, make: Make) -> Value:
+        """Return the sum of the values over the row."""
+        return self.sums(1, lambda at: (make(at),))[0]
+
+    def mean(self, make: Make) -> Value:
+        """Return the mean of the values over the row."""
+        return self.sum(make) * (1.0 / self.length)
+
+    def largest(self, make: Make) -> Value:
+        """Return the greatest of the values; NaN may go unnoticed."""
+        return self._totals(1, lambda at: (make(at),), self.dtype.lowest, self.b.max)[0]
+
+    def _totals(
+        self, count: int, make: Callable[[At], Sequence[Value]], start: Number, join: Join
+    ) -> list[Value]:
+        b, config = self.b, self.config
+        width, vectors = config.width, config.vectors
+        empty = b.const(start, vector(self.dtype, width))
+        step = config.lanes * width
+        with b.for_(
+            self._first, self._whole, step=step * vectors, carried=[empty] * (count * vectors)
+        ) as loop:
+            made: list[Value] = []
+            for i in range(vectors):
+                made += make(At(loop.index + i * step if i else loop.index, width))
+            loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
+        totals = [joined(loop.results[i::count], join) for i in range(count)]
+        if self._tail is not None:
+            tail = self._tail
+            there = [b.select(tail.mask, x, empty) for x in make(tail)]
+            totals = [join(x, y) for x, y in zip(totals, there, strict=True)]
+        totals = [joined(_elements(x), join) for x in totals]
+        return totals if self._lane is None else [self._across_lanes(x, join) for x in totals]
+
+    def _across_lanes(self, x: Value, join: Join) -> Value:
+        """Join the numbers of a workgroup's invocations in shared memory, halves at a time."""
+        b, half = self.b, self.config.lanes // 2
+        shared = b.shared(x.dtype, self.config.lanes)
+        shared[self._lane] = x
+        while half:
+            b.barrier()
+            with b.if_(self._lane < half):
+                shared[self._lane] = join(shared[self._lane], shared[self._lane + half])
+            half //= 2
+        b.barrier()
+        return shared[0]
+
+    # ---- elements ----
+
+    def write(self, body: Callable[[At], None]) -> None:
+        """Run a body that stores, for each of the row's vectors."""
+        step = self.config.lanes * self.config.width
+        with self.b.for_(self._first, self._whole, step=step) as loop:
+            body(At(loop.index, self.config.width))
+        if self._tail is not None:
+            body(self._tail)
+
+    def spread(self, x: Value, at: At) -> Value:
+        """Return a number of the row as often as there are neighbours."""
+        return x if at.width == 1 else self.b.splat(x, at.width)
+
+    def kept(self, make: Make) -> tuple[Make, Make]:
+        """Return how values that are wanted twice are made first, and how they are found again."""
+        if not self.config.keeps:
+            return make, make
+        width = self.config.width
+        memory = self.b.private(self.dtype, -(-self.length // width) * width)
+
+        def first(at: At) -> Value:
+            x = make(at)
+            memory.store(at.first, x, is_aligned=True)
+            return x
+
+        return first, lambda at: memory.load(at.first, width=at.width, is_aligned=True)
+
+
+def joined(values: Sequence[Value], join: Join) -> Value:
+    """Return what joining all values gives, halves at a time."""
+    values = list(values)
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [join(x, y) for x, y in zip(values[:half], values[half:], strict=True)]
+    return values[0]
+
+
+def _elements(x: Value) -> list[Value]:
+    return [x[i] for i in range(x.width)] if x.width > 1 else [x]
+
+
+# ---- launching ----
+
+Body = Callable[[Row], None]
+
+
+def as_rows(launcher: Launcher, x: CubeTensor, axes: Sequence[int]) -> CubeTensor:
+    """Return a tensor as (rows, length): the given axes in order are a row, without gaps."""
+    rest = tuple(a for a in range(len(x.shape)) if a not in axes)
+    moved = x.permuted((*rest, *axes))
+    length = element_count(tuple(x.shape[a] for a in axes))
+    shape = (x.type.size // length, length)
+    found = moved.reshaped(shape)
+    if found is None or found.strides[1] != 1:
+        found = contiguous(launcher, moved).reshaped(shape)
+    assert found is not None, "what has no gaps has any shape"
+    return found
+
+
+def from_rows(rows: CubeTensor, shape: Shape, axes: Sequence[int]) -> CubeTensor:
+    """Return what `as_rows` made rows of, as a view: the reverse of it."""
+    order = (*(a for a in range(len(shape)) if a not in axes), *axes)
+    moved = rows.reshaped(tuple(shape[a] for a in order))
+    assert moved is not None, "what has no gaps has any shape"
+    return moved.permuted(tuple(order.index(a) for a in range(len(shape))))
+
+
+def for_rows(
+    launcher: Launcher,
+    name: str,
+    variant: str,
+    sources: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor],
+    body: Body,
+    config: RowsConfig | None = None,
+) -> None:
+    """Run a body for each row of tensors of (rows, length), or of one axis that is in every row.
+
+    ``name`` and ``variant`` tell the body from others.  The first source has two axes.
+    """
+    rows, length = sources[0].shape
+    if rows * length == 0:
+        return
+    config = config or select(length, sources[0].dtype.compute, launcher.machine)
+    operands = [*sources, *targets]
+    layouts = [layout_of(t) for t in operands]
+    is_aligned = all(_is_aligned(t, config.width) for t in operands)
+
+    def build(grid: int) -> Kernel:
+        of, to = layouts[: len(sources)], layouts[len(sources) :]
+        row = Row(name, rows, length, of, to, config, grid, is_aligned=is_aligned)
+        with row.b.if_(row.exists):
+            body(row)
+        return row.b.build()
+
+    bindings = [b for t in operands for b in bindings_of(t)]
+    key = (name, variant, rows, length, len(sources), tuple(layouts), is_aligned, config)
+    per_workgroup = config.workgroup_size // config.lanes
+    launcher.launch(key, build, bindings, -(-rows // per_workgroup))
+
+
+def _is_aligned(x: CubeTensor, width: int) -> bool:
+    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])

@@ -1,0 +1,127 @@
+"""Softmax and norms with every config of their rows: the values and gradients of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering import rows
+from pyrite.backend.device import Device
+from pyrite.tensor.creation import tensor
+from pyrite.types import float16, float32, float64
+
+GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
+CPU = Machine("cpu", 16, (1,), 2**31 - 1)
+MACHINES = pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
+
+
+def array(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def run(device: Device | None, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
+    """An op's results on a device, as arrays."""
+    x, *rest = (None if i is None else tensor(i, device=device) for i in inputs)
+    found = getattr(x, name)(*rest, **attrs)
+    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
+
+
+def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: Any) -> None:
+    want = run(None, name, *inputs, **attrs)
+    for got, w in zip(run(device, name, *inputs, **attrs), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=2e-6, atol=2e-6, err_msg=str(note))
+
+
+@MACHINES
+@pytest.mark.parametrize("length", [1, 10, 67, 256])
+def test_every_candidate_is_right(
+    fresh: Device, machine: Machine, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, g, weight = array(2, length), array(2, length), array(length)
+    found = rows.candidates(length, float32, machine)
+    assert len(found) == len(set(found))
+    for config in found:
+        monkeypatch.setattr(rows, "select", lambda *_, config=config: config)
+        agree(fresh, "softmax", x, note=config)
+        agree(
+            fresh, "_layer_norm_backward", g, x, weight, axis=-1, eps=0.1, argnums=(0, 1, 2),
+            note=config,
+        )  # fmt: skip
+
+
+@MACHINES
+@pytest.mark.parametrize("length", [1, 5, 16, 100, 256, 1000, 4096, 1 << 20])
+def test_what_is_selected_is_a_candidate(machine: Machine, length: int) -> None:
+    for dtype in (float32, float64):
+        config = rows.select(length, dtype, machine)
+
+        assert config in rows.candidates(length, dtype, machine)
+        assert config.keeps == (machine is CPU and length * dtype.itemsize <= rows.MOST_KEPT)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "quiet_softmax"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_any_axis_of_a_transposed_tensor_is_right(
+    interpreter: Device, name: str, axis: int
+) -> None:
+    x = array(4, 3, 20)
+    got = getattr(tensor(x, device=interpreter).permute_dims((2, 0, 1)), name)(axis=axis).numpy()
+    want = getattr(tensor(x.transpose(2, 0, 1)), name)(axis=axis).numpy()
+
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "quiet_softmax"])
+def test_infinite_and_nan_rows_are_those_of_numpy(interpreter: Device, name: str) -> None:
+    inf, nan = np.inf, np.nan
+    x = np.array(
+        [[0, -inf, 1], [-inf] * 3, [inf, 0, 1], [nan, 0, 1], [0, inf, nan], [1e4, -1e4, 0]],
+        np.float32,
+    )
+    with np.errstate(all="ignore"):
+        agree(interpreter, name, x)
+
+
+def test_weights_lie_along_the_axes_in_order_whatever_the_order_asked(interpreter: Device) -> None:
+    x, weight, bias = array(4, 3, 5), array(4, 5), array(4, 5)
+
+    agree(interpreter, "layer_norm", x, weight, bias, axis=(2, 0))
+    agree(interpreter, "rms_norm", x, weight, axis=(2, 0))
+    agree(
+        interpreter, "_layer_norm_backward", x[::-1].copy(), x, weight,
+        axis=(2, 0), eps=0.1, argnums=(1, 0),
+    )  # fmt: skip
+
+
+def test_a_large_mean_does_no_harm(interpreter: Device) -> None:
+    x = (array(2, 64) + 10_000).astype(np.float32)
+    (got,) = run(interpreter, "layer_norm", x, None, None)
+    exact = x.astype(np.float64)
+    exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+
+    assert np.abs(got - exact).max() < 2e-3
+
+
+def test_half_precision_is_computed_in_single(interpreter: Device) -> None:
+    x = array(2, 300).astype(float16.numpy)
+    (got,) = run(interpreter, "softmax", x)
+    power = np.exp(x.astype(np.float32) - x.max(1, keepdims=True).astype(np.float32))
+
+    assert got.dtype == np.float16
+    exact = power / power.sum(1, keepdims=True)
+    np.testing.assert_allclose(got.astype(np.float32), exact, rtol=2**-11 + 1e-6)
+
+
+def test_a_softmax_is_one_kernel(fresh: Device) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    launches = []
+    original = backend.launcher.launch
+    backend.launcher.launch = lambda *given: launches.append(given[0]) or original(*given)  # type: ignore[method-assign, func-returns-value]
+    tensor(array(3, 8), device=fresh).softmax()
+
+    assert [key[0] for key in launches] == ["softmax"]
