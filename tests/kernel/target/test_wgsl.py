@@ -817,6 +817,27 @@ def test_the_text_of_kernels(
     golden(f"{make.__name__}.wgsl", to_wgsl(make()))
 
 
+@pytest.mark.parametrize("step", [8, 12, 132])
+def test_places_in_a_memory_of_vectors_are_told_from_their_indices(agree: Run, step: int) -> None:
+    b = KernelBuilder("turn", workgroup_size=8)
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    shared = b.shared(float32, 8 * step + 8)
+    i = b.local_id()
+    loaded = x.load(i * 4, width=4, is_aligned=True)
+    for element in range(4):
+        shared.store(i + element * step, loaded[element])
+    b.barrier()
+    with b.for_(0, 4) as loop:
+        place = loop.index * step + b.min(i // 4 * 4, 4)
+        row = shared.load(place, width=4, is_aligned=True)
+        y.store((loop.index * 8 + i) * 4, row + shared[place + 3], is_aligned=True)
+        loop.yield_()
+    text = to_wgsl(b.build())
+
+    assert "array<vec4<f32>" in text
+    agree(b.build(), (1,), np.arange(32, dtype=np.float32), np.zeros(128, np.float32))
+
+
 def test_the_text_of_a_folded_kernel_with_immediates(golden: Callable[[str, str], None]) -> None:
     text = to_wgsl(scale(), all_writable=True, is_folded=True, has_immediates=True)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("wgpu")
 
 from pyrite.errors import DeviceError, KernelError
-from pyrite.kernel import Kernel
+from pyrite.kernel import Kernel, KernelBuilder
+from pyrite.kernel.ir import vector
 from pyrite.runtime.wgpu import Buffer, WgpuRuntime, parts
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.shader import Layout
+from pyrite.types import bool_, float64
 
 
 @pytest.fixture
@@ -103,3 +106,17 @@ def test_parts_cover_all_rows_and_fit(rows: int, row_sizes: list[int]) -> None:
 def test_a_row_longer_than_a_binding_cannot_be_parted() -> None:
     with pytest.raises(DeviceError, match="requires 64 rows of 4,100 bytes in one binding"):
         [*parts(100, [4100], 64 * 1024)]
+
+
+def test_a_buffer_shorter_than_a_vector_of_64_bits_is_bound_as_one(runtime: WgpuRuntime) -> None:
+    if "shader-f64" not in runtime.device.features:
+        pytest.skip("no float64 on this device")
+    b = KernelBuilder("last", workgroup_size=1)
+    x, y = b.buffer("x", float64, "read"), b.buffer("y", float64, "write")
+    mask = b.const([True, True, False, False], vector(bool_, 4))
+    y.store(0, x.load(0, width=4, mask=mask, is_aligned=True) * 2.0, mask=mask, is_aligned=True)
+    source, target = runtime.upload(np.array([1.0, 2.0])), runtime.allocate(16)
+
+    runtime.launch(runtime.compile(b.build()), [source, target], [1])
+
+    assert runtime.read(target, float64, (2,)).tolist() == [2.0, 4.0]

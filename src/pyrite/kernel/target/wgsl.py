@@ -174,6 +174,8 @@ class _Printer:
         self.vector_widths = _vector_widths(kernel)
         self.module: list[str] = []
         self.lines: list[str] = []
+        #: Of each region being printed, indices over the width of a vector: see `quotient`.
+        self.quotients: list[dict[tuple[Node, int], str]] = []
         self.depth = 1
         self.numbered = 0
         self.functions: dict[str, str] = {}
@@ -340,8 +342,10 @@ class _Printer:
         return f"{self.values[node][element // 4]}.{_COMPONENTS[element % 4]}"
 
     def region(self, region: Region) -> None:
+        self.quotients.append({})
         for node in region.body:
             _PRINT[node.kind](self, node)
+        self.quotients.pop()
 
     def block(self, opening: str, fill: Callable[[], None], closing: str = "}") -> None:
         self.line(opening)
@@ -495,10 +499,11 @@ class _Printer:
         (start,) = self.values[index]
         if vector == 1:
             return [self.at(name, start, number) for number in range(width)]
+        first = self.quotient(index, vector)
         if width == 1:
-            return [self.place(name, vector, start)]
-        first = self.let(f"u32({start}) >> {vector.bit_length() - 1}u")
-        return [self.at(name, first, number, "u") for number in range(width // vector)]
+            (rest,) = self.values[_less_multiples(index, vector)]
+            return [f"{name}[{first}][u32({rest}) & {vector - 1}u]"]
+        return [self.at(name, first, number) for number in range(width // vector)]
 
     def place(self, name: str, vector: int, index: str) -> str:
         """One element, of a memory of scalars or of vectors."""
@@ -507,8 +512,35 @@ class _Printer:
         shift = vector.bit_length() - 1
         return f"{name}[u32({index}) >> {shift}u][u32({index}) & {vector - 1}u]"
 
-    def at(self, name: str, start: str, offset: int, suffix: str | None = None) -> str:
-        suffix = TYPES[self.kernel.index.name][1] if suffix is None else suffix
+    def quotient(self, index: Node, vector: int) -> str:
+        """The expression of index // vector, without a shift of what is known to be a multiple.
+
+        So that of places that lie apart by a constant one is computed, and the others are offsets
+        of it in the instruction: drivers do not see through a shift of the sum.
+        """
+        found = next((q[index, vector] for q in self.quotients if (index, vector) in q), None)
+        if found is None:
+            found = self.quotients[-1][index, vector] = self.new_quotient(index, vector)
+        return found
+
+    def new_quotient(self, index: Node, vector: int) -> str:
+        name = self.type(index.value_type)
+        if index.kind == "const":
+            return self.literal(index.attr // vector, index.value_type.dtype)
+        factor = _factor(index, vector) if index.kind == "alu" else None
+        if factor is not None:
+            other, number = factor
+            if number == vector:
+                return self.values[other][0]
+            times = self.literal(number // vector, index.value_type.dtype)
+            return self.let(f"{self.values[other][0]} * {times}")
+        if _is_sum(index) and any(_is_multiple(i, vector) for i in index.inputs):
+            x, y = (self.quotient(i, vector) for i in index.inputs)
+            return self.let(f"{x} + {y}")
+        return self.let(f"{name}(u32({self.values[index][0]}) >> {vector.bit_length() - 1}u)")
+
+    def at(self, name: str, start: str, offset: int) -> str:
+        suffix = TYPES[self.kernel.index.name][1]
         return f"{name}[{start} + {offset}{suffix}]" if offset else f"{name}[{start}]"
 
     def store(self, node: Node) -> None:
@@ -789,6 +821,44 @@ def _vector_widths(kernel: Kernel) -> dict[Node, int]:
     return {m: 1 if m in forced else min(vectors[m], default=1) for m in memories}
 
 
+def _is_multiple(index: Node, of: int) -> bool:
+    """Whether an index is known to be a multiple of a number."""
+    if index.kind == "const":
+        return bool(index.attr % of == 0)
+    if index.kind != "alu":
+        return False
+    if index.attr == "mul":
+        return any(_is_multiple(i, of) for i in index.inputs)
+    return index.attr in ("add", "min", "max") and all(_is_multiple(i, of) for i in index.inputs)
+
+
+def _factor(index: Node, of: int) -> tuple[Node, int] | None:
+    """Of a product with a constant that is a multiple of a number, the other factor and it."""
+    if index.attr != "mul":
+        return None
+    x, y = index.inputs
+    if x.kind == "const":
+        x, y = y, x
+    return (x, y.attr) if y.kind == "const" and y.attr % of == 0 else None
+
+
+def _is_sum(index: Node) -> bool:
+    return index.kind == "alu" and index.attr == "add"
+
+
+def _less_multiples(index: Node, of: int) -> Node:
+    """An index without the terms that are multiples of a number."""
+    while _is_sum(index):
+        x, y = index.inputs
+        if _is_multiple(y, of):
+            index = x
+        elif _is_multiple(x, of):
+            index = y
+        else:
+            break
+    return index
+
+
 def _is_shared(memory: Node) -> bool:
     return bool(memory.kind == "alloc" and memory.attr[0] == "shared")
 
@@ -828,10 +898,16 @@ def _mulhi(printer: _Printer, type: Type, x: str, y: str) -> str:
     return f"{printer.type(type)}({parts})"
 
 
+#: A number of 64 bits, or a vector of one.
+_LONG_LITERAL = re.compile(r"(?:vec\d<\w+>\()?(\d+)l[iu]\)?")
+
+
 def _shift(sign: str) -> Callable[[_Printer, Type, str, str], str]:
     def spell(printer: _Printer, type: Type, x: str, y: str) -> str:
         amount = "u32" if type.width == 1 else f"vec{min(type.width, 4)}<u32>"
-        return f"{x} {sign} {amount}({y})"
+        # naga converts no 64-bit literal.
+        literal = _LONG_LITERAL.fullmatch(y)
+        return f"{x} {sign} {amount}({f'{literal[1]}u' if literal else y})"
 
     return spell
 

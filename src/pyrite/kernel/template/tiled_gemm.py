@@ -228,6 +228,8 @@ class _Slab:
         self.memory: Memory = b.shared(dtype, config.stages * self.stage)
         self.count = block * config.block_k // (VECTOR * config.threads)
         self.threads = config.threads
+        #: Whether its vectors lie along K in memory, and are turned as they are stored.
+        self.is_turned = operand.map.is_aligned(along, VECTOR)
 
     def begin(self, batch: Place, first: Index, size: int) -> None:
         """Compute what stays the same along K; ``first`` is the tile's first row or column."""
@@ -238,31 +240,50 @@ class _Slab:
         self.places: list[Place] = []
         for i in range(self.count):
             unit = plus(b.local_index(), i * self.threads)
-            if self.operand.map.lane_stride(self.along) == 1:
-                k, vector = remainder(unit, self.block_k), divided(unit, self.block_k)
+            k, start = self.unit(unit)
+            if self.is_turned:
+                place = self.operand.at(self.across, plus(first, start), limit=limit)
             else:
-                vectors = self.block // VECTOR
-                vector, k = remainder(unit, vectors), divided(unit, vectors)
-            start = times(vector, VECTOR)
-            lanes = self.operand.lanes(self.across, plus(first, start), VECTOR, limit=limit)
+                place = self.operand.lanes(self.across, plus(first, start), VECTOR, limit=limit)
             self.k.append(k)
             self.to.append(plus(times(k, self.row), start))
-            self.places.append(self.operand.join(batch, lanes))
+            self.places.append(self.operand.join(batch, place))
+
+    def unit(self, number: Index) -> tuple[Index, Index]:
+        """Return the first k of a unit of four elements, and its first row or column.
+
+        Neighbours read neighbouring places where there are any.
+        """
+        if self.is_turned:
+            vectors = self.block_k // VECTOR
+            return times(remainder(number, vectors), VECTOR), divided(number, vectors)
+        if self.operand.map.lane_stride(self.along) == 1:
+            return remainder(number, self.block_k), times(divided(number, self.block_k), VECTOR)
+        vectors = self.block // VECTOR
+        return divided(number, vectors), times(remainder(number, vectors), VECTOR)
 
     def fetch(self, step: Index, k: int) -> list[Value]:
         """Load this invocation's part of a step's slab."""
-        b, values = self.operand.builder, []
+        b, operand, values = self.operand.builder, self.operand, []
         limit = k if k % self.block_k else None
         for inner, place in zip(self.k, self.places, strict=True):
             row = plus(times(step, self.block_k), inner)
-            value = self.operand.load(place, self.operand.at(self.along, row, limit=limit))
-            values.append(b.cast(value, self.dtype))
+            if self.is_turned:
+                along = operand.lanes(self.along, row, VECTOR, limit=limit)
+            else:
+                along = operand.at(self.along, row, limit=limit)
+            values.append(b.cast(operand.load(place, along), self.dtype))
         return values
 
     def put(self, values: list[Value], stage: Index) -> None:
         """Store it."""
         for value, to in zip(values, self.to, strict=True):
-            self.memory.store(plus(times(stage, self.stage), to), value, is_aligned=True)
+            place = plus(times(stage, self.stage), to)
+            if self.is_turned:
+                for i in range(VECTOR):
+                    self.memory.store(plus(place, i * self.row), value[i])
+            else:
+                self.memory.store(place, value, is_aligned=True)
 
     def take(self, stage: Index, k: int, start: Index) -> Value:
         """Read a vector of a row of the slab."""

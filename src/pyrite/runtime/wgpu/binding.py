@@ -87,11 +87,13 @@ class BindGroups:
 
 
 def bound_size(buffer: Buffer) -> int:
-    """The bytes of a buffer that are bound: whole vectors of four words, so that all can be read.
+    """The bytes of a buffer that are bound: whole vectors of four numbers, of 8 bytes each at most.
 
-    There is room: capacities are multiples of 256, those of external buffers of 16.
+    There is room: capacities are multiples of 256.  Those of external buffers are multiples of 16;
+    one that ends inside a vector of 64-bit numbers cannot be bound as such.
     """
-    return max((buffer.nbytes + 15) & ~15, 16)
+    rest = buffer.storage.capacity - buffer.offset
+    return min(max((buffer.nbytes + 31) & ~31, 32), rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,51 +9,52 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let v2 = v1 * 64i;
   let v3 = v0 * 4i;
   let v4 = v2 + v3;
-  let v5 = u32(v4) >> 2u;
-  let v6 = x_0[v5];
-  let v7 = v6.x + v6.y;
-  let v8 = v7 + v6.z;
-  let v9 = v8 + v6.w;
-  shared_2[v0] = v9;
+  let v5 = v1 * 16i;
+  let v6 = v5 + v0;
+  let v7 = x_0[v6];
+  let v8 = v7.x + v7.y;
+  let v9 = v8 + v7.z;
+  let v10 = v9 + v7.w;
+  shared_2[v0] = v10;
   workgroupBarrier();
-  let v10 = v0 < 8i;
-  if (v10) {
-    let v11 = shared_2[v0];
-    let v12 = v0 + 8i;
-    let v13 = shared_2[v12];
-    let v14 = v11 + v13;
-    shared_2[v0] = v14;
+  let v11 = v0 < 8i;
+  if (v11) {
+    let v12 = shared_2[v0];
+    let v13 = v0 + 8i;
+    let v14 = shared_2[v13];
+    let v15 = v12 + v14;
+    shared_2[v0] = v15;
   }
   workgroupBarrier();
-  let v15 = v0 < 4i;
-  if (v15) {
-    let v16 = shared_2[v0];
-    let v17 = v0 + 4i;
-    let v18 = shared_2[v17];
-    let v19 = v16 + v18;
-    shared_2[v0] = v19;
+  let v16 = v0 < 4i;
+  if (v16) {
+    let v17 = shared_2[v0];
+    let v18 = v0 + 4i;
+    let v19 = shared_2[v18];
+    let v20 = v17 + v19;
+    shared_2[v0] = v20;
   }
   workgroupBarrier();
-  let v20 = v0 < 2i;
-  if (v20) {
-    let v21 = shared_2[v0];
-    let v22 = v0 + 2i;
-    let v23 = shared_2[v22];
-    let v24 = v21 + v23;
-    shared_2[v0] = v24;
+  let v21 = v0 < 2i;
+  if (v21) {
+    let v22 = shared_2[v0];
+    let v23 = v0 + 2i;
+    let v24 = shared_2[v23];
+    let v25 = v22 + v24;
+    shared_2[v0] = v25;
   }
   workgroupBarrier();
-  let v25 = v0 < 1i;
-  if (v25) {
-    let v26 = shared_2[v0];
-    let v27 = v0 + 1i;
-    let v28 = shared_2[v27];
-    let v29 = v26 + v28;
-    shared_2[v0] = v29;
+  let v26 = v0 < 1i;
+  if (v26) {
+    let v27 = shared_2[v0];
+    let v28 = v0 + 1i;
+    let v29 = shared_2[v28];
+    let v30 = v27 + v29;
+    shared_2[v0] = v30;
   }
-  let v30 = v0 == 0i;
-  if (v30) {
-    let v31 = shared_2[0i];
-    y_1[v1] = v31;
+  let v31 = v0 == 0i;
+  if (v31) {
+    let v32 = shared_2[0i];
+    y_1[v1] = v32;
   }
 }

@@ -14,11 +14,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
   let v4 = v3 < arguments.n_0;
   if (v4) {
     let v5 = v3 * 4i;
-    let v6 = u32(v5) >> 2u;
-    let v7 = x_0[v6];
-    let v8 = vec4<f32>(arguments.factor_1);
-    let v9 = v7 * v8;
-    let v10 = u32(v5) >> 2u;
-    y_1[v10] = v9;
+    let v6 = x_0[v3];
+    let v7 = vec4<f32>(arguments.factor_1);
+    let v8 = v6 * v7;
+    y_1[v3] = v8;
   }
 }
