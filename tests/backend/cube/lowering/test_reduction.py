@@ -83,7 +83,7 @@ def test_a_long_row_is_shared_by_a_workgroup_or_cut_in_parts() -> None:
     row = Problem((), (), (1 << 22,), (1,))
 
     assert select(row, CPU) == ReductionConfig("rows", 1, 1, 16, 64, 4)
-    assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 16)
+    assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 1024)
 
 
 def test_neighbouring_columns_are_folded_together() -> None:
@@ -91,6 +91,15 @@ def test_neighbouring_columns_are_folded_together() -> None:
 
     assert select(columns, CPU) == ReductionConfig("columns", 1, 1, 16, 4, 16)
     assert select(columns, CPU, values=2).vectors == 4
+    assert select(columns, GPU) == ReductionConfig("columns", 256, 8, 4, 16)
+
+
+def test_short_rows_share_a_workgroup_and_few_columns_have_more_lanes() -> None:
+    rows = Problem((1000,), (64,), (64,), (1,))
+    columns = Problem((16,), (1,), (1000,), (16,))
+
+    assert select(rows, GPU).lanes == 8
+    assert select(columns, GPU).lanes == 32
 
 
 def test_a_sum_has_the_same_bits_in_every_run(fresh: Device) -> None:

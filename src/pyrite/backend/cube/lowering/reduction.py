@@ -5,8 +5,8 @@ The input is seen as [outputs, reduced], each side merged to as few axes as it h
 - along "columns" an invocation folds ``vectors`` of ``width`` neighbouring outputs at once: the
   layout of a sum over the first axis;
 - along "rows" an invocation folds one output, ``vectors`` of ``width`` reduced elements at a time,
-  each into a state of its own, so that no addition waits for the one before it, and ``lanes``
-  invocations of a workgroup share the work and join in shared memory;
+  each into a state of its own, so that no addition waits for the one before it;
+- ``lanes`` invocations of a workgroup share the work and join in shared memory;
 - with ``parts`` > 1 the reduced side is cut, and a second fold of the same kind joins the parts.
 
 Who joins whom is fixed by the config, so a sum has the same bits in every run.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -27,7 +28,6 @@ from pyrite.backend.cube.operand import (
     Layout,
     Operand,
     bindings_of,
-    invocation_of,
     iota,
     truth,
     unravel,
@@ -82,10 +82,12 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
     found = []
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
+    shared = [(small, 1), *((sizes[0], lanes) for lanes in LANES if lanes <= sizes[0])]
     parts = [p for p in PARTS if p == 1 or p * 4 <= problem.size]
     for width in _widths(problem.outputs, problem.output_strides, is_exact=True):
         found += [
-            ReductionConfig("columns", small, 1, width, p, v)
+            ReductionConfig("columns", size, lanes, width, p, v)
+            for size, lanes in shared
             for p in parts
             for v in VECTORS
             if v == 1 or (problem.outputs and problem.outputs[-1] % (v * width) == 0)
@@ -93,7 +95,7 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
     for width in _widths(problem.reduced, problem.reduced_strides, is_exact=False):
         found += [
             ReductionConfig("rows", size, lanes, width, p, v)
-            for size, lanes in [(small, 1), *((s, s) for s in sizes if s >= 64)]
+            for size, lanes in shared
             for p in parts
             for v in VECTORS
             if v == 1 or _is_whole(problem, p * v * lanes * width)
@@ -101,8 +103,10 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
     return tuple(found)
 
 
-#: In how many parts the reduced side may be cut, and how many vectors may go side by side.
-PARTS = (1, 4, 16, 64)
+#: How many invocations may share an output, in how many parts the reduced side may be cut, and how
+#: many vectors may go side by side.
+LANES = (8, 32, 256)
+PARTS = (1, 4, 16, 64, 256, 1024)
 VECTORS = (1, 4, 16)
 
 
@@ -119,28 +123,53 @@ def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[i
     return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
 
 
+@lru_cache(maxsize=4096)
 def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConfig:
     """Return a config: along the side whose elements are neighbours; in parts for few outputs.
 
     ``values`` is how many numbers a state has.
     """
-    found = candidates(problem, machine)
     is_column = bool(problem.outputs) and problem.output_strides[-1] == 1
     along = "columns" if is_column else "rows"
-    lanes = 1 if is_column or machine.kind == "cpu" or problem.size < 256 else 256
     fitting = [
-        c for c in found if c.along == along and c.lanes == lanes and c.width <= machine.vector
+        c for c in candidates(problem, machine) if c.along == along and c.width <= machine.vector
     ]
     widest = max(c.width for c in fitting)
-    # On a CPU whole lines of columns, as the states fit in registers; four sums hide their latency.
-    most = 1 if machine.kind == "gpu" else machine.vector // values if is_column else 4
-    vectors = max(c.vectors for c in fitting if c.width == widest and c.vectors <= max(most, 1))
+    fitting = [c for c in fitting if c.width == widest]
+    if machine.kind == "gpu":
+        return _for_gpu(problem, fitting)
+    return _for_cpu(problem, fitting, machine.vector // values if is_column else 4)
+
+
+def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:
+    """Whole lines of columns, as the states fit in registers; four sums hide their latency."""
+    fitting = [c for c in fitting if c.lanes == 1]
+    vectors = max(c.vectors for c in fitting if c.vectors <= max(most, 1))
+    fitting = [c for c in fitting if c.vectors == vectors]
+    is_column, width = fitting[0].along == "columns", fitting[0].width
     # Enough invocations to occupy a device, as long as each has a thousand elements to fold.
-    busy = 64 if machine.kind == "cpu" else 4096
-    at_work = max(1, problem.count * lanes // (widest * vectors if is_column else 1))
-    wanted = min(busy // at_work, problem.size // (1024 * lanes))
-    fitting = [c for c in fitting if c.width == widest and c.vectors == vectors]
+    at_work = max(1, problem.count // (width * vectors if is_column else 1))
+    wanted = min(64 // at_work, problem.size // 1024)
     return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
+
+
+#: Invocations that occupy a GPU, and vectors of 16 bytes that each has at least to read: on an H200
+#: fewer leave its memory idle (benchmarks/gpu_bandwidth.py).
+_BUSY = 1 << 18
+_LEAST = 4
+
+
+def _for_gpu(problem: Problem, fitting: Sequence[ReductionConfig]) -> ReductionConfig:
+    """Lanes that read neighbours: along a row, or 32 vectors of columns by 8 lanes."""
+    is_column, width = fitting[0].along == "columns", fitting[0].width
+    units = problem.count // (width if is_column else 1)
+    steps = problem.size // (1 if is_column else width)
+    lanes = max(256 // units if is_column else steps // _LEAST, 8)
+    fitting = [c for c in fitting if c.vectors == 1 and c.lanes <= max(min(lanes, steps), 1)]
+    lanes = max(c.lanes for c in fitting)
+    wanted = min(_BUSY // (units * lanes), steps // (_LEAST * lanes))
+    fitting = [c for c in fitting if c.lanes == lanes and c.parts <= max(wanted, 1)]
+    return max(fitting, key=lambda c: c.parts)
 
 
 # ---- folds ----
@@ -230,9 +259,10 @@ class _Body:
 
     def __init__(
         self, fold: Fold, problem: Problem, source: Layout, target: DType,
-        config: ReductionConfig, grid: int, *, ends: bool,
+        config: ReductionConfig, grid: int, *, is_aligned: bool, ends: bool,
     ) -> None:  # fmt: skip
         self.fold, self.problem, self.config, self.ends = fold, problem, config, ends
+        self.is_aligned = is_aligned
         b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         strides = problem.output_strides + problem.reduced_strides
@@ -240,25 +270,42 @@ class _Body:
         self.target = Operand(b, "out", Layout(target, (1,)), "write")
 
     def write(self) -> None:
-        config, parts = self.config, self.config.parts
+        b, config = self.b, self.config
+        #: How many outputs, or vectors of them, a workgroup has, and which one an invocation.
+        self.slots = config.workgroup_size // config.lanes
+        local = b.local_id(0)
         is_column = config.along == "columns"
+        if is_column:
+            self.slot, self.lane = local % self.slots, local // self.slots
+        else:
+            self.slot, self.lane = local // config.lanes, local % config.lanes
         together = config.width * config.vectors
-        units = self.problem.count // (together if is_column else 1)
-        unit = invocation_of(self.b) if config.lanes == 1 else workgroup_of(self.b)
-        with self.b.if_(unit < units * parts):
-            # The parts of a column lie side by side in rows of outputs, those of a row together.
-            if is_column:
-                part, first = unit // units, (unit % units) * together
-                for i, state in enumerate(self.columns(part, first)):
-                    place = part * self.problem.count + first
-                    self.finish(place + i * config.width, state)
-            else:
-                state = self.row(unit % parts, unit // parts)
-                state = self.across_width(state)
-                if config.lanes > 1:
-                    self.across_lanes(unit, state)
-                else:
-                    self.finish(unit, state)
+        self.units = self.problem.count // (together if is_column else 1)
+        self.groups = -(-self.units // self.slots)
+        group = workgroup_of(b)
+        with b.if_(group < self.groups * config.parts):
+            part, first = b.index(0), group
+            if config.parts > 1:
+                part, first = group // self.groups, group % self.groups
+            unit = first * self.slots + self.slot
+            if config.lanes > 1:
+                # All lanes come to the barriers, so those beyond the last unit repeat it.
+                self.fold_unit(part, b.min(unit, self.units - 1), unit < self.units)
+                return
+            with b.if_(unit < self.units):
+                self.fold_unit(part, unit, None)
+
+    def fold_unit(self, part: Value, unit: Value, exists: Value | None) -> None:
+        """Fold one output, or vectors of them; the parts of a column lie in rows of outputs."""
+        config = self.config
+        if config.along == "rows":
+            state = self.across_lanes(self.across_width(self.row(part, unit)), 1)
+            self.finish(unit * config.parts + part, state, exists)
+            return
+        first = unit * (config.width * config.vectors)
+        place = part * self.problem.count + first
+        for i, state in enumerate(self.columns(part, first)):
+            self.finish(place + i * config.width, self.across_lanes(state, config.width), exists)
 
     def bounds(self, part: Value) -> tuple[Value, Value]:
         """Return where a part of the reduced side begins and ends."""
@@ -275,13 +322,14 @@ class _Body:
         b, width = self.b, self.config.width
         begin, end = self.bounds(part)
         outer = unravel(b, first, self.problem.outputs)
-        with b.for_(begin, end, carried=self.empty()) as loop:
+        with b.for_(begin + self.lane, end, step=self.config.lanes, carried=self.empty()) as loop:
             inner = unravel(b, loop.index, self.problem.reduced)
             position = self.spread(loop.index)
             joined: list[Value] = []
             for i, state in enumerate(self.states(loop.carried)):
                 at = [*outer[:-1], outer[-1] + i * width] if i else outer
-                x = self.source.load(self.source.at([*at, *inner]), width=width)
+                place = self.source.at([*at, *inner])
+                x = self.source.load(place, width=width, is_aligned=self.is_aligned)
                 joined += self.fold.join(self.k, state, self.fold.take(self.k, x, position))
             loop.yield_(*joined)
         return self.states(loop.results)
@@ -299,7 +347,7 @@ class _Body:
         b, width, lanes, vectors = self.b, self.config.width, self.config.lanes, self.config.vectors
         begin, end = self.bounds(part)
         outer = unravel(b, output, self.problem.outputs)
-        first = begin if lanes == 1 else begin + b.local_id(0) * width
+        first = begin if lanes == 1 else begin + self.lane * width
         is_whole = self.problem.size % width == 0
         # Vectors that end beyond the row are taken in by a second, masked loop of at most one turn.
         stop = end if is_whole else end - (width - 1)
@@ -327,7 +375,8 @@ class _Body:
     def taken(self, outer: list[Value | int], index: Value, mask: Value | None) -> State:
         inner = unravel(self.b, index, self.problem.reduced)
         place = self.source.at([*outer, *inner])
-        x = self.source.load(place, width=self.config.width, mask=mask)
+        width, is_aligned = self.config.width, self.is_aligned
+        x = self.source.load(place, width=width, mask=mask, is_aligned=is_aligned)
         return self.fold.take(self.k, x, self.places(index))
 
     def places(self, first: Value) -> Value:
@@ -354,33 +403,45 @@ class _Body:
             states = [self.fold.join(self.k, s, t) for s, t in pairs]
         return states[0]
 
-    def across_lanes(self, unit: Value, state: State) -> None:
-        """Join the states of a workgroup's invocations in shared memory, halves at a time."""
+    def across_lanes(self, state: State, width: int) -> State:
+        """Join the states of a workgroup's lanes in shared memory, halves at a time."""
         b, lanes = self.b, self.config.lanes
-        lane = b.local_id(0)
-        shared = [b.shared(dtype, lanes) for _, dtype in self.fold.start]
-        for memory, x in zip(shared, state, strict=True):
-            memory[lane] = x
+        if lanes == 1:
+            return state
+        size = self.config.workgroup_size * width
+        shared = [b.shared(dtype, size) for _, dtype in self.fold.start]
+        is_column = self.config.along == "columns"
+        step = (self.slots if is_column else 1) * width
+        place = b.local_id(0) * width
+
+        def put(of: State) -> None:
+            for memory, x in zip(shared, of, strict=True):
+                memory.store(place, x, is_aligned=True)
+
+        def get(place: Value) -> State:
+            return tuple(memory.load(place, width=width, is_aligned=True) for memory in shared)
+
+        put(state)
         half = lanes // 2
         while half:
             b.barrier()
-            with b.if_(lane < half):
-                mine = tuple(memory[lane] for memory in shared)
-                other = tuple(memory[lane + half] for memory in shared)
-                joined = self.fold.join(self.k, mine, other)
-                for memory, x in zip(shared, joined, strict=True):
-                    memory[lane] = x
+            with b.if_(self.lane < half):
+                put(self.fold.join(self.k, get(place), get(place + half * step)))
             half //= 2
-        with b.if_(lane == 0):
-            self.finish(unit, tuple(memory[lane] for memory in shared))
+        return get(place)
 
-    def finish(self, place: Value, state: State) -> None:
+    def finish(self, place: Value, state: State, exists: Value | None) -> None:
+        """Write what a state ends as; of several lanes the first does."""
         result = self.fold.end(self.k, state) if self.ends else state[0]
-        self.target.store(place, result)
+        if exists is None:
+            self.target.store(place, result)
+            return
+        with self.b.if_(exists & (self.lane == 0)):
+            self.target.store(place, result)
 
 
-def _kernel(*given: Any, ends: bool) -> Kernel:
-    body = _Body(*given, ends=ends)
+def _kernel(*given: Any, is_aligned: bool, ends: bool) -> Kernel:
+    body = _Body(*given, is_aligned=is_aligned, ends=ends)
     body.write()
     return body.b.build()
 
@@ -446,18 +507,25 @@ def _launch(
     target: CubeTensor, *, ends: bool,
 ) -> None:  # fmt: skip
     together = config.width * config.vectors if config.along == "columns" else 1
-    units = problem.count // together * config.parts
     per_workgroup = config.workgroup_size // config.lanes
-    workgroups = -(-units // per_workgroup)
+    groups = -(-(problem.count // together) // per_workgroup)
     source = Layout(x.dtype, (), x.offset != 0)
+    is_aligned = _is_aligned(problem, x.offset, config)
     given = (fold, problem, source, target.dtype, config)
-    computed = (fold.name, fold.variant, fold.start, ends)
+    computed = (fold.name, fold.variant, fold.start, is_aligned, ends)
     launcher.launch(
         ("reduce", computed, problem, source, target.dtype, config),
-        lambda grid: _kernel(*given, grid, ends=ends),
+        lambda grid: _kernel(*given, grid, is_aligned=is_aligned, ends=ends),
         bindings_of(x) + bindings_of(target),
-        workgroups,
+        groups * config.parts,
     )
+
+
+def _is_aligned(problem: Problem, offset: int, config: ReductionConfig) -> bool:
+    """Whether every vector begins at a multiple of its width in the buffer."""
+    outer, inner = problem.output_strides, problem.reduced_strides
+    others = (*outer, *inner[:-1]) if config.along == "rows" else (*outer[:-1], *inner)
+    return all(step % config.width == 0 for step in (offset, *others))
 
 
 # ---- the ops ----
