@@ -6,6 +6,9 @@
 14.0
 """
 
+import typing as _typing
+from importlib import import_module as _import_module
+
 from pyrite import data as data
 from pyrite import nn as nn
 from pyrite import optim as optim
@@ -31,6 +34,7 @@ from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
 from pyrite.config import config as config
 from pyrite.op import composite as composite
+from pyrite.op import custom_op as custom_op
 from pyrite.op import primitive as primitive
 from pyrite.synchronization import no_sync as no_sync
 from pyrite.synchronization import sync_count as sync_count
@@ -82,6 +86,7 @@ __all__ = [
     "checkpoint",
     "composite",
     "config",
+    "custom_op",
     "data",
     "default_device",
     "device",
@@ -118,3 +123,15 @@ __all__ = [
     "value_and_grad",
 ]
 __all__ += _functions.__all__
+
+# What needs more than NumPy is imported when it is first used.
+if _typing.TYPE_CHECKING:
+    from pyrite import extension as extension
+    from pyrite import wgpu as wgpu
+else:
+
+    def __getattr__(name):
+        """Import ``pyrite.extension`` or ``pyrite.wgpu``."""
+        if name in ("extension", "wgpu"):
+            return _import_module(f"pyrite.{name}")
+        raise AttributeError(f"module 'pyrite' has no attribute {name!r}")

@@ -17,6 +17,7 @@ Rules:
 ``canonical(*types, **attrs)``    attributes in their one form (axes positive, shapes complete)
 ``vjp``                           cotangents of the inputs, in tensor operators; see `Derivative`
 a body                            what a composite is made of
+``kernels``                       an application's own kernels, for the backends that know them
 
 Invariant: nothing in this file names an op, except that inputs meet in one dtype by ``astype``.
 """
@@ -215,6 +216,7 @@ class Op:
     canonical: Callable[..., Attributes] | None = None
     derivative: Derivative | None = None
     body: Callable[..., Any] | None = None
+    kernels: tuple[Any, ...] = ()
     sync: bool = False
     view: bool = False
     domain: tuple[Any, ...] | None = None
@@ -387,37 +389,81 @@ def composite(
     With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.
     """
     return _declare(
-        infer=infer, canonical=canonical, vjp=vjp, accepts=accepts, promotes=promotes,
-        domain=domain, samples=samples,
+        is_composite=True, infer=infer, canonical=canonical, vjp=vjp, accepts=accepts,
+        promotes=promotes, domain=domain, samples=samples,
     )  # fmt: skip
 
 
-def _declare(
-    *, vjp: Any = None, scalar: Any = None, reference: Any = None, **rules: Any
+def custom_op(
+    *,
+    infer: Callable[..., Types] | None = None,
+    scalar: Callable[..., Any] | None = None,
+    body: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    kernels: Sequence[Any] = (),
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    accepts: Accepts = "any",
+    promotes: tuple[int, ...] | Literal["all"] | None = None,
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated signature as an op of an application.
+
+    It is a record like any other, but not in `OPS`: two applications may have ops of one name, and
+    a notebook may declare one again.  ``kernels`` run it on the devices that they are for, the
+    first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule or
+    ``reference`` (NumPy), at most one of them.  Without any it is an error there.
+    """
+    if sum(rule is not None for rule in (scalar, body, reference)) > 1:
+        raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
+    if not (kernels or scalar or body or reference):
+        raise TypeError("a custom op has kernels, a scalar rule, a body or a reference")
+    if infer is None and scalar is None:
+        raise TypeError("a custom op has infer, which gives the type of its result")
+    if promotes is None:
+        promotes = "all" if scalar else ()
+    rules = {
+        "infer": infer, "canonical": canonical, "scalar": scalar, "body": body,
+        "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
+        "promotes": promotes, "domain": domain, "samples": samples,
+    }  # fmt: skip
+
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-        inputs, attributes, variadic, optional = _split_parameters(signature)
-        name = function.__name__.strip("_")
-        op = Op(
-            name=name,
-            inputs=inputs,
-            attributes=attributes,
-            variadic=variadic,
-            optional=optional,
-            scalar=scalar,
-            reference=reference,
-            derivative=None if vjp is None else Derivative(vjp),
-            body=None if scalar or reference else function,
-            doc=inspect.getdoc(function) or "",
-            **rules,
-        )
-        if name in OPS:
-            raise TypeError(f"op {name} is declared twice")
-        OPS[name] = op
-        return _entry(op, function, signature)
+        _, method = _made(function, **rules)
+        return method
 
     return decorate
+
+
+def _declare(
+    *, is_composite: bool = False, **rules: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        op, method = _made(function, body=function if is_composite else None, **rules)
+        OPS[op.name] = op
+        return method
+
+    return decorate
+
+
+def _made(function: Callable[P, R], *, vjp: Any = None, **rules: Any) -> tuple[Op, Callable[P, R]]:
+    """Return the record of a decorated signature, and the method that users call."""
+    signature = inspect.signature(function)
+    inputs, attributes, variadic, optional = _split_parameters(signature)
+    op = Op(
+        name=function.__name__.strip("_"),
+        inputs=inputs,
+        attributes=attributes,
+        variadic=variadic,
+        optional=optional,
+        derivative=None if vjp is None else Derivative(vjp),
+        doc=inspect.getdoc(function) or "",
+        **rules,
+    )
+    if op.name in OPS:
+        raise TypeError(f"op {op.name} is declared twice")
+    return op, _entry(op, function, signature)
 
 
 def _split_parameters(
@@ -719,6 +765,15 @@ def require_derivative(op: Op) -> Derivative:
             "if no gradient is meant"
         )
     return op.derivative
+
+
+def require_reference(op: Op, device: str) -> None:
+    """Raise DeviceError where an op of an application has nothing that runs on a device."""
+    if op.scalar is None and op.reference is None:
+        raise DeviceError(
+            f"{op.name} requires a kernel that runs on {device}, or a body or reference, got none; "
+            "declare one, or move its inputs: x.to(device)"
+        )
 
 
 def different_devices(x: Any, y: Any) -> NoReturn:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from pyrite.errors import GradientError
+from pyrite.errors import DeviceError, GradientError
 from pyrite.op import OPS, Attributes, Handle, Op, TensorBase, different_devices
 from pyrite.types import Array, TensorType
 
@@ -103,6 +103,16 @@ class Backend(ABC):
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators: the array or buffer itself."""
         return handle
+
+    def renew(self, handle: Handle) -> Handle:
+        """Return a handle of the application's memory as it is after the application wrote to it.
+
+        The handle before, and what shares its memory, is not to be used any more.
+        """
+        raise DeviceError(
+            "invalidate requires a tensor of pyrite.wgpu.from_buffer, on its own device, got one "
+            f"of {self.name}"
+        )
 
     def supports(self, type: TensorType) -> bool:
         """Whether tensors of this dtype can live here."""

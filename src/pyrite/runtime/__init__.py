@@ -8,5 +8,16 @@ from pyrite.runtime.protocol import Buffer as Buffer
 from pyrite.runtime.protocol import Executable as Executable
 from pyrite.runtime.protocol import MemoryReport as MemoryReport
 from pyrite.runtime.protocol import Runtime as Runtime
+from pyrite.runtime.resource import BindingResource as BindingResource
+from pyrite.runtime.resource import HostResource as HostResource
+from pyrite.runtime.resource import Resource as Resource
 
-__all__ = ["Buffer", "Executable", "MemoryReport", "Runtime"]
+__all__ = [
+    "BindingResource",
+    "Buffer",
+    "Executable",
+    "HostResource",
+    "MemoryReport",
+    "Resource",
+    "Runtime",
+]

@@ -18,6 +18,7 @@ from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.verify import verify
 from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
 
 #: Fresh memory holds these bytes, so that a value that was never written is seen: as a float32 it
@@ -123,6 +124,14 @@ class InterpreterRuntime:
     def read_all(self, wanted: Sequence[tuple[InterpreterBuffer, DType, Shape]]) -> list[Array]:
         """Return copies of the values of several buffers."""
         return [self.read(buffer, dtype, shape) for buffer, dtype, shape in wanted]
+
+    def get_resource(self, buffer: InterpreterBuffer) -> BindingResource[HostResource]:
+        """Return the bytes."""
+        return BindingResource(HostResource(memoryview(buffer.data)))
+
+    def renew(self, buffer: InterpreterBuffer) -> InterpreterBuffer:
+        """Raise DeviceError: all memory is its own."""
+        raise own_memory()
 
     def memory_report(self) -> MemoryReport:
         """How much memory is in use."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrite.kernel.ir import Kernel
+from pyrite.runtime.resource import BindingResource, Resource
 from pyrite.types import Array, DType, Number, Shape
 
 
@@ -115,6 +116,20 @@ class Runtime(Protocol):
 
     def read_all(self, wanted: Sequence[tuple[Buffer, DType, Shape]]) -> list[Array]:
         """Return several buffers' values by one flush and one wait."""
+        ...
+
+    def get_resource(self, buffer: Buffer) -> BindingResource[Resource]:
+        """Return the memory under a buffer for the application, when all that writes it is ahead.
+
+        On the host it waits for that; a device has it in the order of its queue.
+        """
+        ...
+
+    def renew(self, buffer: Buffer) -> Buffer:
+        """Return memory of the application as it is after the application wrote to it.
+
+        Raises DeviceError for memory that is not the application's.
+        """
         ...
 
     def memory_report(self) -> MemoryReport:

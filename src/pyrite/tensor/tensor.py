@@ -63,6 +63,17 @@ class Tensor(Loss):
         """Return what lies under all decorators: the array or the buffer itself."""
         return self._backend.primitive(self._handle)
 
+    @public
+    def invalidate(self) -> Self:
+        """Take what the application wrote to the memory of this tensor since; return the tensor.
+
+        It is for `pyrite.wgpu.from_buffer`, and the one way in which a tensor changes.  Tensors
+        that were computed from it keep their values; views and clones have lost theirs, and are an
+        error when they are read.  Raises DeviceError for memory that is not the application's.
+        """
+        self._handle = self._backend.renew(self._handle)
+        return self
+
     def torch(self) -> Any:
         """Return the values as a torch.Tensor: the memory itself on a torch device, else a copy.
 

@@ -134,6 +134,40 @@ def test_a_buffer_of_another_device_is_refused(
         runtime.from_buffer(application.create_buffer(size=256, usage=ALL))
 
 
+def test_what_was_asked_for_before_the_application_writes_sees_what_was_there(
+    application: wgpu.GPUDevice, shared: WgpuRuntime, scale: Kernel
+) -> None:
+    own = application.create_buffer_with_data(data=np.ones(64, np.float32), usage=ALL)
+    external, y = shared.from_buffer(own), shared.allocate(256)
+    shared.launch(shared.compile(scale), [external, y, 64, 3.0], [1])
+
+    application.queue.write_buffer(own, 0, np.zeros(64, np.float32))
+
+    assert shared.read(y, float32, (64,)).tolist() == [3.0] * 64
+
+
+def test_a_renewed_buffer_takes_the_place_of_the_one_before(
+    application: wgpu.GPUDevice, shared: WgpuRuntime, scale: Kernel
+) -> None:
+    own = application.create_buffer(size=256, usage=ALL)
+    before, y = shared.from_buffer(own), shared.allocate(256)
+    application.queue.write_buffer(own, 0, np.ones(64, np.float32))
+
+    after = shared.renew(before)
+
+    assert after.storage is before.storage
+    assert shared.read(after, float32, (64,)).tolist() == [1.0] * 64
+    shared.launch(shared.compile(scale), [before, y, 64, 3.0], [1])
+    for stale in (before, y):
+        with pytest.raises(DeviceError, match=r"got a view or clone from before invalidate\(\)"):
+            shared.read(stale, float32, (64,))
+
+
+def test_pyrites_own_memory_is_not_renewed(shared: WgpuRuntime) -> None:
+    with pytest.raises(DeviceError, match="invalidate requires memory of the application"):
+        shared.renew(shared.allocate(256))
+
+
 def test_a_destroyed_buffer_poisons_what_is_made_of_it_and_nothing_else(
     application: wgpu.GPUDevice, shared: WgpuRuntime, scale: Kernel
 ) -> None:
@@ -142,10 +176,11 @@ def test_a_destroyed_buffer_poisons_what_is_made_of_it_and_nothing_else(
     external, x = shared.from_buffer(own), shared.upload(np.ones(64, np.float32))
     y, z, good = (shared.allocate(256) for _ in range(3))
     shared.launch(kernel, [external, y, 64, 1.0], [1])
-    shared.launch(kernel, [y, z, 64, 1.0], [1])
-    shared.launch(kernel, [x, good, 64, 3.0], [1])
 
     own.destroy()  # a submit would abort the process now
+    shared.launch(kernel, [external, y, 64, 1.0], [1])
+    shared.launch(kernel, [y, z, 64, 1.0], [1])
+    shared.launch(kernel, [x, good, 64, 3.0], [1])
 
     for poisoned in (y, z):
         with pytest.raises(DeviceError, match=r"scale requires external .* got one that was destr"):
@@ -173,10 +208,9 @@ def test_memory_that_was_poisoned_is_good_for_its_next_holder(
     application: wgpu.GPUDevice, shared: WgpuRuntime
 ) -> None:
     own = application.create_buffer(size=256, usage=ALL)
-    y = shared.allocate(256)
-    shared.copy(shared.from_buffer(own), y)
+    y, external = shared.allocate(256), shared.from_buffer(own)
     own.destroy()
-    shared.flush()
+    shared.copy(external, y)
     storage = y.storage
     del y
 

@@ -11,18 +11,20 @@ Named for CubeCL, whose place in Burn it takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering import LOWERINGS, contiguous, elementwise
+from pyrite.backend.cube.lowering import LOWERINGS, elementwise, filling
+from pyrite.backend.cube.lowering.registry import Lowering
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
-from pyrite.op import Attributes, Op
+from pyrite.op import Attributes, Op, require_reference
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, TensorType, dtype
 
@@ -43,7 +45,7 @@ class CubeBackend(Backend):
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has kernels of its own."""
-        return op.name in LOWERINGS
+        return self._lowering(op) is not None
 
     def run(
         self,
@@ -55,18 +57,30 @@ class CubeBackend(Backend):
         """Execute one op by its lowering, its scalar rule, or the reference."""
         for type in out or ():
             _require_indexable(op.name, type)
-        lowering = LOWERINGS.get(op.name) or (elementwise if op.is_elementwise else None)
+        lowering = self._lowering(op)
         if lowering is not None:
             return lowering(self.launcher, op, inputs, attrs, out)
+        require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]
         return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+
+    def _lowering(self, op: Op) -> Lowering | None:
+        """Return the lowering under the op's name, that of its own kernels, or of its rule."""
+        found = LOWERINGS.get(op.name)
+        if found is None and op.kernels:
+            found = next((k.lower for k in op.kernels if k.runs_on(self.runtime)), None)
+        return elementwise if found is None and op.is_elementwise else found
 
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
         type = TensorType(array.shape, dtype(array.dtype))
         _require_indexable("upload", type)
         return CubeTensor.dense(self.runtime.upload(array), type)
+
+    def adopt(self, array: Any) -> CubeTensor | None:
+        """Return a `CubeTensor` of this runtime's memory as it is; an array cannot be shared."""
+        return array if isinstance(array, CubeTensor) else None
 
     def download(self, handle: CubeTensor) -> Array:
         """Return the values as a read-only array.
@@ -76,21 +90,11 @@ class CubeBackend(Backend):
         if handle.type.size == 0:
             array = np.empty(handle.shape, handle.dtype.numpy)
         else:
-            whole = self._filling(handle)
+            whole = filling(self.launcher, handle)
             array = self.runtime.read(whole.buffer, whole.dtype, whole.shape)
         self.launcher.faults.raise_pending()
         array.flags.writeable = False
         return array
-
-    def _filling(self, handle: CubeTensor) -> CubeTensor:
-        """Return a dense tensor that fills its buffer."""
-        whole = contiguous(self.launcher, handle)
-        begin = whole.offset * whole.dtype.itemsize
-        if whole.buffer.nbytes == whole.type.nbytes:
-            return whole
-        if begin % self.runtime.alignment == 0:
-            return CubeTensor.dense(whole.buffer.view(begin, whole.type.nbytes), whole.type)
-        return contiguous(self.launcher, whole, always=True)
 
     def type_of(self, handle: CubeTensor) -> TensorType:
         """Return the type of a handle."""
@@ -112,6 +116,10 @@ class CubeBackend(Backend):
             handle.strides,
             handle.offset,
         )
+
+    def renew(self, handle: CubeTensor) -> CubeTensor:
+        """Return the tensor as it is after the application wrote to its memory."""
+        return replace(handle, buffer=self.runtime.renew(handle.buffer))
 
     def __repr__(self) -> str:
         return f"CubeBackend({self.runtime.name})"

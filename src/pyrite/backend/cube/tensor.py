@@ -109,3 +109,8 @@ class CubePrimitive:
     shape: Shape
     strides: Strides
     offset: int
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps, from the offset on."""
+        return is_row_major(self.shape, self.strides)

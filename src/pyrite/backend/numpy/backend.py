@@ -13,7 +13,7 @@ import numpy as np
 
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.backend.protocol import Backend
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant, Op, require_reference
 from pyrite.types import Array, TensorType, dtype
 
 ALGEBRA = NumPyAlgebra()
@@ -40,7 +40,8 @@ class NumPy(Backend):
             if op.scalar is not None:
                 assert out is not None
                 return (_elementwise(op, arrays, attrs, out[0]),)
-            assert op.reference is not None, f"{op} has neither rule nor reference"
+            require_reference(op, self.name)
+            assert op.reference is not None
             result = op.reference(*arrays, **attrs)
             results = result if isinstance(result, tuple) else (result,)
             return [

@@ -49,7 +49,7 @@ from pyrite.backend.torch.pooling import Pooling
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import DeviceError, DTypeError
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant, Op, require_reference
 from pyrite.types import Array, DType, TensorType, float64
 
 ALGEBRA = TorchAlgebra()
@@ -182,6 +182,7 @@ class Torch(
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[torch.Tensor]:
         """Execute an op that has only a NumPy reference, as a user's may: counted and named."""
+        require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, torch.Tensor) else i for i in inputs]
         return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]

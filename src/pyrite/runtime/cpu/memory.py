@@ -9,10 +9,11 @@ Invariant: ``live + free == reserved``, and ``free <= limit``.
 
 from __future__ import annotations
 
+import ctypes
 from collections import defaultdict, deque
 from collections.abc import Callable
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import psutil
@@ -62,6 +63,10 @@ class CpuBuffer:
         """Return its memory as uint8, without a copy: valid while the buffer is held."""
         return self._block.memory[: self.nbytes]
 
+    def lease(self) -> memoryview:
+        """Return its memory, without a copy: whoever holds the view holds the buffer."""
+        return _leased(self)
+
     def __del__(self) -> None:
         self._allocator.give_back(self._block)
 
@@ -88,6 +93,17 @@ class CpuView:
     def bytes(self) -> Array:
         """Return its memory as uint8, without a copy: valid while the view is held."""
         return self.base.bytes()[self.offset : self.offset + self.nbytes]
+
+    def lease(self) -> memoryview:
+        """Return its memory, without a copy: whoever holds the view holds the buffer."""
+        return _leased(self)
+
+
+def _leased(buffer: CpuBuffer | CpuView) -> memoryview:
+    # NumPy's own views hold the block, which would be given to others meanwhile.
+    exporter: Any = (ctypes.c_ubyte * buffer.nbytes).from_address(buffer.address)
+    exporter.lease = buffer
+    return memoryview(exporter)
 
 
 class Allocator:

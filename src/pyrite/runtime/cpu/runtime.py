@@ -32,6 +32,7 @@ from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport
+from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, float32
 
 #: Bytes of an output that is stored past the caches: it would not stay in them.
@@ -197,6 +198,16 @@ class CpuRuntime:
         """Return several buffers' values by one flush and one wait."""
         self.synchronize()
         return [_values(*one).copy() for one in wanted]
+
+    def get_resource(self, buffer: Buffer) -> BindingResource[HostResource]:
+        """Return the bytes of a buffer, when all that was appended is done."""
+        assert isinstance(buffer, _BUFFERS)
+        self.synchronize()
+        return BindingResource(HostResource(buffer.lease()))
+
+    def renew(self, buffer: Buffer) -> Buffer:
+        """Raise DeviceError: all memory is its own."""
+        raise own_memory()
 
     def memory_report(self) -> MemoryReport:
         """How much memory is in use."""

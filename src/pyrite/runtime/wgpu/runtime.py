@@ -37,8 +37,8 @@ from pyrite.kernel.ir import Kernel
 from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
-from pyrite.runtime.protocol import MemoryReport
-from pyrite.runtime.resource import BindingResource
+from pyrite.runtime.protocol import MemoryReport, Wanted
+from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
@@ -79,8 +79,6 @@ KERNELS = 4096
 
 #: Bytes of the uniform buffer of a device without immediates: 256 launches of a submission.
 UNIFORMS = 64 << 10
-
-Wanted = Sequence[tuple[Buffer, DType, Shape]]
 
 
 class WgpuRuntime:
@@ -283,10 +281,7 @@ class WgpuRuntime:
         gone.  Raises DeviceError for memory that is not the application's.
         """
         if not buffer.storage.is_external:
-            raise DeviceError(
-                "invalidate requires memory of the application (pyrite.wgpu.from_buffer), got "
-                "Pyrite's own, which nobody else writes to"
-            )
+            raise own_memory()
         with self._lock:
             self._check()
             self._has_poison = True

@@ -8,8 +8,8 @@ from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import scattering as scattering
-from pyrite.backend.cube.lowering.elementwise import contiguous as contiguous
 from pyrite.backend.cube.lowering.elementwise import elementwise as elementwise
+from pyrite.backend.cube.lowering.elementwise import filling as filling
 from pyrite.backend.cube.lowering.registry import LOWERINGS as LOWERINGS
 
-__all__ = ["LOWERINGS", "contiguous", "elementwise"]
+__all__ = ["LOWERINGS", "elementwise", "filling"]

@@ -295,6 +295,17 @@ def contiguous(launcher: Launcher, tensor: CubeTensor, *, always: bool = False) 
     return target
 
 
+def filling(launcher: Launcher, tensor: CubeTensor) -> CubeTensor:
+    """Return the tensor in row-major order, with a buffer, or a view of one, that it fills."""
+    whole = contiguous(launcher, tensor)
+    if whole.buffer.nbytes == whole.type.nbytes:
+        return whole
+    begin = whole.offset * whole.dtype.itemsize
+    if begin % launcher.runtime.alignment == 0:
+        return CubeTensor.dense(whole.buffer.view(begin, whole.type.nbytes), whole.type)
+    return contiguous(launcher, whole, always=True)
+
+
 def dense(launcher: Launcher, value: CubeTensor | Constant, type: TensorType) -> CubeTensor:
     """Return a new dense tensor of a type that holds a value, converted and stretched to it."""
     target = launcher.empty(type)

@@ -1,0 +1,134 @@
+"""What a kernel of an application is to `CubeBackend`: something that lowers its op.
+
+An op that was declared with ``kernels`` is lowered by the first of them that runs on the device's
+runtime.  Two forms are in `pyrite.extension` (Python, every runtime) and `pyrite.wgpu` (WGSL).
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.lowering.elementwise import as_tensor
+from pyrite.backend.cube.lowering.registry import Input
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.errors import KernelError
+from pyrite.op import Attributes, Op
+from pyrite.runtime.protocol import Runtime
+from pyrite.types import TensorType
+
+#: So many compiled forms of one kernel are kept for each device.
+FORMS = 256
+
+#: From the types of inputs and outputs, and attributes by keyword, to the counts of workgroups.
+Grid = Callable[..., tuple[int, ...]]
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an op: its inputs, those left out are None, its new outputs, its attributes.
+
+    ``names`` has one for each input and output.
+    """
+
+    op: Op
+    names: tuple[str, ...]
+    inputs: tuple[CubeTensor | None, ...]
+    outputs: tuple[CubeTensor, ...]
+    attrs: Attributes
+
+    @property
+    def tensors(self) -> tuple[CubeTensor | None, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def types(self) -> tuple[TensorType | None, ...]:
+        """Their types."""
+        return tuple(None if t is None else t.type for t in self.tensors)
+
+
+class CustomKernel(ABC, Generic[F]):
+    """A kernel of an application, in as many compiled forms ``F`` as its calls need.
+
+    ``workgroup_size`` has up to three axes; ``grid`` gives the workgroups of a call, where it is
+    not one invocation for each element of the first output.
+    """
+
+    def __init__(self, name: str, workgroup_size: tuple[int, ...], grid: Grid | None) -> None:
+        self.name = name
+        self.workgroup_size = workgroup_size
+        self.grid = grid
+        self._forms: WeakKeyDictionary[Launcher, dict[Hashable, F]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def runs_on(self, runtime: Runtime) -> bool:
+        """Whether it can be compiled for a runtime."""
+
+    @abstractmethod
+    def launch(self, launcher: Launcher, call: Call) -> None:
+        """Run it: the outputs have elements, and unspecified values."""
+
+    def lower(
+        self, launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+    ) -> Sequence[CubeTensor]:
+        """Return new outputs, after a launch that writes them unless all of them are empty."""
+        sources = tuple(None if i is None else as_tensor(launcher, i) for i in inputs)
+        targets = tuple(launcher.empty(type) for type in out)
+        if any(t.type.size for t in targets):
+            names = self.names_of(op, len(targets))
+            self.launch(launcher, Call(op, names, sources, targets, attrs))
+        return targets
+
+    @abstractmethod
+    def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
+        """Return what the inputs and outputs of an op are called in the kernel."""
+
+    def form(self, launcher: Launcher, key: Hashable, make: Callable[[], F]) -> F:
+        """Return a compiled form, made when it is first asked for."""
+        with self._lock:
+            forms = self._forms.setdefault(launcher, {})
+            found = forms.get(key)
+        if found is None:
+            found = make()
+            with self._lock:
+                forms[key] = found
+                if len(forms) > FORMS:
+                    del forms[next(iter(forms))]
+        return found
+
+    def workgroups(self, launcher: Launcher, call: Call, invocations: int) -> tuple[int, ...]:
+        """Return the counts of workgroups of a call; ``invocations`` has those of a workgroup."""
+        if self.grid is None:
+            return launcher.machine.grid(-(-call.outputs[0].type.size // invocations))
+        counts = tuple(self.grid(*call.types, **call.attrs))
+        if not 1 <= len(counts) <= 3 or not all(isinstance(n, int) and n >= 0 for n in counts):
+            raise KernelError(
+                f"kernel '{self.name}' requires a grid of one to three counts of workgroups, got "
+                f"{counts}"
+            )
+        return counts
+
+
+def sizes_of(workgroup_size: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of a workgroup.  Raises KernelError unless there are one to three."""
+    sizes = (workgroup_size,) if isinstance(workgroup_size, int) else tuple(workgroup_size)
+    if not 1 <= len(sizes) <= 3 or any(s < 1 for s in sizes):
+        raise KernelError(f"a kernel requires one to three sizes of a workgroup, got {sizes}")
+    return sizes
+
+
+def positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's positional parameters."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(p.name for p in parameters if p.kind in kinds)

@@ -1,0 +1,12 @@
+"""Kernels of an application, written in Python: they run on every runtime.
+
+They are given to `pyrite.custom_op`; `pyrite.wgpu.kernel` makes such of WGSL.  The guide is
+docs/guide/custom-kernels.md.
+"""
+
+from pyrite.extension.kernel import PythonKernel as PythonKernel
+from pyrite.extension.kernel import kernel as kernel
+from pyrite.extension.scope import KernelScope as KernelScope
+from pyrite.extension.scope import TensorArgument as TensorArgument
+
+__all__ = ["KernelScope", "PythonKernel", "TensorArgument", "kernel"]

@@ -1,0 +1,144 @@
+"""Kernels written in Python: they run on every runtime.
+
+    @kernel
+    def linear_relu(k, x, weight, bias, out):
+        i, j = k.at
+        with k.for_(0, x.shape[1], carried=[bias[j]]) as loop:
+            loop.yield_(k.fma(x[i, loop.index], weight[loop.index, j], loop.carried[0]))
+        out[i, j] = k.math.maximum(loop.results[0], 0.0)
+
+The function is called once for each set of dtypes, shapes and attributes: Python runs while the
+kernel is written, so shapes and attributes are constants of it and a Python loop unrolls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_names, sizes_of
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.operand import bindings_of, layout_of
+from pyrite.errors import KernelError
+from pyrite.extension.scope import KernelScope, TensorArgument
+from pyrite.op import Op
+from pyrite.runtime.protocol import Buffer, Executable, Runtime
+from pyrite.types import Number
+
+#: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
+WORKGROUP_SIZE = 64
+
+Function = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonForm:
+    """A kernel compiled for one set of types; with ``can_fail`` an error word is bound last."""
+
+    executable: Executable
+    can_fail: bool
+
+
+class PythonKernel(CustomKernel[PythonForm]):
+    """A kernel in Python; made by `kernel`."""
+
+    def __init__(
+        self, function: Function, workgroup_size: int | Sequence[int], grid: Grid | None
+    ) -> None:
+        super().__init__(function.__name__, sizes_of(workgroup_size), grid)
+        if grid is None and len(self.workgroup_size) > 1:
+            raise KernelError(
+                f"kernel '{self.name}' requires a grid for workgroups of several axes, got none "
+                f"and workgroup_size={workgroup_size}"
+            )
+        self.function = function
+        self.__doc__ = function.__doc__
+        self._parameters = positional_names(function)[1:]
+
+    def runs_on(self, runtime: Runtime) -> bool:
+        """On every one."""
+        return True
+
+    def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
+        """Return the names of the function's parameters after the first."""
+        wanted = len(op.inputs) + outputs
+        if len(self._parameters) != wanted:
+            raise KernelError(
+                f"kernel '{self.name}' requires a parameter for the scope, {len(op.inputs)} for "
+                f"the inputs of {op.name} and {outputs} for its outputs, got "
+                f"{len(self._parameters) + 1}"
+            )
+        return self._parameters
+
+    def launch(self, launcher: Launcher, call: Call) -> None:
+        """Append one run; a new set of types, strides or attributes is compiled first."""
+        sizes = self.workgroup_size
+        grid = self.workgroups(launcher, call, sizes[0])
+        layouts = tuple(t and (t.shape, layout_of(t)) for t in call.tensors)
+        key = (call.op, layouts, repr(sorted(call.attrs.items())), sizes, len(grid))
+        form = self.form(launcher, key, lambda: self._compile(launcher, call, sizes, len(grid)))
+        bindings: list[Buffer | Number] = [
+            b for t in call.tensors if t is not None for b in bindings_of(t)
+        ]
+        if form.can_fail:
+            bindings += launcher.faults.expect(
+                f"{call.op.name} requires every x[i, j] of its kernel '{self.name}' inside of x, "
+                "got one outside; use x.get(i, j), which gives 0 there"
+            )
+        launcher.runtime.launch(form.executable, bindings, grid)
+
+    def _compile(
+        self, launcher: Launcher, call: Call, sizes: tuple[int, ...], axes: int
+    ) -> PythonForm:
+        scope = KernelScope(self.name, workgroup_size=sizes, grid=axes)
+        inputs = len(call.inputs)
+        tensors = [
+            t and TensorArgument(scope, name, t.shape, layout_of(t), is_output=position >= inputs)
+            for position, (name, t) in enumerate(zip(call.names, call.tensors, strict=True))
+        ]
+        if self.grid is None:
+            output = call.outputs[0].type
+            with scope.if_(scope.stand_at(output.shape) < output.size):
+                self.function(scope, *tensors, **call.attrs)
+        else:
+            self.function(scope, *tensors, **call.attrs)
+        return PythonForm(launcher.runtime.compile(scope.build()), scope.can_fail)
+
+
+@overload
+def kernel(function: Function, /) -> PythonKernel: ...
+@overload
+def kernel(
+    *, workgroup_size: int | Sequence[int] = WORKGROUP_SIZE, grid: Grid | None = None
+) -> Callable[[Function], PythonKernel]: ...
+def kernel(
+    function: Function | None = None,
+    /,
+    *,
+    workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
+    grid: Grid | None = None,
+) -> Any:
+    """Return a function as a kernel for every runtime, to be given to `pyrite.custom_op`.
+
+    The function gets a `KernelScope`, a `TensorArgument` for each input and output of the op (None
+    for an input that was left out), and the attributes by keyword.  Without ``grid`` it is run once
+    for each element of the first output, whose coordinates are ``k.at``.  With it the function is
+    run by each invocation of ``grid(*types, **attrs)`` workgroups of ``workgroup_size``, and may
+    use ``shared`` memory and ``barrier``; types are those of inputs and outputs.
+
+    Raises KernelError for a workgroup size without a grid that has several axes.
+
+    >>> import pyrite
+    >>> @kernel
+    ... def double(k, x, out):
+    ...     out[k.at] = x[k.at] * 2.0
+    >>> @pyrite.custom_op(infer=lambda x: x, kernels=[double])
+    ... def doubled(x, /):
+    ...     '''2 x.'''
+    >>> doubled(pyrite.tensor([1.0, 2.0], device="cpu")).tolist()
+    [2.0, 4.0]
+    """
+    if function is None:
+        return lambda f: PythonKernel(f, workgroup_size, grid)
+    return PythonKernel(function, workgroup_size, grid)

@@ -1,0 +1,90 @@
+"""Tensors from an application's buffers, and the buffers under tensors; nothing is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wgpu
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
+from pyrite.backend.device import Device, DeviceLike
+from pyrite.backend.device import device as as_device
+from pyrite.errors import DeviceError, ShapeError
+from pyrite.op import public
+from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu.resource import BufferResource
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import DTypeLike, Shape, TensorType
+from pyrite.types import dtype as as_dtype
+from pyrite.wgpu.device import device_of
+
+
+@public
+def from_buffer(
+    buffer: Any, shape: Shape, dtype: DTypeLike, *, offset: int = 0, device: DeviceLike = None
+) -> Tensor:
+    """Return the elements that lie in a ``wgpu.GPUBuffer`` from ``offset`` bytes on, as a tensor.
+
+    The memory stays the application's: Pyrite reads it, and never writes it or gives it away.  Ops
+    that were called before the application submits a write see the values from before it, also when
+    they run later; after it, call `Tensor.invalidate`.  ``device`` is needed for a buffer of a
+    device that Pyrite opened itself.
+
+    Raises DeviceError if the buffer belongs to another device, is too small, or lacks one of the
+    usage flags STORAGE, COPY_SRC and COPY_DST.
+    """
+    type = TensorType(tuple(shape), as_dtype(dtype))
+    where = as_device(device) if device is not None else _known_device(buffer)
+    runtime = _runtime(where, "from_buffer")
+    room = getattr(buffer, "size", 0) - offset
+    if isinstance(buffer, wgpu.GPUBuffer) and type.nbytes > room:
+        raise DeviceError(
+            f"from_buffer requires {type.nbytes} bytes for {type}, got {room} from offset {offset} "
+            f"of a buffer of {buffer.size}"
+        )
+    memory: Any = runtime.from_buffer(buffer, offset, type.nbytes)
+    return Tensor(where.backend.adopt(CubeTensor.dense(memory, type)), type, where.backend)
+
+
+@public
+def buffer_of(x: Tensor) -> BufferResource:
+    """Return the part of a ``wgpu.GPUBuffer`` where a tensor's elements lie in row-major order.
+
+    All that was asked for is submitted before, so what the application submits next to the same
+    queue sees the values.  Who holds the result holds the memory; it must not be written to.
+
+    Raises DeviceError if the tensor is on another device, ShapeError if it is a strided view.
+    """
+    _runtime(x.device, "buffer_of")
+    found: CubePrimitive = x.primitive()
+    if not found.is_contiguous:
+        raise ShapeError(
+            f"buffer_of requires elements in row-major order, got strides {found.strides} of shape "
+            f"{found.shape}; take the buffer of the tensor that it is a view of"
+        )
+    memory: Any = found.handle.binding()
+    start = found.offset * found.dtype.itemsize
+    return BufferResource(memory, start, x.size * found.dtype.itemsize)
+
+
+def _known_device(buffer: Any) -> Device:
+    if not isinstance(buffer, wgpu.GPUBuffer):
+        raise DeviceError(f"from_buffer requires a wgpu.GPUBuffer, got {type(buffer).__name__}")
+    found = device_of(buffer._device)
+    if found is None:
+        raise DeviceError(
+            "from_buffer requires a buffer of a device that Pyrite knows, got one of another; call "
+            "init_device(your device) first and keep what it returns, or say device='wgpu'"
+        )
+    return found
+
+
+def _runtime(where: Device, asked: str) -> WgpuRuntime:
+    root = where.backend.root
+    runtime: Any = root.runtime if isinstance(root, CubeBackend) else None
+    if not isinstance(runtime, WgpuRuntime):
+        raise DeviceError(
+            f"{asked} requires a tensor of a wgpu device, got {root.name}; move it: x.to('wgpu')"
+        )
+    return runtime
