@@ -58,6 +58,7 @@ BACKENDS: dict[str, Entry] = {
         needs="torch",
         install="'pyrite[torch]'",
     ),
+    "candle": Entry("pyrite.backend.candle:Candle", needs="candle", install="'pyrite[candle]'"),
 }
 
 
@@ -80,6 +81,10 @@ class Device:
     def synchronize(self) -> None:
         """Wait until all work submitted to this device is done."""
         self.backend.synchronize()
+
+    async def synchronize_async(self) -> None:
+        """Wait as `synchronize` does, awaited: the event loop goes on meanwhile."""
+        await self.backend.synchronize_async()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):

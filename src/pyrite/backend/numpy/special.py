@@ -48,13 +48,13 @@ def _ratio(numerator: Sequence[float], denominator: Sequence[float], x: Array) -
 # ---- erf ----
 
 # Cody 1969, Math. Comp. 23, 631-637: erf(x) / x in x² below 0.5, exp(x²) erfc(x) in x up to 6.
-_ERF_SMALL = (
+ERF_SMALL = (
     (3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02,
      3.16112374387056560e00, 1.85777706184603153e-1),
     (2.84423683343917062e03, 1.28261652607737228e03, 2.44024637934444173e02,
      2.36012909523441209e01, 1.0),
 )  # fmt: skip
-_ERFC_MIDDLE = (
+ERFC_MIDDLE = (
     (1.23033935479799725e03, 2.05107837782607147e03, 1.71204761263407058e03,
      8.81952221241769090e02, 2.98635138197400131e02, 6.61191906371416295e01,
      8.88314979438837594e00, 5.64188496988670089e-1, 2.15311535474403846e-8),
@@ -65,13 +65,13 @@ _ERFC_MIDDLE = (
 
 # erf(x) / x in x² up to 3.95, beyond which float32 knows only 1: a minimax fit of relative error
 # 6.5e-12 by Lawson's iteration, enough for a float32 to be rounded right but once in 15,000 times.
-_ERF_SINGLE = (
+ERF_SINGLE = (
     (1.1283791670882584, 0.19847051627442586, 0.057834707984294444, 0.004876014643586568,
      0.0005077643946561382, 2.1235832073024386e-05, 7.5069973630196e-07, 3.066634909429795e-09),
     (1.0, 0.5092232484229103, 0.12099576121581139, 0.017540364683941212,
      0.0016919583337038318, 0.00010966134384967239, 4.438008593689564e-06, 7.404991522069244e-08),
 )  # fmt: skip
-_SINGLE_END = 3.95
+ERF_SINGLE_END = 3.95
 # The first double whose erf rounds to 1 is 5.9216.
 _DOUBLE_END = 6.0
 
@@ -88,8 +88,8 @@ def erf(x: Array) -> Array:
 
 
 def _erf_single(x: Array) -> Array:
-    np.clip(x, -_SINGLE_END, _SINGLE_END, out=x)
-    return x * _ratio(*_ERF_SINGLE, x * x)
+    np.clip(x, -ERF_SINGLE_END, ERF_SINGLE_END, out=x)
+    return x * _ratio(*ERF_SINGLE, x * x)
 
 
 def _erf_double(x: Array) -> Array:
@@ -97,9 +97,9 @@ def _erf_double(x: Array) -> Array:
     result = np.empty_like(x)
     small = size < 0.5
     near = x[small]
-    result[small] = near * _ratio(*_ERF_SMALL, near * near)
+    result[small] = near * _ratio(*ERF_SMALL, near * near)
     far = np.minimum(size[~small], _DOUBLE_END)
-    complement = np.exp(-far * far) * _ratio(*_ERFC_MIDDLE, far)
+    complement = np.exp(-far * far) * _ratio(*ERFC_MIDDLE, far)
     result[~small] = np.copysign(1.0 - complement, x[~small])
     return result
 
