@@ -47,6 +47,8 @@ from pyrite.tensor.random import random_stream as random_stream
 from pyrite.tensor.random import seed as seed
 from pyrite.tensor.random import set_random_state as set_random_state
 from pyrite.tensor.tensor import Tensor as Tensor
+from pyrite.tensor.transaction import read as read
+from pyrite.tensor.transaction import read_async as read_async
 from pyrite.testing.bisection import Bisection as Bisection
 from pyrite.testing.bisection import Divergence as Divergence
 from pyrite.testing.bisection import bisect as bisect
@@ -109,6 +111,8 @@ __all__ = [
     "primitive",
     "random_state",
     "random_stream",
+    "read",
+    "read_async",
     "saved_bytes",
     "seed",
     "set_default_device",

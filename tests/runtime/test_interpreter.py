@@ -33,7 +33,7 @@ def test_a_kernel_runs_on_uploaded_memory() -> None:
     runtime.launch(runtime.compile(doubling()), [x, y, 6], (2,))
 
     assert runtime.read(y, float32, (2, 3)).tolist() == [[0, 2, 4], [6, 8, 10]]
-    assert runtime.report() == {"kernels": 1, "launches": 1}
+    assert runtime.report() == {"kernels": 1, "launches": 1, "read_backs": 1}
 
 
 def test_an_equal_kernel_is_compiled_once() -> None:

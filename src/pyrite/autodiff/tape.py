@@ -106,6 +106,14 @@ class Autodiff(Backend):
         """Return the values as a read-only array."""
         return self.inner.download(handle.value._handle)
 
+    def download_all(self, handles: Sequence[Variable]) -> list[Array]:
+        """Return the values of several, by one read of the inner backend."""
+        return self.inner.download_all([handle.value._handle for handle in handles])
+
+    async def download_all_async(self, handles: Sequence[Variable]) -> list[Array]:
+        """Return what `download_all` returns, while the event loop runs on."""
+        return await self.inner.download_all_async([handle.value._handle for handle in handles])
+
     def type_of(self, handle: Variable) -> TensorType:
         """Return the type of the value."""
         return handle.value._type
@@ -121,6 +129,10 @@ class Autodiff(Backend):
     def synchronize(self) -> None:
         """Wait until all submitted work is done."""
         self.inner.synchronize()
+
+    async def synchronize_async(self) -> None:
+        """Wait until all submitted work is done, while the event loop runs on."""
+        await self.inner.synchronize_async()
 
     def lift(self, tensor: TensorBase) -> Variable:
         """Return a handle of this level for a tensor of it, or of a lower one as a constant."""

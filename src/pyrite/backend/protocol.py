@@ -8,11 +8,12 @@ everyone but the backend that made them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pyrite.errors import DeviceError, GradientError
 from pyrite.op import OPS, Attributes, Handle, Op, TensorBase, different_devices
+from pyrite.synchronization import awaited
 from pyrite.types import Array, TensorType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +36,8 @@ class Backend(ABC):
     name: str
     #: The backend that a decorator decorates.
     inner: Backend | None = None
+    #: Ops that may run in NumPy here, and for which inputs, as in "floats".  No other op may.
+    falls_back: ClassVar[Mapping[str, str]] = {}
     #: Whether it is a GPU that the processors imitate: right, and slow.
     is_software: bool = False
 
@@ -93,12 +96,24 @@ class Backend(ABC):
     def download(self, handle: Handle) -> Array:
         """Return the values as a read-only array, waiting until they are there."""
 
+    def download_all(self, handles: Sequence[Handle]) -> list[Array]:
+        """Return the values of several handles; where the device is far, by one wait."""
+        return [self.download(handle) for handle in handles]
+
+    async def download_all_async(self, handles: Sequence[Handle]) -> list[Array]:
+        """Return what `download_all` returns, while the event loop runs on."""
+        return await awaited(lambda: self.download_all(handles))
+
     @abstractmethod
     def type_of(self, handle: Handle) -> TensorType:
         """Return the type of a handle."""
 
     def synchronize(self) -> None:
         """Wait until all work that was submitted is done."""
+
+    async def synchronize_async(self) -> None:
+        """Wait until all work that was submitted is done, while the event loop runs on."""
+        await awaited(self.synchronize)
 
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators: the array or buffer itself."""

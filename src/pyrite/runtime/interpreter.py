@@ -17,7 +17,7 @@ from pyrite.errors import DeviceError
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.verify import verify
-from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.protocol import MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
 
@@ -61,6 +61,7 @@ class InterpreterRuntime:
         self._buffers: weakref.WeakSet[InterpreterBuffer] = weakref.WeakSet()
         self._peak = 0
         self._launches = 0
+        self._read_backs = 0
         self._is_closed = False
 
     def compile(self, kernel: Kernel) -> InterpretedKernel:
@@ -115,15 +116,27 @@ class InterpreterRuntime:
     def synchronize(self) -> None:
         """Return at once."""
 
+    async def synchronize_async(self) -> None:
+        """Return at once."""
+
     def read(self, buffer: InterpreterBuffer, dtype: DType, shape: Shape) -> Array:
         """Return a copy of the values."""
-        self._require_open()
-        nbytes = element_count(shape) * dtype.itemsize
-        return np.array(buffer.data[:nbytes].view(dtype.numpy).reshape(shape))
+        return self.read_all([(buffer, dtype, shape)])[0]
 
-    def read_all(self, wanted: Sequence[tuple[InterpreterBuffer, DType, Shape]]) -> list[Array]:
+    def read_all(self, wanted: Wanted) -> list[Array]:
         """Return copies of the values of several buffers."""
-        return [self.read(buffer, dtype, shape) for buffer, dtype, shape in wanted]
+        self._require_open()
+        self._read_backs += 1
+        return [
+            np.array(
+                buffer.data[: element_count(shape) * dtype.itemsize].view(dtype.numpy)
+            ).reshape(shape)
+            for buffer, dtype, shape in wanted
+        ]
+
+    async def read_all_async(self, wanted: Wanted) -> list[Array]:
+        """Return copies of the values of several buffers."""
+        return self.read_all(wanted)
 
     def get_resource(self, buffer: InterpreterBuffer) -> BindingResource[HostResource]:
         """Return the bytes."""
@@ -147,7 +160,11 @@ class InterpreterRuntime:
 
     def report(self) -> dict[str, Any]:
         """Counters by name."""
-        return {"kernels": len(self._executables), "launches": self._launches}
+        return {
+            "kernels": len(self._executables),
+            "launches": self._launches,
+            "read_backs": self._read_backs,
+        }
 
     def _hold(self, data: Array) -> InterpreterBuffer:
         self._require_open()

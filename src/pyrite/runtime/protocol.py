@@ -2,8 +2,9 @@
 
 A runtime knows kernels and bytes; it knows no op and no tensor.  Work is a **stream**: launches,
 fills and copies happen in the order in which they were asked for, whoever asked.  None of them
-waits; only `Runtime.read` and `Runtime.wait` do.  So a buffer that nobody holds any more may be
-given away at once: whoever gets it comes later in the stream.
+waits; only `Runtime.read` and `Runtime.wait` do, or, under an event loop that runs on meanwhile,
+their ``_async`` forms.  So a buffer that nobody holds any more may be given away at once: whoever
+gets it comes later in the stream.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class MemoryReport:
     live: int
     reserved: int
     peak: int
+
+
+#: What a read asks for: buffers, and as what each is to be seen.
+Wanted = Sequence[tuple[Any, DType, Shape]]
 
 
 class Buffer(Protocol):
@@ -110,12 +115,23 @@ class Runtime(Protocol):
         """Flush, and wait for everything."""
         ...
 
+    async def synchronize_async(self) -> None:
+        """Flush, and wait for everything while the event loop runs on."""
+        ...
+
     def read(self, buffer: Buffer, dtype: DType, shape: Shape) -> Array:
         """Flush, wait for what was appended so far, and return the values, a new array."""
         ...
 
-    def read_all(self, wanted: Sequence[tuple[Buffer, DType, Shape]]) -> list[Array]:
+    def read_all(self, wanted: Wanted) -> list[Array]:
         """Return several buffers' values by one flush and one wait."""
+        ...
+
+    async def read_all_async(self, wanted: Wanted) -> list[Array]:
+        """Return several buffers' values by one flush, while the event loop runs on.
+
+        Nothing may write to the buffers before it returns.
+        """
         ...
 
     def get_resource(self, buffer: Buffer) -> BindingResource[Resource]:
@@ -145,5 +161,8 @@ class Runtime(Protocol):
         ...
 
     def report(self) -> dict[str, Any]:
-        """Counters by name, for ``pyrite doctor``: compiled kernels, cache hits, submissions."""
+        """Counters by name, for ``pyrite doctor``: launches, submissions, ``read_backs``.
+
+        ``read_backs`` counts the calls of ``read`` and ``read_all`` in either form.
+        """
         ...

@@ -12,7 +12,7 @@ from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError
 from pyrite.op import Executor, public
-from pyrite.synchronization import awaited, note_sync
+from pyrite.synchronization import note_sync
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
 from pyrite.types import Array, Number, TensorType, bfloat16
@@ -128,12 +128,19 @@ class Tensor(Loss):
 
     async def to_numpy_async(self) -> Array:
         """Return the values as `numpy` does, awaited: the event loop goes on meanwhile."""
-        return await awaited(self.numpy)
+        (array,) = await self._backend.download_all_async([self._handle])
+        return array
 
     @public
     def item(self) -> Number:
         """Return the one value as a Python number.  Raises ShapeError unless there is just one."""
         value: Number = self._only("item").item()
+        return value
+
+    async def item_async(self) -> Number:
+        """Return the one value as `item` does, awaited: the event loop goes on meanwhile."""
+        self._require_one("item_async")
+        value: Number = (await self.to_numpy_async()).item()
         return value
 
     @public
@@ -142,9 +149,12 @@ class Tensor(Loss):
         return self.numpy().tolist()
 
     def _only(self, asked: str) -> Array:
+        self._require_one(asked)
+        return self.numpy()
+
+    def _require_one(self, asked: str) -> None:
         if self.size != 1:
             raise ShapeError(f"{asked} requires one element, got shape {self.shape}")
-        return self.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()

@@ -382,9 +382,10 @@ def test_external_buffers_may_be_destroyed_before_a_submit(program: Program) -> 
         kernel, y = runtime.compile(scale()), runtime.allocate(256)
         for _ in range(3):
             own = device.gpu.create_buffer(size=256, usage=usage)
-            runtime.launch(kernel, [runtime.from_buffer(own), y, 64, 2.0], [1])
+            external = runtime.from_buffer(own)
+            runtime.launch(kernel, [external, y, 64, 2.0], [1])
             own.destroy()
-            runtime.flush()
+            runtime.launch(kernel, [external, y, 64, 2.0], [1])
         try:
             runtime.read(y, float32, (64,))
         except DeviceError as error:

@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering import LOWERINGS, elementwise, filling
+from pyrite.backend.cube.lowering import LOWERINGS, elementwise
 from pyrite.backend.cube.lowering.registry import Lowering
+from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
@@ -87,14 +86,17 @@ class CubeBackend(Backend):
 
         Raises IndexRangeError if a kernel before it met an index outside its axis.
         """
-        if handle.type.size == 0:
-            array = np.empty(handle.shape, handle.dtype.numpy)
-        else:
-            whole = filling(self.launcher, handle)
-            array = self.runtime.read(whole.buffer, whole.dtype, whole.shape)
-        self.launcher.faults.raise_pending()
-        array.flags.writeable = False
-        return array
+        return self.download_all([handle])[0]
+
+    def download_all(self, handles: Sequence[CubeTensor]) -> list[Array]:
+        """Return the values of several tensors, and whether an index was outside, by one read."""
+        read = Read(self.launcher, handles)
+        return read.arrays(self.runtime.read_all(read.wanted) if read.wanted else [])
+
+    async def download_all_async(self, handles: Sequence[CubeTensor]) -> list[Array]:
+        """Return what `download_all` returns, while the event loop runs on."""
+        read = Read(self.launcher, handles)
+        return read.arrays(await self.runtime.read_all_async(read.wanted) if read.wanted else [])
 
     def type_of(self, handle: CubeTensor) -> TensorType:
         """Return the type of a handle."""
@@ -103,7 +105,12 @@ class CubeBackend(Backend):
     def synchronize(self) -> None:
         """Wait until all work is done.  Raises IndexRangeError as `download` does."""
         self.runtime.synchronize()
-        self.launcher.faults.raise_pending()
+        self.download_all([])
+
+    async def synchronize_async(self) -> None:
+        """Wait as `synchronize` does, while the event loop runs on."""
+        await self.runtime.synchronize_async()
+        await self.download_all_async([])
 
     def primitive(self, handle: CubeTensor) -> CubePrimitive:
         """Return the memory of a tensor and how it lies there; what was asked for is flushed."""

@@ -9,13 +9,27 @@ the line although it is raised later, elsewhere.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 
 from pyrite.errors import IndexRangeError
 from pyrite.op import user_location
-from pyrite.runtime.protocol import Buffer, Runtime
-from pyrite.types import uint32
+from pyrite.runtime.protocol import Buffer, Runtime, Wanted
+from pyrite.types import Array, uint32
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """That one of the first ``launched`` kernels may have set the word."""
+
+    word: Buffer
+    launched: int
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is to be read to know it."""
+        return [(self.word, uint32, (1,))]
 
 
 class Faults:
@@ -47,19 +61,22 @@ class Faults:
             self._launched += 1
             return self._word, number
 
-    def raise_pending(self) -> None:
-        """Wait for the kernels that may have failed; raise IndexRangeError if one did."""
+    def suspicion(self) -> Suspicion | None:
+        """Return what to read along with values, if a kernel before them may have failed."""
         with self._lock:
-            word, launched = self._word, self._launched
-            if word is None or launched == self._checked:
-                return
-        number = int(self._runtime.read(word, uint32, (1,))[0])
+            if self._word is None or self._launched == self._checked:
+                return None
+            return Suspicion(self._word, self._launched)
+
+    def settle(self, suspicion: Suspicion, value: Array) -> None:
+        """Take the word that was read.  Raises IndexRangeError if a kernel failed."""
+        number = int(value[0])
         with self._lock:
-            self._checked = max(self._checked, launched)
+            self._checked = max(self._checked, suspicion.launched)
             if number == 0:
                 return
             # The next kernels get a fresh word, else this one would be raised for ever.
-            if self._word is word:
+            if self._word is suspicion.word:
                 self._word = None
             message, location = self._messages[number - 1]
         error = IndexRangeError(message)

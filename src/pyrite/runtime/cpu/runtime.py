@@ -31,8 +31,9 @@ from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Buffer, Executable, MemoryReport
+from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
+from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
 
 #: Bytes of an output that is stored past the caches: it would not stay in them.
@@ -176,6 +177,11 @@ class CpuRuntime:
         """Flush, and wait for everything."""
         self._stream.synchronize()
 
+    async def synchronize_async(self) -> None:
+        """Flush, and wait for everything on a thread of its own, asleep while others work."""
+        submission = self._stream.flush()
+        await awaited(lambda: self._stream.wait(submission))
+
     # ---- memory ----
 
     def allocate(self, nbytes: int) -> CpuBuffer:
@@ -194,10 +200,22 @@ class CpuRuntime:
         """Flush, wait for what was appended so far, and return the values, a new array."""
         return self.read_all([(buffer, dtype, shape)])[0]
 
-    def read_all(self, wanted: Sequence[tuple[Buffer, DType, Shape]]) -> list[Array]:
+    def read_all(self, wanted: Wanted) -> list[Array]:
         """Return several buffers' values by one flush and one wait."""
+        self._counts["read_backs"] += 1
         self.synchronize()
-        return [_values(*one).copy() for one in wanted]
+        return _copies(wanted)
+
+    async def read_all_async(self, wanted: Wanted) -> list[Array]:
+        """Return several buffers' values by one flush; the wait and the copies are elsewhere."""
+        self._counts["read_backs"] += 1
+        submission = self._stream.flush()
+
+        def read() -> list[Array]:
+            self._stream.wait(submission)
+            return _copies(wanted)
+
+        return await awaited(read)
 
     def get_resource(self, buffer: Buffer) -> BindingResource[HostResource]:
         """Return the bytes of a buffer, when all that was appended is done."""
@@ -233,6 +251,7 @@ class CpuRuntime:
             "threads": self._executor.width,
             "launches": self._stream.launches,
             "submissions": self._executor.submitted,
+            "read_backs": 0,
             **self._counts,
             **{f"cache_{name}": n for name, n in self.compiler.cache.counts.items()},
         }
@@ -266,6 +285,10 @@ def _is_streamed(binding: Buffer | Number) -> bool:
         and binding.nbytes >= _STREAMED
         and binding.address % ALIGNMENT == 0
     )
+
+
+def _copies(wanted: Wanted) -> list[Array]:
+    return [_values(*one).copy() for one in wanted]
 
 
 def _values(buffer: Buffer, dtype: DType, shape: Shape) -> Array:

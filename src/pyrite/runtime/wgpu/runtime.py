@@ -37,7 +37,7 @@ from pyrite.kernel.ir import Kernel
 from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
-from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.protocol import MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
@@ -79,8 +79,6 @@ KERNELS = 4096
 
 #: Bytes of the uniform buffer of a device without immediates: 256 launches of a submission.
 UNIFORMS = 64 << 10
-
-Wanted = Sequence[tuple[Buffer, DType, Shape]]
 
 
 class WgpuRuntime:
