@@ -23,6 +23,9 @@ from pyrite.tensor.window import (
 )
 from pyrite.types import Array, Shape, TensorType, default_int, element_count
 
+#: The ``kernel_size``, ``stride``, ``padding`` and ``dilation`` of a pool.
+Windows = tuple[Shape, Shape, Pairs, Shape]
+
 # ---- types ----
 
 
@@ -41,7 +44,9 @@ def _adaptive_type(x: TensorType, *, output_size: Shape) -> tuple[TensorType, Te
     return values, TensorType(values.shape, default_int)
 
 
-def _scattered_type(g: TensorType, indices: TensorType, *, sizes: Shape) -> TensorType:
+def _scattered_type(
+    g: TensorType, indices: TensorType, *, sizes: Shape, windows: Windows | None
+) -> TensorType:
     if g.shape != indices.shape or g.ndim != len(sizes) + 2:
         raise ShapeError(
             f"max_pool_backward requires one index for each g and {g.ndim - 2} sizes, got "
@@ -113,12 +118,12 @@ def _flat(tables: list[Array], sizes: Shape) -> Array:
     return flat
 
 
-def _scattered(g: Array, indices: Array, *, sizes: Shape) -> Array:
+def _scattered(g: Array, indices: Array, *, sizes: Shape, windows: Windows | None) -> Array:
     images, positions = g.shape[0] * g.shape[1], element_count(sizes)
-    windows = element_count(g.shape[2:])
+    places = indices.reshape(images, element_count(g.shape[2:]))
     total = np.zeros(images * positions, g.dtype)
     begins = np.arange(images)[:, None] * positions
-    np.add.at(total, (indices.reshape(images, windows) + begins).ravel(), g.ravel())
+    np.add.at(total, (places + begins).ravel(), g.ravel())
     return total.reshape(*g.shape[:2], *sizes)
 
 
@@ -174,7 +179,13 @@ class MaxPooling(Resampling):
         reference=_maximum,
         infer=_maximum_type,
         canonical=_maximum_attributes,
-        vjp=(lambda g, out, x_type: g[0]._max_pool_backward(out[1], sizes=x_type.shape[2:]),),
+        vjp=(
+            lambda g, out, x_type, *, kernel_size, stride, padding, dilation: g[
+                0
+            ]._max_pool_backward(
+                out[1], sizes=x_type.shape[2:], windows=(kernel_size, stride, padding, dilation)
+            ),
+        ),
         promotes="all",
         samples=(
             sample(distinct((2, 2, 5, 4)), kernel_size=2, stride=1, dilation=(2, 1)),
@@ -203,10 +214,21 @@ class MaxPooling(Resampling):
         reference=_scattered,
         infer=_scattered_type,
         vjp=(lambda c, _, _g, indices: _read(c, indices), None),
-        samples=(sample((2, 2, 2, 2), integers((2, 2, 2, 2), 0, 12), sizes=(3, 4)),),
-    )
-    def _max_pool_backward(self, indices: Self, /, *, sizes: Shape) -> Self:
-        """Zeros, with g added at flat indices: (N, C, *S'), (N, C, *S') -> (N, C, *sizes)."""
+        samples=(
+            sample((2, 2, 2, 2), integers((2, 2, 2, 2), 0, 12), sizes=(3, 4)),
+            sample(
+                (2, 1, 3, 1), integers((2, 1, 3, 1), 4, 8), sizes=(3, 4),
+                windows=((3, 4), (1, 4), ((1, 1), (0, 0)), (1, 1)),
+            ),
+        ),
+    )  # fmt: skip
+    def _max_pool_backward(
+        self, indices: Self, /, *, sizes: Shape, windows: Windows | None = None
+    ) -> Self:
+        """Zeros, with g added at flat indices: (N, C, *S'), (N, C, *S') -> (N, C, *sizes).
+
+        ``windows`` promises that each index lies in its window of that pool.
+        """
         ...
 
     # ---- to a given size ----

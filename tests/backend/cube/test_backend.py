@@ -29,10 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.Fallbac
 EXAMPLES = list(examples())
 
 #: Primitives that have no kernels yet.  An op leaves this list and never comes back.
-WITHOUT_KERNELS = {
-    "adaptive_max_pool_with_indices", "argsort", "avg_pool", "avg_pool_backward", "fold4d",
-    "max_pool_backward", "max_pool_with_indices", "unfold4d",
-}  # fmt: skip
+WITHOUT_KERNELS = {"argsort"}
 
 TOLERANCE = {"float16": 8e-3, "bfloat16": 6e-2, "float32": 4e-6, "float64": 1e-12}
 

@@ -104,7 +104,7 @@ class Pooling(Gather):
 
     @native("max_pool_backward")
     def max_pool_backward(
-        self, g: torch.Tensor, indices: torch.Tensor, *, sizes: Shape
+        self, g: torch.Tensor, indices: torch.Tensor, *, sizes: Shape, windows: object
     ) -> torch.Tensor:
         images, size = g.shape[0] * g.shape[1], element_count(sizes)
         rows, places = g.reshape(images, -1) if images else g, indices.to(torch.int64)

@@ -3,9 +3,12 @@
 from pyrite.backend.cube.lowering import contraction as contraction
 from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cumulative as cumulative
+from pyrite.backend.cube.lowering import folding as folding
 from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import normalization as normalization
+from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
+from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering.elementwise import elementwise as elementwise

@@ -549,15 +549,21 @@ def mean(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """The sum over how many there are; NaN over none."""
-    (x,) = inputs
+    return [mean_over(launcher, inputs[0], attrs["axis"], out[0])]
+
+
+def mean_over(
+    launcher: Launcher, x: CubeTensor, axes: tuple[int, ...], type: TensorType
+) -> CubeTensor:
+    """Return the means over axes as a dense tensor of the type, which has one element for each."""
     dtype = x.dtype.compute
-    count = math.prod(x.shape[a] for a in attrs["axis"])
+    count = math.prod(x.shape[a] for a in axes)
     fold = replace(
         sum_of(dtype),
         variant=f"mean of {count}",
         end=lambda k, s: s[0] / float(count),
     )
-    return [reduce_axes(launcher, fold, x, attrs["axis"], out[0])]
+    return reduce_axes(launcher, fold, x, axes, type)
 
 
 @lowers("max", "min")

@@ -1,0 +1,222 @@
+"""Kernels that go along the rows of their results, a vector of neighbours at a time.
+
+    def body(along: Along) -> None:
+        (x,), (out,) = along.sources, along.targets
+
+        def twice(lanes: Lanes) -> None:
+            at = [*along.row, lanes.first]
+            value = x.load(x.at(at), width=lanes.width, mask=lanes.mask)
+            out.store(out.at(at), value * 2, mask=lanes.mask)
+
+        along.write(twice)
+
+What depends on the row alone is said before `Along.write`, and computed once for a row.  On a CPU
+an invocation goes along a whole row, on a GPU it writes one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    invocation_of,
+    iota,
+    layout_of,
+    unravel,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.ir import WIDTHS
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import Shape, element_count
+
+
+@dataclass(frozen=True, slots=True)
+class AlongConfig:
+    """``width`` neighbours together; an invocation takes all of a row, or one vector of it."""
+
+    workgroup_size: int
+    width: int
+    takes_row: bool
+
+
+def candidates(
+    shape: Shape, machine: Machine, *, widest: int = WIDTHS[-1]
+) -> tuple[AlongConfig, ...]:
+    """Return the configs for results of a shape: the ends of rows are masked, so all are right.
+
+    ``widest`` is what the body can do.
+    """
+    return tuple(
+        AlongConfig(size, width, takes_row)
+        for size in machine.workgroup_sizes
+        for width in WIDTHS
+        if width <= widest
+        for takes_row in (True, False)
+    )
+
+
+def select(shape: Shape, machine: Machine, *, widest: int = WIDTHS[-1]) -> AlongConfig:
+    """Return a config: rows of the machine's vectors on a CPU, no wider than a row; else points."""
+    found = candidates(shape, machine, widest=widest)
+    if machine.kind == "gpu":
+        return next(c for c in found if c.width == 1 and not c.takes_row)
+    enough = [c for c in found if c.takes_row and c.width <= machine.vector]
+    return next((c for c in enough if c.width >= shape[-1]), enough[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The elements that are written together: their number along the row, from ``first`` on.
+
+    ``mask`` is which of them exist, None where all do.
+    """
+
+    first: Value
+    width: int
+    mask: Value | None
+
+    @property
+    def positions(self) -> Value:
+        """The number of each along the row."""
+        if self.width == 1:
+            return self.first
+        return self.first + iota(self.first.builder, self.width)
+
+
+Vector = Callable[[Lanes], None]
+Fits = Callable[[Value], Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A faster way to write several vectors at once, where it fits: both take the first element."""
+
+    vectors: int
+    fits: Callable[[Value], Value]
+    write: Callable[[Value], None]
+
+
+class Along:
+    """One row, inside the kernel: where it is, and what the body may use."""
+
+    def __init__(
+        self, name: str, shape: Shape, sources: Sequence[Layout], targets: Sequence[Layout],
+        config: AlongConfig, grid: int,
+    ) -> None:  # fmt: skip
+        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
+        self.k = RecordingAlgebra(b)
+        self.width, self.length = config.width, shape[-1]
+        self.sources = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
+        self.targets = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
+        self._units = units_of(shape, config)
+        self._unit = invocation_of(b)
+        self._vector: Value | int | None = None
+        rows = shape[:-1]
+        if config.takes_row:
+            self.row = unravel(b, self._unit, rows)
+        else:
+            *self.row, self._vector = unravel(b, self._unit, (*rows, vectors_of(shape, config)))
+
+    def exists(self) -> Value:
+        """Return whether there is such a row."""
+        return self._unit < self._units
+
+    def write(
+        self, vector: Vector, fits: Fits = lambda first: None, block: Block | None = None
+    ) -> None:
+        """Run ``vector`` for each vector of the row that is this invocation's.
+
+        ``fits`` gives whether a vector that begins there needs no mask, apart from the end of the
+        row; None if that is always so.  Whole rows use the block where they can.
+        """
+        b = self.b
+        if self._vector is not None:
+            self._write_at(b.index(self._vector) * self.width, vector, fits)
+        elif block is None:
+            with b.for_(0, self.length, step=self.width) as loop:
+                self._write_at(loop.index, vector, fits)
+        else:
+            self._write_blocks(block, vector, fits)
+
+    def _write_blocks(self, block: Block, vector: Vector, fits: Fits) -> None:
+        b, step = self.b, self.width * block.vectors
+        with b.for_(0, self.length, step=step) as loop:
+            first, end = loop.index, loop.index + step
+            with b.if_(block.fits(first) & (end <= self.length)) as branch:
+                block.write(first)
+            with branch.else_():
+                with b.for_(first, b.min(end, self.length), step=self.width) as rest:
+                    self._write_at(rest.index, vector, fits)
+
+    def _write_at(self, first: Value, vector: Vector, fits: Fits) -> None:
+        b, width = self.b, self.width
+        if width == 1:
+            vector(Lanes(first, 1, None))
+            return
+        is_whole = fits(first)
+        if self.length % width:
+            ends = first + width <= self.length
+            is_whole = ends if is_whole is None else is_whole & ends
+        if is_whole is None:
+            vector(Lanes(first, width, None))
+            return
+        with b.if_(is_whole) as branch:
+            vector(Lanes(first, width, None))
+        with branch.else_():
+            vector(Lanes(first, width, first + iota(b, width) < self.length))
+
+
+def vectors_of(shape: Shape, config: AlongConfig) -> int:
+    """Return how many vectors a row takes."""
+    return -(-shape[-1] // config.width)
+
+
+def units_of(shape: Shape, config: AlongConfig) -> int:
+    """Return how many invocations have work."""
+    rows = element_count(shape[:-1])
+    return rows if config.takes_row else rows * vectors_of(shape, config)
+
+
+Body = Callable[[Along], None]
+
+
+def along_rows(
+    launcher: Launcher,
+    name: str,
+    variant: object,
+    sources: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor],
+    body: Body,
+    config: AlongConfig | None = None,
+    *,
+    widest: int = WIDTHS[-1],
+) -> None:
+    """Run a body for each row of the targets, which have one shape.
+
+    ``name`` and ``variant`` tell the body from others: all that it depends on besides the dtypes,
+    the strides and the shape of the targets.
+    """
+    shape = targets[0].shape
+    if element_count(shape) == 0:
+        return
+    config = config or select(shape, launcher.machine, widest=widest)
+    read, written = (tuple(layout_of(t) for t in of) for of in (sources, targets))
+
+    def build(grid: int) -> Kernel:
+        along = Along(name, shape, read, written, config, grid)
+        with along.b.if_(along.exists()):
+            body(along)
+        return along.b.build()
+
+    launcher.launch(
+        (name, variant, shape, read, written, config),
+        build,
+        [b for t in (*sources, *targets) for b in bindings_of(t)],
+        -(-units_of(shape, config) // config.workgroup_size),
+    )

@@ -1,0 +1,158 @@
+"""Gradients of pools: every element of the image sums over the windows that hold it.
+
+The gradient of a maximum has two forms, and the config says which: by "element", where each element
+looks at the windows over it for those whose maximum it is, or by "window", where the windows of an
+image are gone through in order and written to their maxima.  The first needs to know the windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
+from pyrite.backend.cube.lowering.elementwise import dense, map_elements, zeros
+from pyrite.backend.cube.lowering.folding import Cells, Folding, fold
+from pyrite.backend.cube.lowering.gathering import outside
+from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.lowering.scattering import Writes, flattened, write
+from pyrite.backend.cube.lowering.window import (
+    Bounds,
+    Sliding,
+    common_divisor,
+    counted,
+    divisor,
+    flat,
+    is_whole,
+    sliding,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Value
+from pyrite.op import Attributes, Op
+from pyrite.types import TensorType, element_count
+
+# ---- of means ----
+
+
+@lowers("avg_pool_backward")
+def avg_pool_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The sum of the shares of the windows over each element."""
+    (g,) = inputs
+    target = launcher.empty(out[0])
+    sizes, padding = attrs["sizes"], attrs["padding"]
+    axes = sliding(sizes, g.shape[2:], attrs["kernel_size"], attrs["stride"], padding)
+    if is_whole(axes):
+        count = float(element_count(sizes))
+        map_elements(
+            launcher, op.name, str(count),
+            lambda _, x: x / count, [g.broadcast_to(target.shape)], target,
+        )  # fmt: skip
+        return [target]
+    bounds = counted(sizes, padding, count_include_pad=attrs["count_include_pad"])
+    common = common_divisor(axes, bounds)
+    source = shares(launcher, axes, bounds, g) if common is None else g
+
+    def held(folding: Folding, cells: Cells) -> Value:
+        return folding.load(folding.along.sources[0], cells, has_taps=False)
+
+    def end(total: Value) -> Value:
+        return total if common is None else total / float(common)
+
+    fold(launcher, op.name, common, axes, [source], target, held, end=end)
+    return [target]
+
+
+def shares(
+    launcher: Launcher, axes: tuple[Sliding, ...], bounds: Bounds, g: CubeTensor
+) -> CubeTensor:
+    """Return g over how many elements count in each window, not rounded yet."""
+    target = launcher.empty(TensorType(g.shape, g.dtype.compute))
+
+    def body(along: Along) -> None:
+        b, (source,), (result,) = along.b, along.sources, along.targets
+        row = [b.index(o) for o in along.row[2:]]
+
+        def share(lanes: Lanes) -> None:
+            counts = divisor(b, axes, [*row, lanes.positions], bounds, g.dtype.compute)
+            found = source.load(source.at([*along.row, lanes.positions]), mask=lanes.mask)
+            place = result.at([*along.row, lanes.first])
+            result.store(place, found / counts, mask=lanes.mask)
+
+        along.write(share)
+
+    along_rows(launcher, "shares", (axes, bounds), [g], [target], body)
+    return target
+
+
+# ---- of maxima ----
+
+
+@dataclass(frozen=True, slots=True)
+class MaximumGradientConfig:
+    """Who looks for whom; see the head of this file."""
+
+    by: Literal["element", "window"]
+
+
+def candidates(
+    images: int, machine: Machine, *, knows_windows: bool
+) -> list[MaximumGradientConfig]:
+    """Return the configs for so many images."""
+    by_element = [MaximumGradientConfig("element")] if knows_windows else []
+    return [*by_element, MaximumGradientConfig("window")]
+
+
+def select(images: int, machine: Machine, *, knows_windows: bool) -> MaximumGradientConfig:
+    """Return a config: by element if that is possible."""
+    return candidates(images, machine, knows_windows=knows_windows)[0]
+
+
+@lowers("max_pool_backward")
+def max_pool_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The sum of g of the windows whose maximum each element is."""
+    g, indices = inputs
+    windows = attrs["windows"]
+    images = element_count(g.shape[:2])
+    config = select(images, launcher.machine, knows_windows=windows is not None)
+    if config.by == "window":
+        return [by_window(launcher, g, indices, out[0])]
+    return [by_element(launcher, g, indices, out[0], windows)]
+
+
+def by_element(
+    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType, windows: Any
+) -> CubeTensor:
+    """Return the gradient, of type (N, C, *sizes), as if indices outside their window were none."""
+    target = launcher.empty(type)
+    sizes = type.shape[2:]
+
+    def held(folding: Folding, cells: Cells) -> Value:
+        gradient, index = (folding.load(x, cells, has_taps=False) for x in folding.along.sources)
+        mine = folding.b.cast(flat(folding.positions, sizes), index.dtype)
+        return folding.b.select(index == mine, gradient, 0)
+
+    axes = sliding(sizes, g.shape[2:], *windows)
+    fold(launcher, "max_pool_backward", None, axes, [g, indices], target, held)
+    return target
+
+
+def by_window(
+    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType
+) -> CubeTensor:
+    """Return the gradient, of type (N, C, *sizes): g added at flat indices, in their order."""
+    images, size = element_count(type.shape[:2]), element_count(type.shape[2:])
+    total = zeros(launcher, TensorType(type.shape, type.dtype.compute))
+    shape = (images, element_count(g.shape[2:]), 1)
+    writes = Writes(
+        flattened(launcher, indices, shape).permuted((1, 0, 2)),
+        flattened(launcher, g, shape[:2]).permuted((1, 0)),
+        "add", outside("max_pool_backward", (size,), 2),
+    )  # fmt: skip
+    write(launcher, writes, flattened(launcher, total, (images, size)).permuted((1, 0)))
+    return total if total.dtype is type.dtype else dense(launcher, total, type)
