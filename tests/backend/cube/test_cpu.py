@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,18 @@ def test_sums_and_maps_of_any_size_are_right(cpu: Device, shape: tuple[int, ...]
     for axis in (*range(x.ndim), None):
         np.testing.assert_array_equal(x.sum(axis).numpy(), array.sum(axis, dtype=np.int32))
         np.testing.assert_array_equal(x.argmax(axis).numpy(), array.argmax(axis))
+
+
+def test_weight_gradients_of_a_norm_add_up_all_rows(cpu: Device) -> None:
+    rng = np.random.default_rng(0)
+    g, x, weight = (rng.normal(size=s).astype(np.float32) for s in ((70, 48), (70, 48), (48,)))
+    given: dict[str, Any] = {"axis": -1, "eps": 1e-5, "argnums": (0, 1, 2)}
+    on_cpu = [tensor(a, device=cpu) for a in (g, x, weight)]
+    found = on_cpu[0]._layer_norm_backward(*on_cpu[1:], **given)
+    wanted = tensor(g)._layer_norm_backward(tensor(x), tensor(weight), **given)
+
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_an_index_outside_is_raised_by_the_next_read(cpu: Device) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering import rows
+from pyrite.backend.cube.lowering import normalization, rows
 from pyrite.backend.device import Device
 from pyrite.tensor.creation import tensor
 from pyrite.types import float16, float32, float64
@@ -36,16 +36,19 @@ def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: A
         np.testing.assert_allclose(got, w, rtol=2e-6, atol=2e-6, err_msg=str(note))
 
 
-@MACHINES
-@pytest.mark.parametrize("length", [1, 10, 67, 256])
+@pytest.mark.parametrize(
+    ("machine", "length"), [(CPU, 1), (CPU, 10), (CPU, 67), (CPU, 64), (GPU, 10), (GPU, 256)],
+    ids=lambda m: getattr(m, "kind", m),
+)  # fmt: skip
 def test_every_candidate_is_right(
     fresh: Device, machine: Machine, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, g, weight = array(2, length), array(2, length), array(length)
-    found = rows.candidates(length, float32, machine)
+    x, g, weight = array(3, length), array(3, length), array(length)
+    found = rows.candidates(length, float32, machine, adds=True)
     assert len(found) == len(set(found))
     for config in found:
-        monkeypatch.setattr(rows, "select", lambda *_, config=config: config)
+        for module in (rows, normalization):
+            monkeypatch.setattr(module, "select", lambda *_, config=config, **__: config)
         agree(fresh, "softmax", x, note=config)
         agree(
             fresh, "_layer_norm_backward", g, x, weight, axis=-1, eps=0.1, argnums=(0, 1, 2),

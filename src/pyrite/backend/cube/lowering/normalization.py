@@ -19,9 +19,11 @@ from pyrite.backend.cube.lowering.rows import (
     Make,
     Row,
     Store,
-    for_rows,
     as_rows,
+    for_rows,
     from_rows,
+    groups_of,
+    select,
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
@@ -140,41 +142,48 @@ def _normal(row: Row, name: str, x: Make, eps: float) -> tuple[Make, Value]:
 def norm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The gradients that were asked for: a kernel over rows, and sums over columns.
-
-    The kernel leaves g * normal, of which the columns' sums are the weight's gradient.
-    """
+    """The gradients that were asked for: a kernel over rows, and the sums that it leaves."""
     g, x, weight = inputs
     axes, eps, argnums = _axes(attrs), attrs["eps"], attrs["argnums"]
     if x.type.size == 0:
         return [zeros(launcher, type) for type in out]
     rows = [as_rows(launcher, t, axes) for t in (g, x)]
     vectors = [] if weight is None else [_vector(launcher, weight)]
-    wanted = [n for n in argnums if n < 2]
-    dtypes = (x.dtype, x.dtype.compute)
-    made = {n: launcher.empty(TensorType(rows[1].shape, dtypes[n])) for n in wanted}
+    count, length = rows[0].shape
+    compute = x.dtype.compute
+    config = select(length, compute, launcher.machine, adds=argnums != (0,))
+    groups = TensorType((groups_of(count, config), length), compute)
+    # Where rows are taken one by one, the sums of g over a row are g itself.
+    summed = [n for n in argnums if n == 1 or (n == 2 and config.rows > 1)]
+    of_x = launcher.empty(TensorType(rows[1].shape, x.dtype)) if 0 in argnums else None
+    partial = {n: launcher.empty(groups) for n in summed}
 
     def body(row: Row) -> None:
-        _write_gradients(row, op.name, eps, dict(zip(wanted, row.targets, strict=True)))
+        adders = dict(zip(summed, row.sums, strict=True))
+        _write_gradients(row, op.name, eps, adders)
 
-    if wanted:
-        variant = repr((eps, weight is None, wanted))
-        targets = [made[n] for n in wanted]
-        for_rows(launcher, op.name, variant, [*rows, *vectors], targets, body)
-    made[2] = rows[0]
-    found = []
-    for n, type in zip(argnums, out, strict=True):
-        if n == 0:
-            found.append(from_rows(made[0], x.shape, axes))
-        else:
-            fold, flat = sum_of(type.dtype.compute), TensorType((type.size,), type.dtype)
-            column = reduce_axes(launcher, fold, made[n], (0,), flat).reshaped(type.shape)
-            assert column is not None, "a dense tensor has any shape"
-            found.append(column)
+    if of_x is not None or partial:
+        for_rows(
+            launcher, op.name, repr((eps, weight is None, summed)), [*rows, *vectors],
+            [] if of_x is None else [of_x], body, config, list(partial.values()),
+        )  # fmt: skip
+    partial.setdefault(2, rows[0])
+    return [
+        from_rows(of_x, x.shape, axes) if n == 0 and of_x is not None
+        else _over_rows(launcher, partial[n], type)
+        for n, type in zip(argnums, out, strict=True)
+    ]  # fmt: skip
+
+
+def _over_rows(launcher: Launcher, x: CubeTensor, type: TensorType) -> CubeTensor:
+    """Return the sum of all rows, as a tensor of the type."""
+    flat = TensorType((type.size,), type.dtype)
+    found = reduce_axes(launcher, sum_of(type.dtype.compute), x, (0,), flat).reshaped(type.shape)
+    assert found is not None, "a dense tensor has any shape"
     return found
 
 
-def _write_gradients(row: Row, name: str, eps: float, targets: dict[int, Store]) -> None:
+def _write_gradients(row: Row, name: str, eps: float, adders: dict[int, Store]) -> None:
     g, x, *rest = row.sources
     normal, rate = _normal(row, name, x, eps)
 
@@ -185,17 +194,21 @@ def _write_gradients(row: Row, name: str, eps: float, targets: dict[int, Store])
         y = scaled(at)
         return y, y * normal(at)
 
-    of_scaled, of_product = row.sums(2, both) if 0 in targets else (None, None)
-    is_centred = name.startswith("layer_norm")
+    # That of x is scaled, less its parts along 1, if the norm is centred, and along normal.
+    means = row.means(2, both) if row.targets else ()
 
     def write(at: At) -> None:
-        if 1 in targets:
-            targets[1](at, g(at) * normal(at))
-        if of_scaled is not None and of_product is not None:
-            y = scaled(at) - normal(at) * row.spread(of_product * (1.0 / row.length), at)
-            if is_centred:
-                y = y - row.spread(of_scaled * (1.0 / row.length), at)
-            targets[0](at, y * row.spread(rate, at))
+        y = normal(at)
+        if 1 in adders:
+            adders[1](at, g(at) * y)
+        if 2 in adders:
+            adders[2](at, g(at))
+        if means:
+            of_scaled, of_product = (row.spread(mean, at) for mean in means)
+            rest_of = scaled(at) - y * of_product
+            if name == "layer_norm_backward":
+                rest_of = rest_of - of_scaled
+            row.targets[0](at, rest_of * row.spread(rate, at))
 
     row.write(write)
 

@@ -29,7 +29,7 @@ from pyrite.backend.cube.operand import (
     workgroup_of,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Number, Shape, element_count
@@ -45,7 +45,8 @@ class RowsConfig:
     """``lanes`` invocations share a row, ``width`` neighbours together.
 
     Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
-    values that are wanted twice are kept in private memory, rather than made again.
+    values that are wanted twice are kept in private memory, rather than made again.  An invocation
+    takes ``rows`` one after another, and adds up what is wanted summed over all of them.
     """
 
     workgroup_size: int
@@ -53,35 +54,42 @@ class RowsConfig:
     width: int
     vectors: int
     keeps: bool
+    rows: int = 1
 
 
-def candidates(length: int, dtype: DType, machine: Machine) -> tuple[RowsConfig, ...]:
-    """Return the configs for rows of so many elements, computed in a dtype."""
+def candidates(
+    length: int, dtype: DType, machine: Machine, *, adds: bool = False
+) -> tuple[RowsConfig, ...]:
+    """Return the configs for rows of so many elements, computed in a dtype.
+
+    ``adds`` says that something is summed over the rows.
+    """
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
     shared = [(s, s) for s in sizes if s >= 64]
     fits = machine.kind == "cpu" and length * dtype.itemsize <= MOST_KEPT
     return tuple(
-        RowsConfig(size, lanes, width, vectors, keeps)
+        RowsConfig(size, lanes, width, vectors, keeps, rows)
         for size, lanes in [(small, 1), *shared]
         for width in WIDTHS
         for vectors in (1, 4)
         if vectors == 1 or length % (lanes * width * vectors) == 0
         for keeps in ((False, True) if fits and lanes == 1 else (False,))
+        for rows in ((1, 32) if adds and fits and lanes == 1 else (1,))
     )
 
 
-def select(length: int, dtype: DType, machine: Machine) -> RowsConfig:
+def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
     """Return a config: vectors no wider than a row; workgroups for long rows of a GPU."""
     lanes = 1 if machine.kind == "cpu" or length < 256 else 256
-    found = [c for c in candidates(length, dtype, machine) if c.lanes == lanes]
+    found = [c for c in candidates(length, dtype, machine, adds=adds) if c.lanes == lanes]
     widths = [w for w in WIDTHS if w <= machine.vector]
     if machine.kind == "cpu":
         width = next((w for w in widths if w >= length), widths[-1])
     else:
         width = max(w for w in widths if length % w == 0)
     fitting = [c for c in found if c.width == width]
-    return max(fitting, key=lambda c: (c.vectors, c.keeps))
+    return max(fitting, key=lambda c: (c.vectors, c.keeps, c.rows))
 
 
 # ---- inside a kernel ----
@@ -99,29 +107,77 @@ class At:
 Make = Callable[[At], Value]
 Store = Callable[[At, Value], None]
 Join = Callable[[Value, Value], Value]
+Body = Callable[["Row"], None]
 
 
 class Row:
-    """One row, inside the kernel; ``sources`` and ``targets`` are read and written by `At`."""
+    """One row, inside the kernel.
+
+    ``sources`` are read and ``targets`` written by `At`; to ``sums`` values are added, and what is
+    added in all rows of an invocation is written at the end.
+    """
 
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
-        targets: Sequence[Layout], config: RowsConfig, grid: int, *, is_aligned: bool,
+        targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int, *,
+        is_aligned: bool,
     ) -> None:  # fmt: skip
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         self.dtype = sources[0].dtype.compute
-        self.length, self.config, self.is_aligned = length, config, is_aligned
+        self.rows, self.length, self.config, self.is_aligned = rows, length, config, is_aligned
         read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
         written = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
-        self._row = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
-        self.exists = self._row < rows
+        added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
+        self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
+        self._row = self._group
         self._lane = None if config.lanes == 1 else b.local_id(0)
         self._first = 0 if self._lane is None else self._lane * config.width
         self._whole = length - length % config.width
         self._tail = self._end_of_row()
         self.sources = [self._reader(operand) for operand in read]
         self.targets = [self._writer(operand) for operand in written]
+        self._partial = [self._writer(operand) for operand in added]
+        self._totals_of_columns = [] if config.rows == 1 else [self._private() for _ in added]
+        self.sums = [self._adder(i) for i in range(len(added))]
+
+    def run(self, body: Body) -> None:
+        """Write the body for each row of the invocation."""
+        b, rows = self.b, self.config.rows
+        with b.if_(self._group < groups_of(self.rows, self.config)):
+            if rows == 1:
+                body(self)
+                return
+            zero = b.const(0, vector(self.dtype, self.config.width))
+            for memory in self._totals_of_columns:
+                self.write(lambda at, memory=memory: memory.store(at.first, zero, is_aligned=True))
+            first = self._group * rows
+            with b.for_(first, b.min(first + rows, self.rows)) as loop:
+                self._row = loop.index
+                body(self)
+            self._row = self._group
+            for memory, store in zip(self._totals_of_columns, self._partial, strict=True):
+                self.write(
+                    lambda at, memory=memory, store=store: store(at, self._found(memory, at))
+                )
+
+    def _private(self) -> Memory:
+        """Return memory for a value for each element of a row."""
+        width = self.config.width
+        return self.b.private(self.dtype, -(-self.length // width) * width)
+
+    def _found(self, memory: Memory, at: At) -> Value:
+        return memory.load(at.first, width=at.width, is_aligned=True)
+
+    def _adder(self, i: int) -> Store:
+        if self.config.rows == 1:
+            return self._partial[i]
+        memory = self._totals_of_columns[i]
+
+        def add(at: At, value: Value) -> None:
+            memory.store(at.first, self._found(memory, at) + value, is_aligned=True)
+
+        return add
 
     def _end_of_row(self) -> At | None:
         """Return the vector that ends beyond the row, which is the first invocation's."""
@@ -155,17 +211,18 @@ class Row:
 
     # ---- totals ----
 
-    def sums(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
-        """Return the sums over the row of each of the ``count`` values that ``make`` gives."""
-        return self._totals(count, make, 0, lambda x, y: x + y)
-
     def sum(self, make: Make) -> Value:
         """Return the sum of the values over the row."""
-        return self.sums(1, lambda at: (make(at),))[0]
+        return self._totals(1, lambda at: (make(at),), 0, lambda x, y: x + y)[0]
 
     def mean(self, make: Make) -> Value:
         """Return the mean of the values over the row."""
         return self.sum(make) * (1.0 / self.length)
+
+    def means(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
+        """Return the means over the row of each of the ``count`` values that ``make`` gives."""
+        totals = self._totals(count, make, 0, lambda x, y: x + y)
+        return [x * (1.0 / self.length) for x in totals]
 
     def largest(self, make: Make) -> Value:
         """Return the greatest of the values; NaN may go unnoticed."""
@@ -224,15 +281,14 @@ class Row:
         """Return how values that are wanted twice are made first, and how they are found again."""
         if not self.config.keeps:
             return make, make
-        width = self.config.width
-        memory = self.b.private(self.dtype, -(-self.length // width) * width)
+        memory = self._private()
 
         def first(at: At) -> Value:
             x = make(at)
             memory.store(at.first, x, is_aligned=True)
             return x
 
-        return first, lambda at: memory.load(at.first, width=at.width, is_aligned=True)
+        return first, lambda at: self._found(memory, at)
 
 
 def joined(values: Sequence[Value], join: Join) -> Value:
@@ -250,7 +306,10 @@ def _elements(x: Value) -> list[Value]:
 
 # ---- launching ----
 
-Body = Callable[[Row], None]
+
+def groups_of(rows: int, config: RowsConfig) -> int:
+    """Return how many invocations, or workgroups that share a row, take so many rows."""
+    return -(-rows // config.rows)
 
 
 def as_rows(launcher: Launcher, x: CubeTensor, axes: Sequence[int]) -> CubeTensor:
@@ -282,30 +341,32 @@ def for_rows(
     targets: Sequence[CubeTensor],
     body: Body,
     config: RowsConfig | None = None,
+    sums: Sequence[CubeTensor] = (),
 ) -> None:
     """Run a body for each row of tensors of (rows, length), or of one axis that is in every row.
 
-    ``name`` and ``variant`` tell the body from others.  The first source has two axes.
+    ``name`` and ``variant`` tell the body from others.  The first source has two axes.  ``sums``
+    are of (groups, length), by `groups_of`, and their sum over groups is that over all rows.
     """
     rows, length = sources[0].shape
     if rows * length == 0:
         return
     config = config or select(length, sources[0].dtype.compute, launcher.machine)
-    operands = [*sources, *targets]
-    layouts = [layout_of(t) for t in operands]
+    operands = [*sources, *targets, *sums]
     is_aligned = all(_is_aligned(t, config.width) for t in operands)
 
     def build(grid: int) -> Kernel:
-        of, to = layouts[: len(sources)], layouts[len(sources) :]
-        row = Row(name, rows, length, of, to, config, grid, is_aligned=is_aligned)
-        with row.b.if_(row.exists):
-            body(row)
+        given = [tuple(layout_of(t) for t in of) for of in (sources, targets, sums)]
+        row = Row(name, rows, length, *given, config, grid, is_aligned=is_aligned)
+        row.run(body)
         return row.b.build()
 
     bindings = [b for t in operands for b in bindings_of(t)]
-    key = (name, variant, rows, length, len(sources), tuple(layouts), is_aligned, config)
+    counts = (len(sources), len(targets))
+    layouts = tuple(layout_of(t) for t in operands)
+    key = (name, variant, rows, length, counts, layouts, is_aligned, config)
     per_workgroup = config.workgroup_size // config.lanes
-    launcher.launch(key, build, bindings, -(-rows // per_workgroup))
+    launcher.launch(key, build, bindings, -(-groups_of(rows, config) // per_workgroup))
 
 
 def _is_aligned(x: CubeTensor, width: int) -> bool:
