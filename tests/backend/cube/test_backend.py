@@ -28,9 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.Fallbac
 
 EXAMPLES = list(examples())
 
-#: Primitives that have no kernels yet.  An op leaves this list and never comes back.
-WITHOUT_KERNELS = {"argsort"}
-
 TOLERANCE = {"float16": 8e-3, "bfloat16": 6e-2, "float32": 4e-6, "float64": 1e-12}
 
 
@@ -105,10 +102,10 @@ def on(arrays: list[Any], device: Device | None) -> list[Any]:
     return [tensor(a, device=device) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
-def test_all_primitives_but_those_listed_have_kernels() -> None:
+def test_all_primitives_have_kernels() -> None:
     primitives = {name for name, op in OPS.items() if not op.is_composite and not op.scalar}
 
-    assert primitives - set(LOWERINGS) == WITHOUT_KERNELS
+    assert primitives - set(LOWERINGS) == set()
 
 
 def test_every_lowering_is_of_an_op() -> None:
