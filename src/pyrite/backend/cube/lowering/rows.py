@@ -29,7 +29,7 @@ from pyrite.backend.cube.operand import (
     workgroup_of,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Number, Shape, element_count
@@ -131,53 +131,43 @@ class Row:
         added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
         self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
         self._row = self._group
-        self._lane = None if config.lanes == 1 else b.local_id(0)
-        self._first = 0 if self._lane is None else self._lane * config.width
+        self._lane = b.index(0) if config.lanes == 1 else b.local_id(0)
+        self._first = self._lane if config.lanes == 1 else self._lane * config.width
         self._whole = length - length % config.width
         self._tail = self._end_of_row()
         self.sources = [self._reader(operand) for operand in read]
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
-        self._totals_of_columns = [] if config.rows == 1 else [self._private() for _ in added]
-        self.sums = [self._adder(i) for i in range(len(added))]
+        self._lines = [] if config.rows == 1 else [_Line(self) for _ in added]
+        self.sums = [line.add for line in self._lines] or self._partial
 
     def run(self, body: Body) -> None:
         """Write the body for each row of the invocation."""
-        b, rows = self.b, self.config.rows
-        with b.if_(self._group < groups_of(self.rows, self.config)):
-            if rows == 1:
+        with self.b.if_(self._group < groups_of(self.rows, self.config)):
+            if self.config.rows == 1:
                 body(self)
-                return
-            zero = b.const(0, vector(self.dtype, self.config.width))
-            for memory in self._totals_of_columns:
-                self.write(lambda at, memory=memory: memory.store(at.first, zero, is_aligned=True))
-            first = self._group * rows
-            with b.for_(first, b.min(first + rows, self.rows)) as loop:
-                self._row = loop.index
-                body(self)
-            self._row = self._group
-            for memory, store in zip(self._totals_of_columns, self._partial, strict=True):
-                self.write(
-                    lambda at, memory=memory, store=store: store(at, self._found(memory, at))
-                )
+            else:
+                self._run_together(body)
 
-    def _private(self) -> Memory:
-        """Return memory for a value for each element of a row."""
-        width = self.config.width
-        return self.b.private(self.dtype, -(-self.length // width) * width)
+    def _run_together(self, body: Body) -> None:
+        b = self.b
+        zero = b.const(0, vector(self.dtype, self.config.width))
 
-    def _found(self, memory: Memory, at: At) -> Value:
-        return memory.load(at.first, width=at.width, is_aligned=True)
+        def clear(at: At) -> None:
+            for line in self._lines:
+                line.store(at, zero)
 
-    def _adder(self, i: int) -> Store:
-        if self.config.rows == 1:
-            return self._partial[i]
-        memory = self._totals_of_columns[i]
+        def write_sums(at: At) -> None:
+            for line, store in zip(self._lines, self._partial, strict=True):
+                store(at, line.load(at))
 
-        def add(at: At, value: Value) -> None:
-            memory.store(at.first, self._found(memory, at) + value, is_aligned=True)
-
-        return add
+        self.write(clear)
+        first = self._group * self.config.rows
+        with b.for_(first, b.min(first + self.config.rows, self.rows)) as loop:
+            self._row = loop.index
+            body(self)
+        self._row = self._group
+        self.write(write_sums)
 
     def _end_of_row(self) -> At | None:
         """Return the vector that ends beyond the row, which is the first invocation's."""
@@ -186,7 +176,7 @@ class Row:
             return None
         first = b.index(self._whole)
         mask = iota(b, width) < self.length - self._whole
-        if self._lane is not None:
+        if self.config.lanes > 1:
             mask = mask & b.splat(self._lane == 0, width)
         return At(first, width, mask)
 
@@ -243,12 +233,12 @@ class Row:
                 made += make(At(loop.index + i * step if i else loop.index, width))
             loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
         totals = [joined(loop.results[i::count], join) for i in range(count)]
-        if self._tail is not None:
-            tail = self._tail
+        tail = self._tail
+        if tail is not None and tail.mask is not None:
             there = [b.select(tail.mask, x, empty) for x in make(tail)]
             totals = [join(x, y) for x, y in zip(totals, there, strict=True)]
         totals = [joined(_elements(x), join) for x in totals]
-        return totals if self._lane is None else [self._across_lanes(x, join) for x in totals]
+        return totals if config.lanes == 1 else [self._across_lanes(x, join) for x in totals]
 
     def _across_lanes(self, x: Value, join: Join) -> Value:
         """Join the numbers of a workgroup's invocations in shared memory, halves at a time."""
@@ -281,14 +271,31 @@ class Row:
         """Return how values that are wanted twice are made first, and how they are found again."""
         if not self.config.keeps:
             return make, make
-        memory = self._private()
+        line = _Line(self)
 
         def first(at: At) -> Value:
             x = make(at)
-            memory.store(at.first, x, is_aligned=True)
+            line.store(at, x)
             return x
 
-        return first, lambda at: self._found(memory, at)
+        return first, line.load
+
+
+class _Line:
+    """Private memory for a value for each element of a row."""
+
+    def __init__(self, row: Row) -> None:
+        width = row.config.width
+        self._memory = row.b.private(row.dtype, -(-row.length // width) * width)
+
+    def load(self, at: At) -> Value:
+        return self._memory.load(at.first, width=at.width, is_aligned=True)
+
+    def store(self, at: At, x: Value) -> None:
+        self._memory.store(at.first, x, is_aligned=True)
+
+    def add(self, at: At, x: Value) -> None:
+        self.store(at, self.load(at) + x)
 
 
 def joined(values: Sequence[Value], join: Join) -> Value:
@@ -356,8 +363,8 @@ def for_rows(
     is_aligned = all(_is_aligned(t, config.width) for t in operands)
 
     def build(grid: int) -> Kernel:
-        given = [tuple(layout_of(t) for t in of) for of in (sources, targets, sums)]
-        row = Row(name, rows, length, *given, config, grid, is_aligned=is_aligned)
+        of, to, by = ([layout_of(t) for t in group] for group in (sources, targets, sums))
+        row = Row(name, rows, length, of, to, by, config, grid, is_aligned=is_aligned)
         row.run(body)
         return row.b.build()
 
