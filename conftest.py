@@ -12,6 +12,7 @@ import pyrite as pyrite
 
 _NEEDS = {
     "torch": ["src/pyrite/backend/torch"],
+    "candle": ["src/pyrite/backend/candle"],
     "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],
 }
 collect_ignore = [path for name, paths in _NEEDS.items() if not find_spec(name) for path in paths]

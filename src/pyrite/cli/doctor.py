@@ -18,7 +18,10 @@ from pyrite.train.environment import DEPENDENCIES, environment, installed
 #: Import names that are not the package's own name.
 MODULES = {"Pillow": "PIL"}
 #: Optional packages: what each is for, and the extra of Pyrite that brings it.
-OPTIONAL = {"torch": ("to share tensors with PyTorch, and to judge Pyrite in its tests", "torch")}
+OPTIONAL = {
+    "torch": ("to share tensors with PyTorch, and to judge Pyrite in its tests", "torch"),
+    "candle-nn": ("for the device candle; on x86-64 Linux only", "candle"),
+}
 
 
 @dataclass(frozen=True)

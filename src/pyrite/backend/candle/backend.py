@@ -36,7 +36,7 @@ from pyrite.backend.candle.tensor import (
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.errors import DTypeError
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant, Op, require_reference
 from pyrite.types import Array, DType, TensorType, dtype
 
 REFERENCE = NumPy()
@@ -109,6 +109,7 @@ class Candle(
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[CandleTensor]:
         """Execute an op in NumPy: counted and named."""
+        require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CandleTensor) else i for i in inputs]
         return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]

@@ -120,9 +120,8 @@ class Gather(Native):
         if weights is None:
             weights = filled(1, x.shape, int32)
         out = zeros((size + 1, 1), weights.dtype)
-        return written(out, at, weights.reshape((at.size, 1)), "add").narrow(0, 0, size).reshape(
-            (size,)
-        )  # fmt: skip
+        counts = written(out, at, weights.reshape((at.size, 1)), "add")
+        return counts.narrow(0, 0, size).reshape((size,))
 
     @native("class_mask")
     def class_mask(self, targets: CandleTensor, *, classes: int, axis: int) -> CandleTensor:
@@ -140,10 +139,11 @@ class Gather(Native):
         selected = (*shape[:axis], indices.shape[axis], *shape[axis + 1 :])
         if 0 in selected:
             return zeros((0,), int64), selected
-        grid = np.ogrid[tuple(slice(n) for n in shape)]
         steps = [element_count(shape[a + 1 :]) for a in range(len(shape))]
-        rest = sum((g * s for a, (g, s) in enumerate(zip(grid, steps, strict=True)) if a != axis),
-                   start=np.zeros((1,) * len(shape), np.int64))  # fmt: skip
+        rest = np.zeros((1,) * len(shape), np.int64)
+        for other, positions in enumerate(np.ogrid[tuple(slice(n) for n in shape)]):
+            if other != axis:
+                rest = rest + positions * steps[other]
         at = (whole * steps[axis] + places(rest)).broadcast_to(selected)
         return at.reshape((at.size,)), selected
 
@@ -191,14 +191,13 @@ def _added(hits: CandleTensor, updates: CandleTensor) -> CandleTensor:
     if float(size.data.max_keepdim(0).sum_all().values()) < math.inf:
         return product(weights, updates)
     # 0 times infinity would be NaN in places that it is not written to.
-    finite = where(size < math.inf, updates, 0)
-    found = product(weights, finite)
-    counts = [
-        product(weights, is_such.store(dtype)) > 0
-        for is_such in (updates == math.inf, updates == -math.inf, ALGEBRA.isnan(updates))
-    ]
-    for has, value in zip(counts, (math.inf, -math.inf, math.nan), strict=True):
-        found = where(has, where(has, value, 0.0) + found if value == value else value, found)
+    found = product(weights, where(size < math.inf, updates, 0))
+    for value, is_such in (
+        (math.inf, updates == math.inf),
+        (-math.inf, updates == -math.inf),
+        (math.nan, ALGEBRA.isnan(updates)),
+    ):
+        found = where(product(weights, is_such.store(dtype)) > 0, found + value, found)
     return found
 
 
