@@ -5,5 +5,13 @@ from pyrite.testing.differences import directional_difference as directional_dif
 from pyrite.testing.examples import Example as Example
 from pyrite.testing.examples import examples as examples
 from pyrite.testing.examples import samples_of as samples_of
+from pyrite.testing.gradients import check_gradients as check_gradients
 
-__all__ = ["Example", "central_difference", "directional_difference", "examples", "samples_of"]
+__all__ = [
+    "Example",
+    "central_difference",
+    "check_gradients",
+    "directional_difference",
+    "examples",
+    "samples_of",
+]

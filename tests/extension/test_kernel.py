@@ -1,0 +1,235 @@
+"""A kernel in Python runs on every runtime, once compiled for each set of types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, custom_op
+from pyrite.backend.device import Device
+from pyrite.errors import DeviceError, KernelError
+from pyrite.extension import KernelScope, PythonKernel, TensorArgument, kernel
+from pyrite.types import FLOATS, DType, TensorType, float32
+
+Op = Callable[..., Any]
+
+
+def same(*types: TensorType, **_: Any) -> TensorType:
+    return types[0]
+
+
+@kernel
+def scaled(k: KernelScope, x: TensorArgument, out: TensorArgument, *, factor: float) -> None:
+    """Out = x * factor."""
+    out[k.at] = x[k.at] * factor
+
+
+@custom_op(infer=same, kernels=[scaled])
+def scale(x: Tensor, /, *, factor: float = 2.0) -> Tensor:
+    """X * factor."""
+    ...
+
+
+def op_of(made: PythonKernel, infer: Any = same) -> Op:
+    @custom_op(infer=infer, kernels=[made])
+    def op(x: Tensor, /) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    return op
+
+
+def runtime_of(device: Device) -> Any:
+    backend: Any = device.backend
+    return backend.runtime
+
+
+# ---- values ----
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (64,), (3, 5), (2, 3, 4), (0, 3), (1000,)])
+def test_it_runs_once_for_each_element(device: Device, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+    assert np.array_equal(scale(pyrite.tensor(array, device=device)).numpy(), array * 2)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+def test_narrow_floats_are_computed_in_float32(device: Device, dtype: DType) -> None:
+    x = pyrite.tensor([0.1, -2.0, 3.0], dtype=dtype, device=device)
+
+    got = scale(x, factor=0.5)
+
+    assert got.dtype is dtype
+    assert got.tolist() == [v / 2 for v in x.tolist()]
+
+
+def test_a_view_is_read_where_it_lies(device: Device) -> None:
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    x = pyrite.tensor(array, device=device)
+
+    assert np.array_equal(scale(x.mT[1:, ::2]).numpy(), array.T[1:, ::2] * 2)
+
+
+def test_a_number_is_a_tensor_of_no_axes(device: Device) -> None:
+    @kernel
+    def shifted(k: KernelScope, x: TensorArgument, y: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = x[k.at] + y[()]
+
+    @custom_op(infer=same, kernels=[shifted])
+    def shift(x: Tensor, y: float, /) -> Tensor:
+        """X + y."""
+        ...
+
+    assert shift(pyrite.tensor([1.0, 2.0], device=device), 0.5).tolist() == [1.5, 2.5]
+
+
+def test_an_input_may_be_left_out(device: Device) -> None:
+    @kernel
+    def maybe(k: KernelScope, x: TensorArgument, y: Any, out: TensorArgument) -> None:
+        out[k.at] = x[k.at] if y is None else x[k.at] + y[k.at]
+
+    @custom_op(infer=same, kernels=[maybe])
+    def add_maybe(x: Tensor, y: Tensor | None = None, /) -> Tensor:
+        """X + y, or x."""
+        ...
+
+    x = pyrite.tensor([1.0, 2.0], device=device)
+    assert add_maybe(x).tolist() == [1.0, 2.0]
+    assert add_maybe(x, x).tolist() == [2.0, 4.0]
+
+
+def test_it_may_have_several_outputs(device: Device) -> None:
+    @kernel
+    def split(
+        k: KernelScope, x: TensorArgument, whole: TensorArgument, rest: TensorArgument
+    ) -> None:
+        whole[k.at] = k.floor(x[k.at])
+        rest[k.at] = x[k.at] - k.floor(x[k.at])
+
+    @custom_op(infer=lambda x: (x, x), kernels=[split])
+    def divmod_one(x: Tensor, /) -> tuple[Tensor, Tensor]:
+        """The whole part and the rest."""
+        ...
+
+    whole, rest = divmod_one(pyrite.tensor([1.25, -0.5], device=device))
+    assert (whole.tolist(), rest.tolist()) == ([1.0, -1.0], [0.25, 0.5])
+
+
+def test_mathematics_is_that_of_every_device(device: Device) -> None:
+    @kernel
+    def gelu(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        value = x[k.at]
+        out[k.at] = value * (k.math.erf(value / 2**0.5) + 1.0) / 2.0
+
+    x = pyrite.tensor(np.linspace(-4, 4, 99).astype(np.float32), device=device)
+
+    np.testing.assert_allclose(op_of(gelu)(x).numpy(), x.gelu().numpy(), rtol=1e-5, atol=1e-6)
+
+
+# ---- workgroups of one's own ----
+
+
+@kernel(workgroup_size=32, grid=lambda x, out: (x.shape[0],))
+def row_sum(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    """A workgroup sums a row: each invocation every 32nd element, then by halves."""
+    lane, row = k.local_id(), k.workgroup_id()
+    with k.for_(0, -(-x.shape[1] // 32), carried=[k.const(0.0, float32)]) as loop:
+        loop.yield_(loop.carried[0] + x.get(row, loop.index * 32 + lane))
+    partial = k.shared(float32, 32)
+    partial[lane] = loop.results[0]
+    k.barrier()
+    for half in (16, 8, 4, 2, 1):
+        with k.if_(lane < half):
+            partial[lane] = partial[lane] + partial[lane + half]
+        k.barrier()
+    with k.if_(lane == 0):
+        out[row] = partial[0]
+
+
+@pytest.mark.parametrize("columns", [1, 31, 32, 100])
+def test_workgroups_share_memory(device: Device, columns: int) -> None:
+    array = np.random.default_rng(0).normal(size=(5, columns)).astype(np.float32)
+    sums = op_of(row_sum, lambda x: TensorType(x.shape[:1], x.dtype))
+
+    got = sums(pyrite.tensor(array, device=device)).numpy()
+
+    np.testing.assert_allclose(got, array.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [(), (1, 1, 1, 1), (-1,), (1.5,)])
+def test_a_grid_has_one_to_three_counts(interpreter: Device, counts: Any) -> None:
+    made = kernel(workgroup_size=4, grid=lambda x, out: counts)(row_sum.function)
+
+    with pytest.raises(KernelError, match="'row_sum' requires a grid of one to three counts"):
+        op_of(made)(pyrite.ones((2,), device=interpreter))
+
+
+def test_workgroups_of_several_axes_have_a_grid() -> None:
+    with pytest.raises(KernelError, match=r"'row_sum' requires a grid for workgroups of several"):
+        kernel(workgroup_size=(8, 8))(row_sum.function)
+    with pytest.raises(KernelError, match="requires one to three sizes of a workgroup, got"):
+        kernel(workgroup_size=())(row_sum.function)
+
+
+# ---- what is compiled, and when ----
+
+
+def test_it_is_compiled_once_for_each_set_of_types_and_attributes(interpreter: Device) -> None:
+    x, longer = pyrite.ones((4,), device=interpreter), pyrite.ones((5,), device=interpreter)
+    before = runtime_of(interpreter).report()["kernels"]
+    for _ in range(3):
+        scale(x, factor=3.0)
+    assert runtime_of(interpreter).report()["kernels"] == before + 1
+
+    scale(x, factor=4.0)
+    scale(longer, factor=4.0)
+
+    assert runtime_of(interpreter).report()["kernels"] == before + 3
+
+
+def test_an_op_that_is_declared_anew_has_the_new_kernel(interpreter: Device) -> None:
+    """As in a notebook."""
+    x, results = pyrite.ones((2,), device=interpreter), []
+    for number in (2.0, 3.0):
+
+        @kernel
+        def times(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+            out[k.at] = x[k.at] * number  # noqa: B023 - called before the next round
+
+        results.append(op_of(times)(x).tolist())
+
+    assert results == [[2.0, 2.0], [3.0, 3.0]]
+
+
+# ---- mistakes ----
+
+
+def test_a_parameter_too_few_is_an_error(interpreter: Device) -> None:
+    @kernel
+    def lonely(k: KernelScope, x: TensorArgument) -> None: ...
+
+    with pytest.raises(KernelError, match=r"a parameter for the scope, 1 for the inputs .* got 2"):
+        op_of(lonely)(pyrite.ones((2,), device=interpreter))
+
+
+def test_a_mistake_in_it_shows_its_line_and_the_call(interpreter: Device) -> None:
+    @kernel
+    def wrong(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = x[k.at, 0]
+
+    with pytest.raises(KernelError, match=r"x\[...\] requires 1 coordinates of shape \(2,\), got 2"
+    ) as caught:  # fmt: skip
+        op_of(wrong)(pyrite.ones((2,), device=interpreter))
+
+    assert str(caught.value.location).startswith(__file__)
+    assert "wrong" in [entry.name for entry in caught.traceback]
+
+
+def test_without_a_body_it_is_an_error_on_a_device_without_kernels() -> None:
+    with pytest.raises(DeviceError, match="scale requires a kernel that runs on numpy, or a body"):
+        scale(pyrite.ones((2,), device="numpy"))

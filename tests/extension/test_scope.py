@@ -1,0 +1,151 @@
+"""No kernel of an application touches memory that is not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, custom_op
+from pyrite.backend.device import Device
+from pyrite.errors import IndexRangeError, KernelError
+from pyrite.extension import KernelScope, TensorArgument, kernel
+from pyrite.types import TensorType
+
+
+@kernel
+def gathered(k: KernelScope, x: TensorArgument, index: TensorArgument, out: TensorArgument) -> None:
+    (i,) = k.at
+    out[i] = x[index[i]]
+
+
+@custom_op(infer=lambda x, index: TensorType(index.shape, x.dtype), kernels=[gathered])
+def gather(x: Tensor, index: Tensor, /) -> Tensor:
+    """x[index]."""
+    ...
+
+
+def ran(body: Callable[..., None], device: Device) -> Any:
+    """What a kernel of that body makes of the numbers 1 to 5."""
+
+    @custom_op(infer=lambda x: x, kernels=[kernel(body)])
+    def op(x: Tensor, /) -> Tensor:
+        """An op of that body."""
+        ...
+
+    return op(pyrite.tensor([1.0, 2.0, 3.0, 4.0, 5.0], device=device)).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_an_index_may_have_any_integer_dtype(device: Device, dtype: str) -> None:
+    x = pyrite.tensor(np.arange(300, dtype=np.float32), device=device)
+
+    assert gather(x, pyrite.tensor([0, 127], dtype=dtype, device=device)).tolist() == [0.0, 127.0]
+
+
+@pytest.mark.parametrize(("dtype", "index"), [
+    ("int32", 5), ("int32", -1), ("int32", 2**31 - 1), ("int32", -(2**31)), ("int8", -128),
+    ("uint32", 2**32 - 1), ("int64", 2**40), ("uint8", 5),
+])  # fmt: skip
+def test_a_read_outside_is_raised_by_the_next_read_with_the_line(
+    device: Device, dtype: str, index: int
+) -> None:
+    x = pyrite.tensor(np.arange(5, dtype=np.float32), device=device)
+    found = gather(x, pyrite.tensor([4, index], dtype=dtype, device=device))
+
+    with pytest.raises(IndexRangeError, match=r"gather requires every x.* of its kernel") as caught:
+        found.numpy()
+
+    assert str(caught.value.location).startswith(__file__)
+    assert found.tolist() == [4.0, 0.0]
+
+
+def test_a_write_outside_is_dropped_and_raised(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at[0] + 4] = x[k.at]
+
+    with pytest.raises(IndexRangeError, match=r"inside of x, got one outside; use x\.get"):
+        ran(body, device)
+
+
+def test_the_interpreter_finds_two_invocations_that_write_to_one_place(interpreter: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = x[k.at]
+        out[0] = x[k.at]
+
+    with pytest.raises(KernelError, match=r"out\[0\] was written by invocation . with no barrier"):
+        ran(body, interpreter)
+
+
+def test_get_is_zero_outside_or_what_one_says(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        (i,) = k.at
+        out[i] = x.get(i - 1) + x[i] + x.get(i + 1, other=100.0)
+
+    assert ran(body, device) == [3.0, 6.0, 9.0, 12.0, 109.0]
+
+
+def test_places_that_are_known_to_be_inside_cost_no_test(interpreter: Device) -> None:
+    seen = []
+
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        with k.for_(0, x.shape[0], carried=[x[0]]) as loop:
+            loop.yield_(loop.carried[0] + x[loop.index])
+        out[k.at] = loop.results[0]
+        seen.append(k.can_fail)
+
+    assert ran(body, interpreter) == [16.0] * 5
+    assert seen == [False]
+
+
+def test_a_loop_that_goes_too_far_is_tested(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        with k.for_(0, x.shape[0] + 1, carried=[x[0]]) as loop:
+            loop.yield_(loop.carried[0] + x[loop.index])
+        out[k.at] = loop.results[0]
+
+    with pytest.raises(IndexRangeError):
+        ran(body, device)
+
+
+def test_a_number_outside_is_an_error_too(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = x[5]
+
+    with pytest.raises(IndexRangeError):
+        ran(body, device)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda k, x, out: x.__setitem__(k.at, 1.0), "writes to outputs, got one to input 'x'"),
+        (lambda k, x, out: out[k.at], "reads of inputs, got one of output 'out'; keep the value"),
+        (lambda k, x, out: x[1.0], r"integers as coordinates, got 1\.0 on axis 0"),
+        (lambda k, x, out: x[x[0]], "integers as coordinates, got float32 on axis 0"),
+        (lambda k, x, out: x[0, 0], r"x\[...\] requires 1 coordinates of shape \(5,\), got 2"),
+        (lambda k, x, out: x[0] and None, "require a Python bool"),
+    ],
+)
+def test_a_mistake_says_what_to_do(
+    interpreter: Device, wrong: Callable[..., None], message: str
+) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        wrong(k, x, out)
+
+    with pytest.raises(KernelError, match=message):
+        ran(body, interpreter)
+
+
+def test_what_is_known_of_a_tensor(interpreter: Device) -> None:
+    seen: list[Any] = []
+
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        seen.append((x.shape, x.ndim, x.size, x.dtype, x.name))
+        out[k.at] = x[k.at]
+
+    ran(body, interpreter)
+    assert seen == [((5,), 1, 5, pyrite.float32, "x")]
