@@ -68,7 +68,7 @@ def measure(
     partial = runtime.allocate(4 * size * size * config.split_k) if config.split_k > 1 else out
     begin = time.perf_counter()
     kernel = runtime.compile(tiled_gemm(product, config))
-    added = runtime.compile(split_k.split_k(product, config, grid=2))
+    added = runtime.compile(split_k.split_k(product, config.split_k, grid=2))
     groups = split_k.workgroups(product)
     grid = (min(groups, 32768), -(-groups // 32768))
 

@@ -1,4 +1,4 @@
-"""Products of matrices for the templates, and their judge: the interpreter beside NumPy."""
+"""Products and convolutions for the templates, and their judge: the interpreter beside NumPy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from pyrite.kernel import Kernel, verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import Digit, OperandMap, row_major_map
 from pyrite.kernel.template.product import Product
+from pyrite.op import OPS
 from pyrite.types import Array, DType, float32
 
 
@@ -78,3 +80,80 @@ def _values(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -
         return random.standard_normal(shape).astype(dtype.numpy)
     low, high = int(dtype.lowest), int(dtype.highest)
     return random.integers(low, high, shape, dtype=dtype.numpy, endpoint=True)
+
+
+#: (batch, channels, outputs, groups), sizes, kernel, stride, (before, after), dilation.
+GEOMETRIES: list[Any] = [
+    ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    ((1, 4, 6, 2), (8, 6), (3, 2), (2, 1), ((1, 0), (0, 2)), (1, 2)),
+    ((2, 4, 4, 4), (6, 8), (3, 3), (1, 2), ((1, 1), (0, 0)), (1, 1)),
+    ((1, 2, 3, 1), (11,), (3,), (2,), ((2, 1),), (2,)),
+    ((1, 2, 3, 1), (4, 5, 3), (2, 2, 2), (1, 2, 1), ((0, 0), (1, 1), (1, 0)), (1, 1, 1)),
+    ((2, 3, 5, 1), (4, 4), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)),
+    ((3, 2, 3, 1), (9, 13), (5, 4), (3, 2), ((2, 2), (2, 2)), (1, 3)),
+    ((2, 1, 2, 1), (5, 6), (1, 1), (2, 3), ((0, 0), (1, 0)), (1, 1)),
+]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution with its operands, and what the reference makes of them."""
+
+    windows: Windows
+    dtype: DType
+    x: Array
+    weight: Array
+    out: Array
+    g: Array
+    x_gradient: Array
+    weight_gradient: Array
+
+    def check(self, got: Array, want: Array) -> None:
+        """Compare what was made in memory that was full of NaN, or of -1."""
+        tolerance = {8: 1e-12, 4: 2e-5}.get(self.dtype.itemsize, 2e-2)
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * 4)
+
+
+@pytest.fixture(params=GEOMETRIES, ids=str)
+def layer(request: pytest.FixtureRequest) -> Layer:
+    """A float32 layer of each geometry."""
+    return _layer(request.param, float32)
+
+
+@pytest.fixture
+def layer_of() -> Callable[[Any, DType], Layer]:
+    """layer_of(geometry, dtype)."""
+    return _layer
+
+
+def _layer(geometry: Any, dtype: DType) -> Layer:
+    (batch, channels, outputs, groups), sizes, kernel_size, stride, padding, dilation = geometry
+    random = np.random.default_rng(0)
+    x, weight = (
+        _small(random, shape, dtype)
+        for shape in ((batch, channels, *sizes), (outputs, channels // groups, *kernel_size))
+    )
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    reference: dict[str, Any] = {name: op.reference for name, op in OPS.items()}
+    out = reference["convolution"](x, weight, **attrs)
+    g = _small(random, out.shape, dtype)
+    of_x = reference["convolution_input_gradient"](g, weight, sizes=sizes, **attrs)
+    of_weight = reference["convolution_weight_gradient"](x, g, kernel_size=kernel_size, **attrs)
+    w = Windows(
+        batch, groups, channels // groups, outputs // groups, sizes, kernel_size, out.shape[2:],
+        stride, tuple(before for before, _ in padding), dilation,
+    )  # fmt: skip
+    return Layer(w, dtype, x, weight, out, g, np.asarray(of_x), np.asarray(of_weight))
+
+
+def _small(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    if dtype.is_float:
+        return random.standard_normal(shape).astype(dtype.numpy)
+    return random.integers(-4, 5, shape).astype(dtype.numpy)
+
+
+@pytest.fixture
+def layout() -> Callable[[Array, DType], Layout]:
+    """layout(array, dtype)."""
+    return lambda array, dtype: Layout(dtype, tuple(s // array.itemsize for s in array.strides))

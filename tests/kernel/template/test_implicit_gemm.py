@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,22 +19,7 @@ from pyrite.kernel.template.implicit_gemm import (
     weight_gradient,
 )
 from pyrite.kernel.template.product import Product
-from pyrite.op import OPS
 from pyrite.types import Array, float32
-
-#: (batch, channels, outputs, groups), sizes, kernel, stride, (before, after), dilation.
-CASES: list[Any] = [
-    ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
-    ((1, 4, 6, 2), (8, 6), (3, 2), (2, 1), ((1, 0), (0, 2)), (1, 2)),
-    ((2, 4, 4, 4), (6, 8), (3, 3), (1, 2), ((1, 1), (0, 0)), (1, 1)),
-    ((1, 2, 3, 1), (11,), (3,), (2,), ((2, 1),), (2,)),
-    ((1, 2, 3, 1), (4, 5, 3), (2, 2, 2), (1, 2, 1), ((0, 0), (1, 1), (1, 0)), (1, 1, 1)),
-    ((2, 3, 5, 1), (4, 4), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)),
-]
-
-
-def layout(array: Array) -> Layout:
-    return Layout(float32, tuple(s // 4 for s in array.strides))
 
 
 def check(product: Product, x: Array, y: Array, want: Array) -> None:
@@ -53,27 +39,37 @@ def check(product: Product, x: Array, y: Array, want: Array) -> None:
         np.testing.assert_allclose(out.reshape(want.shape), want, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_every_geometry_is_as_the_reference(case: Any, lanes: int) -> None:
-    (batch, channels, outputs, groups), sizes, kernel_size, stride, padding, dilation = case
-    random = np.random.default_rng(0)
-    x = random.standard_normal((batch, channels, *sizes)).astype(np.float32)
-    weight = random.standard_normal((outputs, channels // groups, *kernel_size))
-    weight = weight.astype(np.float32)
-    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out: Any = OPS["convolution"].reference(x, weight, **attrs)
-    g = random.standard_normal(out.shape).astype(np.float32)
-    gradient = OPS["convolution_input_gradient"].reference(g, weight, sizes=sizes, **attrs)
-    of_weight = OPS["convolution_weight_gradient"].reference(x, g, kernel_size=kernel_size, **attrs)
-    w = Windows(
-        batch, groups, channels // groups, outputs // groups, sizes, kernel_size, out.shape[2:],
-        stride, tuple(before for before, _ in padding), dilation,
-    )  # fmt: skip
-    lx, lw, lo = layout(x), layout(weight), layout(out)
-    check(forward(w, lx, lw, lo, lanes), weight, x, out)
-    check(input_gradient(w, lo, lw, lx, lanes), weight, g, np.asarray(gradient))
-    check(weight_gradient(w, lx, lo, lw), g, x, np.asarray(of_weight))
+def test_every_geometry_is_as_the_reference(
+    layer: Any, lanes: int, layout: Callable[..., Layout]
+) -> None:
+    w = layer.windows
+    lx, lw, lo = (layout(a, float32) for a in (layer.x, layer.weight, layer.out))
+    check(forward(w, lx, lw, lo, lanes), layer.weight, layer.x, layer.out)
+    check(weight_gradient(w, lx, lo, lw), layer.g, layer.x, layer.weight_gradient)
+
+
+def test_the_phases_of_x_make_its_gradient(layer: Any, layout: Callable[..., Layout]) -> None:
+    w, got = layer.windows, np.full(layer.x.shape, np.nan, np.float32)
+    for phase in input_gradient(w):
+        part = got[_every(phase.start, w.stride)]
+        assert part.shape[2:] == phase.windows.counts
+        if 0 in phase.windows.kernel_size:
+            part[...] = 0
+            continue
+        taps = np.ascontiguousarray(layer.weight[_every(phase.first_tap, phase.tap_step)])
+        assert taps.shape[2:] == phase.windows.kernel_size
+        want = layer.x_gradient[_every(phase.start, w.stride)]
+        made = np.empty(part.shape, np.float32)
+        x, weight, out = (layout(a, float32) for a in (layer.g, taps, made))
+        product = forward(phase.windows, x, weight, out, 1, is_transposed=True)
+        check(product, taps, layer.g, want)
+        part[...] = want
+    np.testing.assert_array_equal(got, layer.x_gradient)
+
+
+def _every(start: tuple[int, ...], step: tuple[int, ...]) -> Any:
+    return (..., *(slice(i, None, n) for i, n in zip(start, step, strict=True)))
 
 
 def test_a_kernel_of_size_one_needs_no_windows() -> None:

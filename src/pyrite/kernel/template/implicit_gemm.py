@@ -4,16 +4,19 @@ No matrix of windows is ever built: the maps of the operands say where its eleme
 x (N, C, *S), weight (O, C/groups, *K) and out (N, O, *S'), for each group:
 
     forward           weight (O, C K) @ windows of x (C K, N S')         -> out (O, N S')
-    input gradient    weight (C, O K) @ windows of g (O K, N S)          -> gradient (C, N S)
     weight gradient   g (O, N S') @ windows of x (N S', C K)             -> gradient (O, C K)
 
-In the input gradient a window of g is hit only where the position is a multiple of the stride.
+The gradient of x is a convolution too: of g, by the transposed weight, in windows that go backward.
+With a stride s, elements of x that differ by multiples of s are met by the same taps, others by
+other taps.  So there is one convolution, of stride 1, for each **phase** of x and of the weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product as combinations
+from math import gcd
 
 from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
 from pyrite.kernel.template.product import Product
@@ -37,6 +40,7 @@ class Windows:
     """The geometry of a convolution: sizes are spatial, channels those of one group.
 
     ``padding`` is what stands before an axis; what stands after is in ``counts``, the sizes of out.
+    A padding below 0 leaves elements out, and by a dilation below 0 the taps go backward.
     """
 
     batch: int
@@ -51,10 +55,13 @@ class Windows:
     dilation: tuple[int, ...]
 
 
-def forward(w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int) -> Product:
+def forward(
+    w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int, *, is_transposed: bool = False
+) -> Product:
     """Return the product that is the convolution.
 
     Rows of out are filled up in thought to a multiple of ``lanes``, so that a vector stays in one.
+    ``is_transposed`` is as in `weight_map`.
     """
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
     taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
@@ -64,25 +71,78 @@ def forward(w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int) -> P
         (Digit(w.channels, x.strides[1]), *taps),
         (Digit(w.batch, x.strides[0]), *places), image, lanes,
     )  # fmt: skip
-    kernel = _weight_map(w, weight, rows="outputs")
+    kernel = weight_map(w, weight, is_transposed=is_transposed)
     return Product(kernel, windows, _result(w, out, w.outputs, w.counts, lanes))
 
 
-def input_gradient(w: Windows, g: Layout, weight: Layout, out: Layout, lanes: int) -> Product:
-    """Return the product that is the gradient of x."""
-    image = [
-        Window(n, s, p, divisor)
-        for n, s, p, divisor in _axes(w.counts, g.strides[2:], w.padding, w.stride)
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of the gradient of x, as a convolution of g.
+
+    It makes the elements ``start``, ``start + stride``, … of x's axes, by the taps ``first_tap``,
+    ``first_tap + tap_step``, … of the weight.  There may be none of these, or of those.
+    """
+
+    windows: Windows
+    start: tuple[int, ...]
+    first_tap: tuple[int, ...]
+    tap_step: tuple[int, ...]
+
+
+def input_gradient(w: Windows) -> list[Phase]:
+    """Return the phases of the gradient of x; together they make each element once.
+
+    >>> w = Windows(1, 1, 1, 1, (5,), (3,), (3,), (2,), (1,), (1,))
+    >>> [(p.start, p.first_tap, p.windows.kernel_size) for p in input_gradient(w)]
+    [((0,), (1,), (1,)), ((1,), (0,), (2,))]
+    """
+    axes = [
+        [_phase(r, *of) for r in range(min(of[0], of[4]))]
+        for of in zip(w.stride, w.dilation, w.padding, w.kernel_size, w.sizes, strict=True)
     ]
-    taps = [Digit(k, 0, ((i, -d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
-    places = [Digit(n, 0, ((i, 1),)) for i, n in enumerate(w.sizes)]
-    windows = _map(
-        g, (_group(w, g, w.outputs),),
-        (Digit(w.outputs, g.strides[1]), *taps),
-        (Digit(w.batch, g.strides[0]), *places), image, lanes,
+    return [_joined(w, phases) for phases in combinations(*axes)]
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisPhase:
+    start: int
+    count: int
+    first_tap: int
+    tap_step: int
+    taps: int
+    padding: int
+    dilation: int
+
+
+def _phase(
+    start: int, stride: int, dilation: int, padding: int, taps: int, size: int
+) -> _AxisPhase:
+    """Element start + stride * q of x meets window q - padding + dilation * t by the t-th tap.
+
+    That is where ``start + padding - dilation * tap`` is a multiple of the stride.
+    """
+    step = stride // gcd(stride, dilation)
+    hits = [t for t in range(min(step, taps)) if (start + padding - dilation * t) % stride == 0]
+    first = hits[0] if hits else 0
+    return _AxisPhase(
+        start, -(-(size - start) // stride), first, step,
+        -(-(taps - first) // step) if hits else 0,
+        -((start + padding - dilation * first) // stride), -(dilation * step // stride),
     )  # fmt: skip
-    kernel = _weight_map(w, weight, rows="channels")
-    return Product(kernel, windows, _result(w, out, w.channels, w.sizes, lanes))
+
+
+def _joined(w: Windows, phases: Sequence[_AxisPhase]) -> Phase:
+    windows = Windows(
+        w.batch, w.groups, w.outputs, w.channels, w.counts,
+        tuple(p.taps for p in phases), tuple(p.count for p in phases), (1,) * len(phases),
+        tuple(p.padding for p in phases), tuple(p.dilation for p in phases),
+    )  # fmt: skip
+    return Phase(
+        windows,
+        tuple(p.start for p in phases),
+        tuple(p.first_tap for p in phases),
+        tuple(p.tap_step for p in phases),
+    )
 
 
 def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
@@ -100,7 +160,7 @@ def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
         g, (_group(w, g, w.outputs),), (Digit(w.outputs, g.strides[1]),),
         (Digit(w.batch, g.strides[0]), *flat), [],
     )  # fmt: skip
-    return Product(left, windows, _weight_map(w, out, rows="outputs"))
+    return Product(left, windows, weight_map(w, out))
 
 
 def _axes(*of: Sequence[int]) -> list[tuple[int, ...]]:
@@ -112,13 +172,17 @@ def _group(w: Windows, tensor: Layout, channels: int) -> Digit:
     return Digit(w.groups, channels * tensor.strides[1])
 
 
-def _weight_map(w: Windows, weight: Layout, *, rows: str) -> OperandMap:
-    """The weight with its outputs or channels as rows, all else as columns."""
-    outputs, channels = Digit(w.outputs, weight.strides[0]), Digit(w.channels, weight.strides[1])
+def weight_map(w: Windows, weight: Layout, *, is_transposed: bool = False) -> OperandMap:
+    """Return the weight with its outputs as rows, and all else as columns; the batch is the group.
+
+    One that ``is_transposed`` lies as (groups * channels, outputs, *K): the gradient of x reads it.
+    """
+    first, second = weight.strides[:2]
+    outputs, channels = (second, first) if is_transposed else (first, second)
     taps = [Digit(k, s) for k, s in _axes(w.kernel_size, weight.strides[2:])]
-    across, along = (outputs, channels) if rows == "outputs" else (channels, outputs)
-    group = Digit(w.groups, w.outputs * weight.strides[0])
-    return _map(weight, (group,), (across,), (along, *taps), [])
+    group = Digit(w.groups, (w.channels if is_transposed else w.outputs) * first)
+    columns = (Digit(w.channels, channels), *taps)
+    return _map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
 
 
 def _result(
@@ -148,7 +212,7 @@ def _map(
 
 def _simplified(map: OperandMap) -> OperandMap:
     """Return the map with as few windows and digits as say the same."""
-    kept = [i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin or w.divisor != 1]
+    kept = [i for i, w in enumerate(map.windows) if map.needs_test(i) or w.origin]
 
     def axis(digits: Axis) -> Axis:
         found: list[Digit] = []

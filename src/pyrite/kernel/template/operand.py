@@ -9,7 +9,7 @@ that is outside.  Since everything adds up, what depends on one axis is computed
 the loop over the other.
 
 Element (batch, row, column) lies at the sum of ``digit * stride`` over all digits plus the sum of
-``position / divisor * stride`` over all windows.
+``position * stride`` over all windows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A position on an axis in memory: inside if 0 <= position < size * divisor, by whole divisors.
+    """A position on an axis in memory: inside if 0 <= position < size.
 
     ``origin`` is the position when all digits are 0.  With ``stride`` 0 it only limits.
     """
@@ -46,7 +46,6 @@ class Window:
     size: int
     stride: int
     origin: int = 0
-    divisor: int = 1
 
 
 #: The digits of an axis, the fastest last.  No digits: an axis of size 1.
@@ -80,8 +79,8 @@ class OperandMap:
             self.dtype, self.batch, self.columns, self.rows, self.windows, self.offset
         )
 
-    def lane_stride(self, axis: Axis) -> int | None:
-        """Return how far neighbours on an axis lie apart, by its last digit; None if that varies.
+    def lane_stride(self, axis: Axis) -> int:
+        """Return how far neighbours on an axis lie apart, by its last digit.
 
         >>> from pyrite.types import float32
         >>> matrix = OperandMap(float32, (), (Digit(3, 5),), (Digit(5, 1),))
@@ -91,8 +90,6 @@ class OperandMap:
         if not axis:
             return 0
         last = axis[-1]
-        if any(self.windows[w].divisor != 1 for w, _ in last.steps):
-            return None
         return last.stride + sum(step * self.windows[w].stride for w, step in last.steps)
 
     def is_consecutive(self, axis: Axis, width: int) -> bool:
@@ -130,7 +127,7 @@ class OperandMap:
                     if w == number:
                         reach = step * (digit.size - 1)
                         low, high = low + min(reach, 0), high + max(reach, 0)
-        return window.divisor > 1 or low < 0 or high >= window.size
+        return low < 0 or high >= window.size
 
 
 def row_major_map(
@@ -241,7 +238,7 @@ class Operand:
             position = plus(position, window.origin)
             if is_tested:
                 mask = both(mask, self._within(window, position, move, place.width))
-            address = plus(address, times(divided(position, window.divisor), window.stride))
+            address = plus(address, times(position, window.stride))
         index = self.builder.index(address)
         if place.width > 1 and not place.is_consecutive and index.width == 1:
             index = self.builder.splat(index, place.width)
@@ -250,8 +247,7 @@ class Operand:
     def _within(self, window: Window, position: Index, move: int, width: int) -> Value:
         b = self.builder
         each = b.index(position if move == 0 else plus(times(iota(b, width), move), position))
-        inside = (each >= 0) & (each < window.size * window.divisor)
-        return inside if window.divisor == 1 else inside & (each % window.divisor == 0)
+        return (each >= 0) & (each < window.size)
 
     def _below(self, index: Index, limit: Index | None) -> Value | None:
         return None if limit is None else self.builder.index(index) < limit

@@ -7,7 +7,6 @@ from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import divided, remainder
 from pyrite.kernel.template.operand import Operand
 from pyrite.kernel.template.product import Fuse, Product, group_number
-from pyrite.kernel.template.tiled_gemm import TiledConfig, partial_sums
 
 #: Invocations of a workgroup, one for each sum.
 SIZE = 64
@@ -18,15 +17,13 @@ def workgroups(product: Product) -> int:
     return -(-product.batch * product.m * product.n // SIZE)
 
 
-def split_k(
-    product: Product, config: TiledConfig, *, grid: int = 1, epilogue: Fuse | None = None
-) -> Kernel:
-    """Return the kernel that makes out of the partial sums of `tiled_gemm`.
+def split_k(product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | None = None) -> Kernel:
+    """Return the kernel that makes out of partial sums, which lie dense: (parts, batch, M, N).
 
     Parameters: sums, the epilogue's, out, and out's offset if it has one.
     """
     b = KernelBuilder("split_k", workgroup_size=SIZE, grid=grid)
-    sums = Operand(b, "sums", partial_sums(product, config), "read")
+    sums = b.buffer("sums", product.accumulator, "read")
     apply = epilogue(b) if epilogue else None
     out = Operand(b, "out", product.out, "write")
     number = group_number(b) * SIZE + b.local_index()
@@ -35,9 +32,9 @@ def split_k(
         batch = divided(number, size) if product.batch > 1 else 0
         inside = remainder(number, size) if product.batch > 1 else number
         row, column = divided(inside, product.n), remainder(inside, product.n)
-        total = sums.memory.load(number)
-        for part in range(1, config.split_k):
-            total = total + sums.memory.load(number + part * product.batch * size)
+        total = sums.load(number)
+        for part in range(1, parts):
+            total = total + sums.load(number + part * product.batch * size)
         if apply is not None:
             total = apply(total, batch, row, column)
         out.store(

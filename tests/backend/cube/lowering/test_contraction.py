@@ -10,7 +10,8 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction
-from pyrite.backend.cube.lowering.contraction import contract, facts_of, matmul_product
+from pyrite.backend.cube.lowering.contraction import contract, facts_of
+from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.panel_gemm import CpuFacts

@@ -1,10 +1,11 @@
 """Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
 
-from pyrite.backend.cube.lowering import contraction as contraction
+from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cumulative as cumulative
 from pyrite.backend.cube.lowering import folding as folding
 from pyrite.backend.cube.lowering import gathering as gathering
+from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient

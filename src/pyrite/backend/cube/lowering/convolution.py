@@ -1,0 +1,237 @@
+"""Convolutions and their gradients: products through windows, or on CPUs direct kernels.
+
+What is decided here is which schedule runs a convolution, and of which convolutions a gradient of
+the input consists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.layout import row_major
+from pyrite.backend.cube.lowering.contraction import Facts, contract, facts_of, layout_of
+from pyrite.backend.cube.lowering.elementwise import map_elements, zeros
+from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel
+from pyrite.kernel.template import direct_convolution as direct
+from pyrite.kernel.template import implicit_gemm, split_k
+from pyrite.kernel.template import weight_gradient as gradient
+from pyrite.kernel.template.direct_convolution import DirectConfig
+from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.planes import Planes
+from pyrite.kernel.template.product import Product
+from pyrite.kernel.template.weight_gradient import WeightGradientConfig
+from pyrite.op import Attributes, Constant, Op
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Shape, TensorType
+
+
+def _windows(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Windows:
+    groups: int = attrs["groups"]
+    return Windows(
+        x[0], groups, weight[1], weight[0] // groups, x[2:], weight[2:], counts, attrs["stride"],
+        tuple(before for before, _ in attrs["padding"]), attrs["dilation"],
+    )  # fmt: skip
+
+
+# ---- a convolution ----
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution and where its operands lie; ``is_transposed`` is as in `weight_map`."""
+
+    windows: Windows
+    weight: Layout
+    x: Layout
+    out: Layout
+    is_transposed: bool = False
+
+
+def convolution_product(problem: Convolution, facts: Facts) -> Product:
+    """Return the product that a convolution is."""
+    p, w = problem, problem.windows
+    lanes = _lanes(facts, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
+    return implicit_gemm.forward(w, p.x, p.weight, p.out, lanes, is_transposed=p.is_transposed)
+
+
+def _lanes(facts: Facts, rows: int, size: int, itemsize: int) -> int:
+    """Return the lanes to which rows of images are filled up: few are in vain.
+
+    Where many rows share what is read, a copy is joined from short pieces.
+    """
+    width = 4
+    if isinstance(facts, CpuFacts) and rows < 6:
+        width = facts.vector_bytes // itemsize
+    while width > 1 and -(-size // width) * width > 1.34 * size:
+        width //= 2
+    return width
+
+
+#: Of a copy, as windows: with fewer a product is faster.
+_LEAST_USED: Final = 0.55
+
+
+@lru_cache(maxsize=4096)
+def direct_config(w: Windows, dtype: DType, facts: Facts) -> DirectConfig | None:
+    """Return how a convolution is run directly; None if it is not, but as a product.
+
+    A window of one element shares nothing that a copy would keep, and of small images too much of
+    a copy is between the rows.
+    """
+    if not isinstance(facts, CpuFacts) or prod(w.kernel_size) == 1:
+        return None
+    used = prod(w.counts) / prod(Planes(w, 1, w.counts[0], 1).extents)
+    if used < _LEAST_USED or not direct.candidates(w, dtype, facts):
+        return None
+    return direct.select(w, dtype, facts)
+
+
+def convolve(
+    launcher: Launcher, problem: Convolution, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
+    config: DirectConfig | None = None,
+) -> None:  # fmt: skip
+    """Write a convolution to the target, which may be a strided view."""
+    p, w = problem, problem.windows
+    config = config or direct_config(w, p.x.dtype, facts_of(launcher))
+    if config is None:
+        contract(launcher, convolution_product, problem, weight, x, target)
+        return
+
+    def build(grid: int) -> Kernel:
+        filters = implicit_gemm.weight_map(w, p.weight, is_transposed=p.is_transposed)
+        return direct.direct_convolution(w, p.x, filters, p.out, config, grid=grid)
+
+    bindings = [*bindings_of(weight), *bindings_of(x), *bindings_of(target)]
+    key = ("direct convolution", problem, config)
+    launcher.launch(key, build, bindings, direct.workgroups(w, config))
+
+
+@lowers("convolution")
+def convolution(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The weight times the windows of x."""
+    x, weight = inputs
+    (type,) = out
+    if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
+        return [zeros(launcher, type)]
+    target = launcher.empty(type)
+    w = _windows(x.shape, weight.shape, type.shape[2:], attrs)
+    problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
+    convolve(launcher, problem, weight, x, target)
+    return [target]
+
+
+# ---- the gradient of x ----
+
+
+@lowers("convolution_input_gradient")
+def convolution_input_gradient(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Convolutions of g by the transposed weight, one for each phase of x."""
+    g, weight = inputs
+    (type,) = out
+    if type.size == 0 or g.type.size == 0 or weight.type.size == 0:
+        return [zeros(launcher, type)]
+    target = launcher.empty(type)
+    w = _windows(type.shape, weight.shape, g.shape[2:], attrs)
+    for phase in _phases(w):
+        windows = phase.windows
+        part = target.sliced(
+            (0, 0, *phase.start), (*type.shape[:2], *windows.counts), (1, 1, *w.stride)
+        )
+        if 0 in windows.kernel_size:
+            zero = Constant(0, TensorType((), type.dtype))
+            map_elements(launcher, "copy", "", lambda _, x: x, [zero], part)
+            continue
+        taps = weight.sliced(
+            (0, 0, *phase.first_tap), (*weight.shape[:2], *windows.kernel_size),
+            (1, 1, *phase.tap_step),
+        )  # fmt: skip
+        problem = Convolution(windows, layout_of(taps), layout_of(g), layout_of(part), True)
+        convolve(launcher, problem, taps, g, part)
+    return [target]
+
+
+_phases = lru_cache(maxsize=4096)(implicit_gemm.input_gradient)
+
+
+# ---- the gradient of the weight ----
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradient:
+    """The gradient of a convolution's weight, and where its operands lie."""
+
+    windows: Windows
+    x: Layout
+    g: Layout
+
+
+def weight_gradient_product(problem: WeightGradient, _: Facts) -> Product:
+    """Return the product that the gradient is."""
+    w, x = problem.windows, problem.x
+    shape = (w.groups * w.outputs, w.channels, *w.kernel_size)
+    return implicit_gemm.weight_gradient(w, x, problem.g, Layout(x.dtype, row_major(shape)))
+
+
+@lowers("convolution_weight_gradient")
+def convolution_weight_gradient(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The gradient g times the windows of x, summed over all positions and images."""
+    x, g = inputs
+    (type,) = out
+    if type.size == 0 or x.type.size == 0 or g.type.size == 0:
+        return [zeros(launcher, type)]
+    target = launcher.empty(type)
+    w = _windows(x.shape, type.shape, g.shape[2:], attrs)
+    problem = WeightGradient(w, layout_of(x), layout_of(g))
+    if isinstance(facts_of(launcher), CpuFacts):
+        sum_over_positions(launcher, problem, x, g, target)
+    else:
+        contract(launcher, weight_gradient_product, problem, g, x, target)
+    return [target]
+
+
+def sum_over_positions(
+    launcher: Launcher, problem: WeightGradient, x: CubeTensor, g: CubeTensor, target: CubeTensor,
+    config: WeightGradientConfig | None = None,
+) -> None:  # fmt: skip
+    """Write the gradient by the kernel whose vectors lie along the positions."""
+    w, dtype = problem.windows, problem.x.dtype
+    facts = facts_of(launcher)
+    chosen = config or _weight_gradient_config(w, dtype, facts)
+    result: Buffer = target.buffer
+    if chosen.parts > 1:
+        sums = chosen.parts * target.type.size
+        result = launcher.runtime.allocate(sums * accumulator_of(dtype).itemsize)
+
+    def build(grid: int) -> Kernel:
+        return gradient.weight_gradient(w, problem.x, problem.g, dtype, chosen, grid=grid)
+
+    key = ("weight gradient", problem, chosen)
+    bindings = [*bindings_of(x), *bindings_of(g), result]
+    launcher.launch(key, build, bindings, gradient.workgroups(w, chosen))
+    if chosen.parts > 1:
+        product = weight_gradient_product(problem, facts)
+        launcher.launch(
+            ("add", *key), lambda grid: split_k.split_k(product, chosen.parts, grid=grid),
+            [result, target.buffer], split_k.workgroups(product),
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _weight_gradient_config(w: Windows, dtype: DType, facts: Any) -> WeightGradientConfig:
+    return gradient.select(w, dtype, facts)

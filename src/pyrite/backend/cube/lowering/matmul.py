@@ -1,0 +1,60 @@
+"""Matrix products: batches that broadcast, operands that lie anyhow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.layout import merged, row_major
+from pyrite.backend.cube.lowering.contraction import Facts, contract, layout_of
+from pyrite.backend.cube.lowering.elementwise import zeros
+from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.operand import Digit, OperandMap
+from pyrite.kernel.template.product import Product
+from pyrite.op import Attributes, Op
+from pyrite.types import Shape
+
+Matmul = tuple[Shape, Layout, Layout]
+
+
+def matmul_product(problem: Matmul, _: Facts) -> Product:
+    """Return the product of matrices of a shape (*batch, M, K, N), from their layouts."""
+    shape, x, y = problem
+    *batch, m, k, n = shape
+    out = row_major((*batch, m, n))
+    axes = merged(tuple(batch), [x.strides[:-2], y.strides[:-2], out[:-2]])
+
+    def map(layout: Layout, at: int, rows: int, columns: int) -> OperandMap:
+        digits = tuple(Digit(size, step) for size, step in zip(*axes[at], strict=True))
+        row, column = layout.strides[-2:]
+        return OperandMap(
+            layout.dtype, digits, (Digit(rows, row),), (Digit(columns, column),), (), layout.offset
+        )
+
+    return Product(map(x, 0, m, k), map(y, 1, k, n), map(Layout(x.dtype, out), 2, m, n))
+
+
+@lowers("matmul")
+def matmul(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """(..., M, K) @ (..., K, N); the batch is more rows where all of it shares one matrix y."""
+    x, y = inputs
+    (type,) = out
+    k = x.shape[-1]
+    if type.size == 0:
+        return [launcher.empty(type)]
+    if k == 0:
+        return [zeros(launcher, type)]
+    target = launcher.empty(type)
+    batch, (m, n) = type.shape[:-2], type.shape[-2:]
+    rows = x.reshaped((x.type.size // k, k)) if len(y.shape) == 2 else None
+    if rows is not None:
+        batch, m, x = (), x.type.size // k, rows
+    x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
+    problem = ((*batch, m, k, n), layout_of(x), layout_of(y))
+    contract(launcher, matmul_product, problem, x, y, target)
+    return [target]

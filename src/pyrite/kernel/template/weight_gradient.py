@@ -1,0 +1,338 @@
+"""The gradient of a convolution's weight on CPUs: vectors along the positions that are summed up.
+
+Each element of the gradient is the sum, over all windows of all images, of an element of g and the
+element of x that a tap meets there.  An invocation copies some rows of some images, as `planes`
+says, for ``block_o`` outputs and ``block_c`` channels, and goes along them by vectors: at each step
+it reads a vector of ``outputs`` of g and one of x for each of ``taps`` taps of ``channels``, and
+adds all their products to as many vectors of sums in registers.  These wait in private memory for
+the next rows; their lanes are added up at the very end.  So nothing is turned, and no window built.
+
+With ``parts`` > 1 the batch is cut, each part writes partial sums, and the kernel of `split_k` adds
+them in a fixed order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.panel_gemm import CpuFacts, part_of
+from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
+from pyrite.kernel.template.product import group_number
+from pyrite.types import DType, int32, int64
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradientConfig:
+    """How the work is cut up; see the head of this file.  ``width`` is the lanes of a vector."""
+
+    outputs: int
+    channels: int
+    taps: int
+    width: int
+    block_o: int
+    block_c: int
+    images: int
+    rows: int
+    parts: int
+
+    def is_legal(self) -> bool:
+        """Whether the sizes divide as the schedule needs."""
+        return self.block_o % self.outputs == 0 and self.block_c % self.channels == 0
+
+
+def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[WeightGradientConfig]:
+    """Return the configs that are right for a convolution on a CPU."""
+    found = [
+        _config(w, dtype, facts, shape, length, room)
+        for shape in _shapes(w, facts)
+        for length in _LENGTHS
+        for room in _ROOMS
+    ]
+    return [replace(c, parts=parts) for c in found for parts in sorted({1, c.parts})]
+
+
+def select(w: Windows, dtype: DType, facts: CpuFacts) -> WeightGradientConfig:
+    """Return the candidate with the least estimated time; see `_cost`."""
+    return min(candidates(w, dtype, facts), key=lambda c: _cost(w, dtype, c, facts))
+
+
+#: Positions of a tile, roughly, where there are as many.
+_LENGTHS: Final = (512, 1024, 2048)
+#: Elements of the copies of x, of g, and of the sums, each at most: they stay in the second cache.
+_ROOMS: Final = (12 << 10, 32 << 10)
+#: The most outputs that share a copy of x.
+_OUTPUTS: Final = 64
+#: Elements of 4 bytes that stay in the first cache.
+_NEAR: Final = 8 << 10
+
+
+def _shapes(w: Windows, facts: CpuFacts) -> list[tuple[int, int, int]]:
+    """(outputs, channels, taps) whose sums fit in registers beside a vector of each g and one of x.
+
+    >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
+    >>> _shapes(w, CpuFacts(64, 32))
+    [(1, 3, 9)]
+    """
+    taps = prod(w.kernel_size)
+    found = set()
+    for some in {t for t in range(1, taps + 1) if taps % t == 0 and t <= facts.registers - 4}:
+        for outputs in range(1, min(w.outputs, 8) + 1):
+            most = (facts.registers - 3 - outputs) // (outputs * some)
+            if channels := min(most, w.channels):
+                found.add((outputs, channels, some))
+    return sorted(
+        shape for shape in found
+        if not any(_is_within(shape, other) for other in found if other != shape)
+    )  # fmt: skip
+
+
+def _is_within(shape: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    return all(x <= y for x, y in zip(shape, other, strict=True))
+
+
+def _config(
+    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int, room: int
+) -> WeightGradientConfig:
+    """As many positions as are wanted, then as many outputs and channels as find room."""
+    outputs, channels, taps = shape
+    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    planes = Planes(w, 1, w.counts[0], width)
+    row = planes.length // planes.extents[0]
+    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+    images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
+    planes = Planes(w, images, rows, width)
+    block_o = min(w.outputs, _OUTPUTS, max(room // planes.size, 1))
+    block_o = _equal(w.outputs, block_o, outputs)
+    most = room // max(planes.size * len(planes.phases), block_o * prod(w.kernel_size) * width)
+    block_c = _equal(w.channels, max(most, 1), channels)
+    config = WeightGradientConfig(outputs, channels, taps, width, block_o, block_c, images, rows, 1)
+    return replace(config, parts=_parts(w, config, facts))
+
+
+def _equal(size: int, most: int, unit: int) -> int:
+    """Return about equal parts of a size, whole units and at most ``most`` of elements."""
+    return _rounded(-(-size // -(-size // min(size, most))), unit)
+
+
+def _rounded(x: int, unit: int) -> int:
+    return -(-x // unit) * unit
+
+
+def _parts(w: Windows, config: WeightGradientConfig, facts: CpuFacts) -> int:
+    """So many that each core gets a few workgroups."""
+    wanted = -(-4 * facts.threads // _blocks(w, config))
+    return max(1, min(wanted, _tiles(w, config)))
+
+
+def _tiles(w: Windows, config: WeightGradientConfig) -> int:
+    return -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
+
+
+def _blocks(w: Windows, config: WeightGradientConfig) -> int:
+    return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
+
+
+def _cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
+    """Estimated cycles: at each step two products or two reads a cycle, and what comes from afar.
+
+    An unaligned vector of x is read from two lines of the first cache, mostly; what does not stay
+    there, and the copies, take some cycles a vector.
+    """
+    c = config
+    places = c.channels * c.taps
+    planes = Planes(w, c.images, c.rows, c.width)
+    chunks = prod(w.kernel_size) // c.taps
+    is_near = (c.outputs + c.channels) * planes.size < _NEAR
+    far = c.channels / chunks if is_near else c.outputs + c.channels
+    step = max(c.outputs * places, c.outputs + 1.8 * places, 8) / 2 + 1.5 * far
+    vectors = -(-planes.length // c.width)
+    block = step * vectors + 4 * c.outputs * places
+    blocks = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
+    copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
+    each = blocks * block + 6 * copied
+    sums = c.block_o * c.block_c * prod(w.kernel_size)
+    rounds = -(-workgroups(w, c) // facts.threads)
+    return rounds * (-(-_tiles(w, c) // c.parts) * each + 16 * sums)
+
+
+def workgroups(w: Windows, config: WeightGradientConfig) -> int:
+    """Return how many workgroups run it."""
+    return _blocks(w, config) * config.parts
+
+
+def weight_gradient(
+    w: Windows, x: Layout, g: Layout, out: DType, config: WeightGradientConfig, *, grid: int = 1
+) -> Kernel:
+    """Return the kernel of the gradient of the weight.
+
+    Parameters: x (N, G C, *S), g (N, G O, *S'), each followed by its offset if it has one, and the
+    dense result (G O, C, *K); or, of the accumulator's dtype, ``parts`` of them.
+    """
+    assert config.is_legal(), config
+    b = KernelBuilder("weight_gradient", workgroup_size=1, grid=grid, index=int64)
+    kernel = _WeightGradient(b, w, x, g, out, config)
+    number = group_number(b)
+    with b.if_(number < workgroups(w, config)):
+        kernel.write(number)
+    return b.build()
+
+
+class _WeightGradient:
+    def __init__(
+        self, b: KernelBuilder, w: Windows, x: Layout, g: Layout, out: DType,
+        config: WeightGradientConfig,
+    ) -> None:  # fmt: skip
+        self.b = b
+        self.w = w
+        self.config = config
+        self.accumulator = accumulator_of(x.dtype)
+        self.planes = Planes(w, config.images, config.rows, config.width)
+        self.x, self.g = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")
+        self.out = b.buffer("out", self.accumulator if config.parts > 1 else out, "write")
+        self.kernel_size = prod(w.kernel_size)
+        phases, size = len(self.planes.phases), self.planes.size
+        self.channel_size = phases * size
+        self.copy_x = b.private(self.accumulator, config.block_c * self.channel_size)
+        self.copy_g = b.private(self.accumulator, config.block_o * size)
+        #: 1 where a window stands, 0 between rows and beyond the last.
+        self.is_window = b.private(int32, size)
+        #: Elements of the sums of one output: a vector for each tap of each channel.
+        self.columns = config.block_c * self.kernel_size * config.width
+        self.sums = b.private(self.accumulator, config.block_o * self.columns)
+
+    def write(self, number: Value) -> None:
+        b, w, c = self.b, self.w, self.config
+        outputs, channels = -(-w.outputs // c.block_o), -(-w.channels // c.block_c)
+        part, block = divided(number, _blocks(w, c)), remainder(number, _blocks(w, c))
+        group = divided(block, outputs * channels)
+        inside = remainder(block, outputs * channels)
+        self.output = times(divided(inside, channels), c.block_o)
+        self.channel = times(remainder(inside, channels), c.block_c)
+        self.first_output = plus(times(group, w.outputs), self.output)
+        self.first_channel = plus(times(group, w.channels), self.channel)
+        self.clear()
+        tiles = _tiles(w, c)
+        each = -(-tiles // c.parts)
+        first = b.index(times(part, each))
+        with b.for_(first, b.min(first + each, tiles)) as tile:
+            self.tile(tile.index)
+        self.store(part)
+
+    def clear(self) -> None:
+        """Set all sums to 0, and note where windows stand."""
+        b, width = self.b, self.config.width
+        zero = b.const(0, vector(self.accumulator, width))
+        with b.for_(0, self.config.block_o * self.columns, step=width) as loop:
+            self.sums.store(loop.index, zero)
+        nowhere = b.const(0, vector(int32, width))
+        with b.for_(0, self.planes.size, step=width) as loop:
+            self.is_window.store(loop.index, nowhere)
+        spans = self.planes.limit_spans()
+        count = prod(span.extent for span in spans)
+
+        def note(piece: Piece) -> None:
+            one = b.const(1, vector(int32, width))
+            self.is_window.store(piece.start, b.select(piece.mask, one, nowhere))
+
+        with b.for_(0, self.config.images) as image:
+            walk(b, spans, 0, width, times(image.index, count), note)
+
+    def tile(self, tile: Value) -> None:
+        """Add the products of some rows of some images."""
+        b, w, c = self.b, self.w, self.config
+        across = -(-w.counts[0] // c.rows)
+        image = times(divided(tile, across), c.images)
+        row = times(remainder(tile, across), c.rows) if across > 1 else 0
+        size = self.planes.size
+        with b.for_(0, c.block_c) as loop:
+            exists = None
+            if w.channels % c.block_c:
+                exists = b.index(plus(self.channel, loop.index)) < w.channels
+            for number, phase in enumerate(self.planes.phases):
+                copy_planes(
+                    self.x, self.copy_x,
+                    plus(times(loop.index, self.channel_size), number * size),
+                    self.planes.spans(phase), c.images, c.width, first_image=image, batch=w.batch,
+                    first_row=row, channel=plus(self.first_channel, loop.index), inside=exists,
+                )  # fmt: skip
+        with b.for_(0, c.block_o) as loop:
+            exists = None
+            if w.outputs % c.block_o:
+                exists = b.index(plus(self.output, loop.index)) < w.outputs
+            copy_planes(
+                self.g, self.copy_g, times(loop.index, size), self.planes.gradient_spans(),
+                c.images, c.width, first_image=image, batch=w.batch, first_row=row,
+                channel=plus(self.first_output, loop.index), inside=exists,
+            )  # fmt: skip
+        blocks_c = c.block_c // c.channels
+        with b.for_(0, c.block_o // c.outputs) as across_o, b.for_(0, blocks_c) as across_c:
+            for first in range(0, self.kernel_size, c.taps):
+                self.block(across_o.index * c.outputs, across_c.index * c.channels, first)
+
+    def block(self, output: Value, channel: Value, first_tap: int) -> None:
+        """Add the products of some outputs with some taps of some channels."""
+        b, c, width = self.b, self.config, self.config.width
+        size = self.planes.size
+        taps = self.planes.taps[first_tap : first_tap + c.taps]
+        places = [
+            plus(times(plus(channel, i), self.channel_size), tap.phase * size + tap.hop)
+            for i in range(c.channels)
+            for tap in taps
+        ]
+        rows = [times(plus(output, i), size) for i in range(c.outputs)]
+        waiting = [
+            plus(
+                times(plus(output, r), self.columns),
+                times(plus(times(plus(channel, i), self.kernel_size), first_tap + t), width),
+            )
+            for i in range(c.channels)
+            for t in range(c.taps)
+            for r in range(c.outputs)
+        ]
+        start = [self.sums.load(at, width=width, is_aligned=True) for at in waiting]
+        with b.for_(0, self.planes.length, step=width, carried=start) as loop:
+            mask = self.is_window.load(loop.index, width=width, is_aligned=True) != 0
+            left = [
+                self.copy_g.load(plus(row, loop.index), width=width, mask=mask, is_aligned=True)
+                for row in rows
+            ]
+            sums: list[Value] = []
+            for place in places:
+                right = self.copy_x.load(plus(place, loop.index), width=width, mask=mask)
+                sums += [self.added(x, right, loop.carried[len(sums) + r])
+                         for r, x in enumerate(left)]  # fmt: skip
+            loop.yield_(*sums)
+        for at, total in zip(waiting, loop.results, strict=True):
+            self.sums.store(at, total, is_aligned=True)
+
+    def added(self, x: Value, y: Value, sum: Value) -> Value:
+        return self.b.fma(x, y, sum) if self.accumulator.is_float else sum + x * y
+
+    def store(self, part: Index) -> None:
+        """Write the sums of the outputs and channels that exist."""
+        b, w, c, width = self.b, self.w, self.config, self.config.width
+        row = w.channels * self.kernel_size
+        most = c.block_c * self.kernel_size
+        count = b.min((w.channels - b.index(self.channel)) * self.kernel_size, most)
+        outputs = b.min(w.outputs - b.index(self.output), c.block_o)
+        begin = plus(times(part, w.groups * w.outputs * row), times(self.channel, self.kernel_size))
+        with b.for_(0, outputs) as output, b.for_(0, count) as column:
+            at = output.index * self.columns + column.index * width
+            total = sum_of_lanes(self.sums.load(at, width=width, is_aligned=True))
+            to = plus(times(plus(self.first_output, output.index), row), begin)
+            self.out.store(plus(to, column.index), b.cast(total, self.out.dtype))
+
+
+def sum_of_lanes(x: Value) -> Value:
+    """Return the sum of a vector's lanes: halves are added until one is left."""
+    while x.width > 1:
+        half = x.width // 2
+        x = part_of(x, 0, half) + part_of(x, half, half)
+    return x
