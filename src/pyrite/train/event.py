@@ -15,7 +15,8 @@ and hand them to another thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -31,13 +32,17 @@ class Event:
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """A run begins, or continues: on which device, with which seed, up to which epoch."""
+    """A run begins, or continues: on which device, with which seed, up to which epoch.
+
+    ``lacking`` counts the ops that NumPy may run for the device, for want of its own.
+    """
 
     device: str
     seed: int
     epochs: int
     parameters: int
     directory: Path | None
+    lacking: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,9 @@ class StoppedEarly(Event):
 
 @dataclass(frozen=True)
 class RunEnded(Event):
-    """The run is over."""
+    """The run is over.  ``fallbacks`` says how often NumPy ran which op for a device."""
 
     outcome: Outcome
     seconds: float
     steps: int
+    fallbacks: Mapping[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ read every `read_every` steps.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from pyrite.autodiff.tape import Strategy
+from pyrite.backend.fallback import fallbacks
 from pyrite.data.loader import DataLoader
 from pyrite.errors import ArgumentError, TrainError
 from pyrite.nn.module import Module
@@ -220,7 +222,7 @@ class _Run(Generic[M]):
         return math.ceil(len(self.train) / self.learner.accumulate)
 
     def result(self, resume: bool) -> Result[M]:
-        began = perf_counter()
+        began, fallen = perf_counter(), _fallbacks()
         self._start(resume)
         outcome = self._train_until_done()
         seconds = perf_counter() - began
@@ -228,7 +230,7 @@ class _Run(Generic[M]):
         if self.learner.directory:
             self.learner.directory.write_model(self.learner.model.record())
             self._write_manifest(outcome)
-        self.views.emit(RunEnded(outcome, seconds, steps))
+        self.views.emit(RunEnded(outcome, seconds, steps, dict(_fallbacks() - fallen)))
         best = self.folder.best(self.history) if self.folder else None
         return Result(self.learner.model, self.history, outcome, steps, seconds, best)
 
@@ -237,14 +239,15 @@ class _Run(Generic[M]):
     def _start(self, resume: bool) -> None:
         self._require_place(resume)
         model, directory = self.learner.model, self.learner.directory
-        devices = [str(leaf.device) for leaf in tree_leaves(model)]
+        devices = [leaf.device for leaf in tree_leaves(model)]
         self.views.emit(
             RunStarted(
-                device=devices[0] if devices else "none",
+                device=str(devices[0]) if devices else "none",
                 seed=int(random_state()["seed"]),
                 epochs=self.epochs,
                 parameters=model.num_params(),
                 directory=directory.path if directory else None,
+                lacking=len(devices[0].backend.root.falls_back) if devices else 0,
             )
         )
         found = self.folder.newest(self._damaged) if self.folder and resume else None
@@ -445,3 +448,11 @@ def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 def _result(ended: EpochEnded) -> SplitResult:
     return SplitResult(ended.epoch, ended.split, ended.readings, ended.seconds)
+
+
+def _fallbacks() -> Counter[str]:
+    """How often NumPy has run each op for a device in this process."""
+    found: Counter[str] = Counter()
+    for (_, op), times in fallbacks().items():
+        found[op] += times
+    return found

@@ -87,3 +87,16 @@ def test_what_a_person_must_know_is_told_in_words() -> None:
         "stopped early after 4 epochs: no better",
         "interrupted: 0 steps in 0.5 s",
     ]
+
+
+def test_ops_that_numpy_ran_for_a_device_are_told_before_and_after() -> None:
+    assert lines(
+        [
+            RunStarted("candle", 3, 1, 10, None, lacking=33),
+            RunEnded("completed", 2.0, 1, {"argsort": 2, "random_bits": 1200}),
+        ]
+    ) == [
+        "training on candle: 10 parameters, 1 epochs, seed 3; it lacks 33 ops, which NumPy runs",
+        "completed: 1 step in 2.0 s, 0.5 steps/s; run by NumPy: argsort 2 times, "
+        "random_bits 1,200 times",
+    ]

@@ -25,9 +25,10 @@ def notice(event: Event) -> str:
 @notice.register
 def _(event: RunStarted) -> str:
     place = f", in {event.directory}" if event.directory else ""
+    lacks = f"; it lacks {_count(event.lacking, 'op')}, which NumPy runs" if event.lacking else ""
     return (
         f"training on {event.device}: {event.parameters:,} parameters, {event.epochs} epochs, "
-        f"seed {event.seed}{place}"
+        f"seed {event.seed}{place}{lacks}"
     )
 
 
@@ -62,7 +63,10 @@ def _(event: StoppedEarly) -> str:
 @notice.register
 def _(event: RunEnded) -> str:
     speed = f", {event.steps / event.seconds:.1f} steps/s" if event.steps else ""
-    return f"{event.outcome}: {_count(event.steps, 'step')} in {event.seconds:.1f} s{speed}"
+    fell = ", ".join(f"{op} {times:,} times" for op, times in event.fallbacks.items())
+    reference = f"; run by NumPy: {fell}" if fell else ""
+    ended = f"{event.outcome}: {_count(event.steps, 'step')} in {event.seconds:.1f} s"
+    return f"{ended}{speed}{reference}"
 
 
 def _count(number: int, noun: str) -> str:
