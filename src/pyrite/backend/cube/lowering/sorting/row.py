@@ -50,8 +50,11 @@ class KeySource:
         """Return the coordinates of a row."""
         return unravel(self.builder, number, self.rows.shape)
 
-    def load(self, row: Sequence[Value | int], i: Value, *, mask: Value | None = None) -> Value:
-        """Return the key of element i of a row; where masked the highest."""
+    def load(
+        self, row: Sequence[Value | int], i: Value, *, width: int = 1, mask: Value | None = None
+    ) -> Value:
+        """Return the keys of elements of a row from i on; where masked the highest."""
         b = self.builder
-        key = self.key.of(b, self.operand.load(self.operand.at([*row, i]), mask=mask))
+        place = self.operand.at([*row, i])
+        key = self.key.of(b, self.operand.load(place, width=width, mask=mask))
         return key if mask is None else b.select(mask, key, self.key.highest)
