@@ -140,7 +140,7 @@ class InterpreterRuntime:
 
     def get_resource(self, buffer: InterpreterBuffer) -> BindingResource[HostResource]:
         """Return the bytes."""
-        return BindingResource(HostResource(memoryview(buffer.data)))
+        return BindingResource(HostResource(memoryview(buffer.data.data)))
 
     def renew(self, buffer: InterpreterBuffer) -> InterpreterBuffer:
         """Raise DeviceError: all memory is its own."""

@@ -1,4 +1,4 @@
-"""Bind groups are found again and bounded; parts of tensors fit bindings."""
+"""Bind groups are found again and bounded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("wgpu")
 
-from pyrite.errors import DeviceError, KernelError
-from pyrite.kernel import Kernel, KernelBuilder
+from pyrite.kernel import KernelBuilder
 from pyrite.kernel.ir import vector
-from pyrite.runtime.wgpu import Buffer, WgpuRuntime, parts
+from pyrite.runtime.wgpu import Buffer, WgpuRuntime
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.shader import Layout
 from pyrite.types import bool_, float64
@@ -74,38 +73,6 @@ def test_a_storage_that_is_given_back_takes_its_groups_along(
     assert not groups._keys
     get(groups, layout, x, z)
     assert len(groups) == 1
-
-
-def test_a_buffer_too_large_to_bind_is_an_error_with_the_way_out(
-    runtime: WgpuRuntime, scale: Kernel
-) -> None:
-    limit = runtime.device.max_binding
-    x = runtime.allocate(limit + 256)
-    kernel = runtime.compile(scale)
-
-    with pytest.raises(
-        KernelError, match=rf"buffers of at most {limit:,} bytes.*launch it on parts"
-    ):
-        runtime.launch(kernel, [x, x, 1, 2.0], [1])
-
-
-@pytest.mark.parametrize("rows", [1, 7, 64, 65, 1000])
-@pytest.mark.parametrize("row_sizes", [[4], [4, 4, 1], [1024, 4], [12, 20], [260], [3]])
-def test_parts_cover_all_rows_and_fit(rows: int, row_sizes: list[int]) -> None:
-    limit = 64 * 1024
-
-    found = [*parts(rows, row_sizes, limit)]
-
-    assert [row for p in found for row in range(p.start, p.start + p.count)] == [*range(rows)]
-    for part in found:
-        for size in row_sizes:
-            assert part.count * size <= limit
-            assert part.start * size % 256 == 0
-
-
-def test_a_row_longer_than_a_binding_cannot_be_parted() -> None:
-    with pytest.raises(DeviceError, match="requires 64 rows of 4,100 bytes in one binding"):
-        [*parts(100, [4100], 64 * 1024)]
 
 
 def test_a_buffer_shorter_than_a_vector_of_64_bits_is_bound_as_one(runtime: WgpuRuntime) -> None:

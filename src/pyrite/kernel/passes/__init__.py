@@ -2,7 +2,8 @@
 
 Each file holds one and states its contract.  In the order in which targets use them:
 `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` for all; `legalize` for
-devices that lack dtypes; `vectorize`, then `split_barriers` for processors.
+devices that lack dtypes, then `split_buffers` where a buffer is larger than a binding; `vectorize`,
+then `split_barriers` for processors.
 """
 
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common
@@ -14,9 +15,10 @@ from pyrite.kernel.passes.legalize import legalize as legalize
 from pyrite.kernel.passes.simplify_index import Known as Known
 from pyrite.kernel.passes.simplify_index import simplify_index as simplify_index
 from pyrite.kernel.passes.split_barriers import split_barriers as split_barriers
+from pyrite.kernel.passes.split_buffers import split_buffers as split_buffers
 from pyrite.kernel.passes.vectorize import vectorize as vectorize
 
 __all__ = [
     "WEBGPU", "Capabilities", "Known", "eliminate_common", "eliminate_dead", "fold_constants",
-    "legalize", "simplify_index", "split_barriers", "vectorize",
+    "legalize", "simplify_index", "split_barriers", "split_buffers", "vectorize",
 ]  # fmt: skip

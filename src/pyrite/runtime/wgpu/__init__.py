@@ -5,8 +5,6 @@ from pyrite.runtime.wgpu.adapter import Device as Device
 from pyrite.runtime.wgpu.adapter import adapters as adapters
 from pyrite.runtime.wgpu.adapter import init_device as init_device
 from pyrite.runtime.wgpu.adapter import open_device as open_device
-from pyrite.runtime.wgpu.binding import Part as Part
-from pyrite.runtime.wgpu.binding import parts as parts
 from pyrite.runtime.wgpu.executable import Executable as Executable
 from pyrite.runtime.wgpu.executable import Signature as Signature
 from pyrite.runtime.wgpu.memory import Buffer as Buffer
@@ -17,11 +15,9 @@ __all__ = [
     "Buffer",
     "Device",
     "Executable",
-    "Part",
     "Signature",
     "WgpuRuntime",
     "adapters",
     "init_device",
     "open_device",
-    "parts",
 ]

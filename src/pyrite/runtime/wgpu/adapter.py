@@ -5,12 +5,13 @@ best driver (Metal, Vulkan, Direct3D 12; OpenGL only where there is nothing else
 be seen through several.  A software adapter (lavapipe, WARP) is marked: it is right, and slow.
 
 Every limit and feature that Pyrite can use is asked for; ``limits="default"`` asks for WebGPU's
-default limits and no feature, which is what a browser grants, and what tests do.
+default limits and no feature, which is what a browser grants, and what tests do; a dictionary
+changes some of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -51,7 +52,8 @@ DEFAULT_LIMITS = {
 _DRIVERS = ("Metal", "Vulkan", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 
-Limits = Literal["adapter", "default"]
+#: All that the adapter has, WebGPU's defaults, or the defaults with some limits changed.
+Limits = Literal["adapter", "default"] | Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ def open_device(index: int = 0, *, limits: Limits = "adapter") -> Device:
     Raises DeviceError when there is no such adapter, or its driver refuses.
     """
     adapter = choose(index, adapters())
-    required = dict(DEFAULT_LIMITS) if limits == "default" else {}
+    changed = {} if isinstance(limits, str) else limits
+    required = {} if limits == "adapter" else {**DEFAULT_LIMITS, **changed}
     features = adapter.features if limits == "adapter" else frozenset[str]()
     try:
         with opening:

@@ -1,4 +1,4 @@
-"""Bind groups, made once for each layout and set of buffers, and ranges that fit one binding.
+"""Bind groups, made once for each layout and set of buffers.
 
 To make a bind group costs 2 µs and to find it 0.3 µs.  A group keeps its buffers' memory from being
 freed, so the cache is bounded, and gives up the groups of a storage that is given back.
@@ -7,12 +7,11 @@ freed, so the cache is bounded, and gives up the groups of a storage that is giv
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from pyrite.errors import DeviceError, KernelError
+from pyrite.errors import KernelError
 from pyrite.runtime.wgpu.adapter import Device
-from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Storage
+from pyrite.runtime.wgpu.memory import Buffer, Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 from pyrite.runtime.wgpu.shader import Layout
 
@@ -38,7 +37,7 @@ class BindGroups:
     ) -> Pointer:
         """Return the group of these buffers for a kernel of that name.
 
-        Raises KernelError for a buffer that cannot be bound: too large, or of another device.
+        Raises KernelError for a buffer that cannot be bound, as one of another device.
         """
         key = (layout, tuple([buffer.key for buffer in buffers]))
         found = self._groups.get(key)
@@ -64,12 +63,6 @@ class BindGroups:
         self, layout: Layout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
     ) -> Pointer:
         ranges = [(b.storage.raw, b.offset, bound_size(b)) for b in buffers]
-        for _, _, size in ranges:
-            if size > self.device.max_binding:
-                raise KernelError(
-                    f"kernel '{name}' requires buffers of at most {self.device.max_binding:,} "
-                    f"bytes, got {size:,}; launch it on parts (pyrite.runtime.wgpu.parts)"
-                )
         if uniform is not None:
             ranges.append((uniform, 0, layout.uniform_size))
         try:
@@ -94,42 +87,3 @@ def bound_size(buffer: Buffer) -> int:
     """
     rest = buffer.storage.capacity - buffer.offset
     return min(max((buffer.nbytes + 31) & ~31, 32), rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A range of rows of a tensor: from `start`, `count` of them."""
-
-    start: int
-    count: int
-
-
-def parts(rows: int, row_sizes: Sequence[int], limit: int) -> Iterator[Part]:
-    """Ranges of rows so short that every tensor's part fits a binding of ``limit`` bytes.
-
-    ``row_sizes`` has the bytes of one row of each tensor; a tensor that is bound whole for every
-    part, as the right operand of a matmul, is left out.  Each range but the last begins where all
-    tensors' offsets are multiples of 256.
-
-    Raises DeviceError when so few rows as keep that do not fit.
-
-    >>> [(p.start, p.count) for p in parts(1000, [1024, 4], 256 * 1024)]
-    [(0, 256), (256, 256), (512, 256), (768, 232)]
-    """
-    largest = max(row_sizes)
-    step = max(ALIGNMENT // _power_of_two_in(size) for size in row_sizes)
-    count = limit // largest // step * step
-    if rows * largest <= limit:
-        count = rows
-    elif count == 0:
-        raise DeviceError(
-            f"a part requires {step} rows of {largest:,} bytes in one binding of this device, "
-            f"got room for {limit:,} bytes; use a smaller last axis"
-        )
-    for start in range(0, rows, max(count, 1)):
-        yield Part(start, min(count, rows - start))
-
-
-def _power_of_two_in(size: int) -> int:
-    """The greatest power of two that divides the size, at most 256."""
-    return min(size & -size, ALIGNMENT) or ALIGNMENT

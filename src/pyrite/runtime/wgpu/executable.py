@@ -3,7 +3,8 @@
 Most launches need the plain variant.  ``all_writable`` declares every buffer as written, because
 WebGPU forbids to bind one buffer both for reading and for writing in a dispatch, which happens when
 the parts of an arena are operands.  ``is_folded`` counts workgroups on two axes where a grid has
-more than one axis may have (65,535).
+more than one axis may have (65,535).  ``parts`` binds a buffer that is larger than one binding may
+be as several.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class Form:
     all_writable: bool = False
     is_folded: bool = False
     has_immediates: bool = True
+    #: How often each buffer is bound; none where all are bound once.
+    parts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class Executable:
         self.is_trusted = is_trusted
         self._text = text
         self._kernel = kernel
-        self._variants: dict[tuple[bool, bool], Variant] = {}
+        self._variants: dict[tuple[bool, bool, tuple[int, ...]], Variant] = {}
         self.variant(all_writable=False, is_folded=False)  # errors come when it is compiled
 
     @property
@@ -144,21 +147,48 @@ class Executable:
         """The most workgroups on one axis."""
         return self.device.limits["max-compute-workgroups-per-dimension"]
 
-    def variant(self, *, all_writable: bool, is_folded: bool) -> Variant:
+    @cached_property
+    def largest_binding(self) -> int:
+        """The most bytes of a buffer that one binding shows."""
+        return self.device.max_binding
+
+    def variant(
+        self, *, all_writable: bool, is_folded: bool, parts: tuple[int, ...] = ()
+    ) -> Variant:
         """Return a variant, compiled when it is first asked for.
 
         Raises KernelError if it does not compile, or if WGSL of a user would need another one.
         """
-        found = self._variants.get((all_writable, is_folded))
+        found = self._variants.get((all_writable, is_folded, parts))
         if found is None:
-            found = self._compile(all_writable, is_folded)
-            self._variants[all_writable, is_folded] = found
+            found = self._compile(all_writable, is_folded, parts)
+            self._variants[all_writable, is_folded, parts] = found
         return found
 
-    def source(self, *, all_writable: bool = False, is_folded: bool = False) -> str:
+    def source(
+        self, *, all_writable: bool = False, is_folded: bool = False, parts: tuple[int, ...] = ()
+    ) -> str:
         """The WGSL of a variant, as this device gets it."""
         arguments = self.signature.arguments(is_folded)
-        return self._text(Form(all_writable, is_folded, self._fits_immediates(arguments)))
+        return self._text(Form(all_writable, is_folded, self._fits_immediates(arguments), parts))
+
+    def parts(self, buffers: Sequence[Buffer]) -> tuple[int, ...]:
+        """Return how often each buffer is to be bound, or nothing if once is enough for all.
+
+        Raises KernelError where that is more than the device binds.
+        """
+        largest = self.largest_binding
+        if all(buffer.nbytes <= largest for buffer in buffers):
+            return ()
+        parts = tuple(max(1, -(-buffer.nbytes // largest)) for buffer in buffers)
+        limit = self.device.limits["max-storage-buffers-per-shader-stage"]
+        if sum(parts) > limit:
+            sizes = ", ".join(f"{buffer.nbytes:,}" for buffer in buffers)
+            raise KernelError(
+                f"kernel '{self.name}' requires at most {limit} bindings of {largest:,} bytes on "
+                f"this device, got buffers of {sizes} bytes; part the tensors"
+            )
+        return parts
 
     def part(self, bindings: Sequence[Buffer | Number]) -> tuple[list[Buffer], list[Number]]:
         """Return the buffers and the numbers among the bindings.
@@ -209,7 +239,12 @@ class Executable:
         device = self.device
         return device.has_immediates and arguments.size <= device.limits["max-immediate-size"]
 
-    def _compile(self, all_writable: bool, is_folded: bool) -> Variant:
+    def _compile(self, all_writable: bool, is_folded: bool, parts: tuple[int, ...]) -> Variant:
+        if parts and not self.is_trusted:
+            raise KernelError(
+                f"kernel '{self.name}' requires buffers of at most {self.largest_binding:,} bytes "
+                "on this device, got a larger one; launch it on parts"
+            )
         if (all_writable or is_folded) and not self.is_trusted:
             raise KernelError(
                 f"kernel '{self.name}' requires that no buffer is both read and written through "
@@ -219,13 +254,32 @@ class Executable:
         arguments = self.signature.arguments(is_folded)
         size = (arguments.size + 3) & ~3
         fits = self._fits_immediates(arguments)
-        writes = self.signature.writes
-        source = self.source(all_writable=all_writable, is_folded=is_folded)
+        counts = parts or (1,) * len(self.signature.writes)
+        writes = tuple(
+            all_writable or is_written
+            for is_written, count in zip(self.signature.writes, counts, strict=True)
+            for _ in range(count)
+        )
+        source = self.source(all_writable=all_writable, is_folded=is_folded, parts=parts)
         module = create_module(device, name, source, is_trusted=self.is_trusted)
         layout = self.layouts.get(
-            (True,) * len(writes) if all_writable else writes,
+            writes,
             immediate_size=size if fits else 0,
             uniform_size=0 if fits else (size + 15) & ~15,
         )
         pipeline = create_pipeline(device, name, module, layout)
         return Variant(name, pipeline, layout, arguments)
+
+
+def bound(buffers: Sequence[Buffer], parts: Sequence[int], largest: int) -> list[Buffer]:
+    """Return what is bound of the buffers: a buffer of several parts as views of it."""
+    return [
+        part
+        for buffer, count in zip(buffers, parts, strict=True)
+        for part in (_views(buffer, largest) if count > 1 else [buffer])
+    ]
+
+
+def _views(buffer: Buffer, largest: int) -> list[Buffer]:
+    starts = range(0, buffer.nbytes, largest)
+    return [buffer.view(start, min(largest, buffer.nbytes - start)) for start in starts]

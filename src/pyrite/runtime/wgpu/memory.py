@@ -154,8 +154,8 @@ class Pool:
 
         Raises DeviceError, with a report, when there is no room even after `trim`.
         """
-        capacity = size_class(nbytes)
-        if capacity > self.largest:
+        capacity = min(size_class(nbytes), self.largest)
+        if nbytes > capacity:
             raise DeviceError(
                 f"allocate requires at most {self.largest:,} bytes in one buffer of this device, "
                 f"got {nbytes:,}; part the tensor"

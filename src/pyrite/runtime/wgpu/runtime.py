@@ -35,13 +35,14 @@ import wgpu
 from pyrite.errors import DeviceError, KernelError, PyriteError
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
+from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.runtime.protocol import MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
+from pyrite.runtime.wgpu.executable import Executable, Form, Signature, bound, check_limits
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.native import (
     NativeError,
@@ -74,6 +75,9 @@ SUBMIT_AFTER = 64
 #: So many submissions may be under way; the host waits for the oldest.
 IN_FLIGHT = 64
 
+#: Bytes that are copied by another thread when a read is awaited, for the event loop's sake.
+AWAY = 1 << 20
+
 #: So many compiled kernels are remembered; who holds another one can still launch it.
 KERNELS = 4096
 
@@ -100,14 +104,15 @@ class WgpuRuntime:
         gpu = self.device.gpu
         self._lock = threading.RLock()
         self._failure: str | None = None
+        largest = self.device.limits["max-buffer-size"] & -ALIGNMENT
         self._pool = Pool(
             self._create, self._drain, self._forget,
-            limit=limit, largest=self.device.limits["max-buffer-size"] & -ALIGNMENT,
+            limit=limit, largest=largest,
         )  # fmt: skip
         self._layouts = Layouts(self.device)
         self._groups = BindGroups(self.device)
         self._upload = Upload(self._create_staging, self.flush, self._wait_until)
-        self._read_backs = ReadBackPool(self._create_staging)
+        self._read_backs = ReadBackPool(self._create_staging, largest)
         self._executables: OrderedDict[str, Executable] = OrderedDict()
         self._capabilities = _capabilities(self.name, self.device)
         self._pending = Submission(1)
@@ -144,8 +149,9 @@ class WgpuRuntime:
         features = self.device.features
 
         def text(form: Form) -> str:
+            parts = form.parts
             return to_wgsl(
-                legal,
+                split_buffers(legal, parts, self.device.max_binding) if parts else legal,
                 features,
                 all_writable=form.all_writable,
                 is_folded=form.is_folded,
@@ -181,9 +187,11 @@ class WgpuRuntime:
             y = -(-x // executable.largest_grid)
             x = -(-x // y)
         writes = executable.signature.writes
+        parts = executable.parts(buffers)
         variant = executable.variant(
-            all_writable=_is_read_and_written(buffers, writes), is_folded=is_folded
+            all_writable=_is_read_and_written(buffers, writes), is_folded=is_folded, parts=parts
         )
+        visible = bound(buffers, parts, executable.largest_binding) if parts else buffers
         arguments = variant.pack(numbers) if numbers else b""
         with self._lock:
             self._check()
@@ -192,7 +200,7 @@ class WgpuRuntime:
             offset = None
             if uniform is not None:
                 offset, arguments = self._append_uniform(arguments), b""
-            group = self._groups.get(variant.layout, buffers, raw, executable.name)
+            group = self._groups.get(variant.layout, visible, raw, executable.name)
             self._counts["launches"] += 1
             contents = [buffer.contents for buffer in buffers]
             self._append(
@@ -364,32 +372,37 @@ class WgpuRuntime:
 
     def read_all(self, wanted: Wanted) -> list[Array]:
         """Return several buffers' values by one flush and one wait."""
-        read_back = self._request(wanted)
-        self._wait_until(read_back.is_ready)
-        return self._finish(read_back, wanted)
+        read_backs = self._request(wanted)
+        self._wait_until(lambda: all(r.is_ready() for r in read_backs))
+        return self._finish(read_backs, wanted)
 
     async def read_all_async(self, wanted: Wanted) -> list[Array]:
         """Return several buffers' values by one flush, while the event loop runs on."""
-        read_back = self._request(wanted)
-        await self._until(read_back.is_ready)
-        return self._finish(read_back, wanted)
+        read_backs = self._request(wanted)
+        await self._until(lambda: all(r.is_ready() for r in read_backs))
+        if sum(buffer.nbytes for buffer, _, _ in wanted) < AWAY:
+            return self._finish(read_backs, wanted)
+        return await asyncio.to_thread(self._finish, read_backs, wanted)
 
-    def _request(self, wanted: Wanted) -> ReadBack:
+    def _request(self, wanted: Wanted) -> list[ReadBack]:
         with self._lock:
             self._check()
-            read_back = ReadBack(self._read_backs, [buffer for buffer, _, _ in wanted])
-            for buffer, offset in zip(read_back.buffers, read_back.offsets, strict=True):
-                if buffer.nbytes:
-                    target = Staged(read_back.gpu, offset)
-                    self._append(Copy("read", Place(buffer), target, buffer.nbytes))
+            groups = self._read_backs.together([buffer for buffer, _, _ in wanted])
+            read_backs = [ReadBack(self._read_backs, group) for group in groups]
+            for read_back in read_backs:
+                for buffer, offset in zip(read_back.buffers, read_back.offsets, strict=True):
+                    if buffer.nbytes:
+                        target = Staged(read_back.gpu, offset)
+                        self._append(Copy("read", Place(buffer), target, buffer.nbytes))
             self._counts["read_backs"] += 1
             self.flush()
-            read_back.request()
-            return read_back
+            for read_back in read_backs:
+                read_back.request()
+            return read_backs
 
-    def _finish(self, read_back: ReadBack, wanted: Wanted) -> list[Array]:
+    def _finish(self, read_backs: list[ReadBack], wanted: Wanted) -> list[Array]:
         with self._lock:
-            arrays = read_back.finish()
+            arrays = [array for read_back in read_backs for array in read_back.finish()]
         for buffer, _, _ in wanted:
             error = buffer.contents.error
             if error is not None:

@@ -10,7 +10,7 @@ the copy is done.  Read-backs are copies the other way, into buffers that are th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,7 @@ class ReadBack:
         for buffer in buffers:
             self.offsets.append(total)
             total += (buffer.nbytes + 7) & ~7
-        self.capacity = max(size_class(total), SMALL)
+        self.capacity = min(max(size_class(total), SMALL), pool.largest)
         self.gpu = pool.take(self.capacity)
         self.raw: Pointer = self.gpu._internal
         self._mapping: Mapping | None = None
@@ -185,9 +185,24 @@ class ReadBack:
 class ReadBackPool:
     """The read-back buffers of one device that are not in use, one of each size at most."""
 
-    def __init__(self, create: Create) -> None:
+    def __init__(self, create: Create, largest: int) -> None:
         self._create = create
+        #: Bytes of the largest buffer that the device makes.
+        self.largest = largest
         self._free: dict[int, Any] = {}
+
+    def together(self, buffers: Sequence[Buffer]) -> Iterator[list[Buffer]]:
+        """Give the buffers, in order, in groups of which each fits one read-back."""
+        group: list[Buffer] = []
+        room = self.largest
+        for buffer in buffers:
+            size = (buffer.nbytes + 7) & ~7
+            if size > room and group:
+                yield group
+                group, room = [], self.largest
+            group.append(buffer)
+            room -= size
+        yield group
 
     def take(self, capacity: int) -> Any:
         """Return an unmapped buffer of that size."""
