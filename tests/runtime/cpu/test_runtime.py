@@ -21,6 +21,7 @@ from pyrite.kernel.build import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.protocol import Runtime
+from pyrite.runtime.recent import Recent
 from pyrite.types import bool_, float32, int32, int64
 
 #: Elements of a workgroup of the kernels below.
@@ -232,6 +233,25 @@ def test_equal_kernels_are_compiled_once(runtime: CpuRuntime) -> None:
     assert runtime.compile(update("another")) is first
     assert runtime.compile(update(factor=4)) is not first
     assert runtime.report()["compiled"] == 2
+
+
+def test_code_that_nobody_holds_stays_until_its_launches_are_done(runtime: CpuRuntime) -> None:
+    runtime._executables = Recent(1)
+    data = runtime.upload(np.zeros(BLOCK, np.int32))
+    for factor in range(1, 12):
+        runtime.launch(runtime.compile(update(factor=factor)), [data, factor], [1])
+    held = len(runtime._retired)
+    got = runtime.read(data, int32, (BLOCK,))
+    runtime.compile(update(factor=12))
+
+    want = 0
+    for factor in range(1, 12):
+        want = factor * want + factor
+    np.testing.assert_array_equal(got, np.full(BLOCK, want, np.int32))
+    # All but two generations of one were forgotten, and those are gone once they have run.
+    assert held == 9
+    assert len(runtime._retired) <= 1
+    assert runtime.report()["kernels"] == 2
 
 
 def test_a_wide_workgroup_with_a_barrier(runtime: CpuRuntime) -> None:

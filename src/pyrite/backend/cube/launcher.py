@@ -15,6 +15,7 @@ from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
+from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.types import Number, TensorType
 
 
@@ -59,8 +60,13 @@ class Launcher:
         self.runtime = runtime
         self.machine = machine_of(runtime)
         self.faults = Faults(runtime)
-        self._executables: dict[Hashable, Executable] = {}
+        self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
         self._lock = threading.Lock()
+
+    @property
+    def kernels(self) -> int:
+        """How many keys have a kernel."""
+        return len(self._executables)
 
     def empty(self, type: TensorType) -> CubeTensor:
         """Return a dense tensor of unspecified values."""
@@ -84,5 +90,6 @@ class Launcher:
             with self._lock:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    executable = self._executables[wanted] = self.runtime.compile(build(len(grid)))
+                    executable = self.runtime.compile(build(len(grid)))
+                    self._executables.put(wanted, executable)
         self.runtime.launch(executable, bindings, grid)

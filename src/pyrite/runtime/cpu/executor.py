@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.module import Code, Compiler
 from pyrite.runtime.cpu.parking import parking
 
 #: Words of the state in `executor.ll` that Python reads or sets.
@@ -80,8 +80,6 @@ class Executor:
         self.width = threads or len(cpus) or os.cpu_count() or 1
         # With fewer threads than processors the system knows better where there is room.
         self.cpus = cpus if self.width == len(cpus) and cpus[-1] < _CPUS else []
-        #: Its code is what the threads run.
-        self._compiler = compiler
         self._lock = threading.Lock()
         #: Programs that may not be done, so that their memory stays.
         self._programs: deque[tuple[int, Program]] = deque()
@@ -93,7 +91,9 @@ class Executor:
         self._words[_WIDTH], self._words[_SPINS] = self.width, _PATIENCE
         self._words[_SEAT_OF:_SEATS] = -1
         self._words[[_SEAT_OF + cpu for cpu in self.cpus]] = range(len(self.cpus))
-        addresses = _load(compiler)
+        #: What the threads run.
+        self._code = _load(compiler)
+        addresses = self._code.addresses
         #: Of a function that copies bytes: see its head.
         self.copy_function = addresses["copy"]
         self._work = _FUNCTIONS["work"](addresses["work"])
@@ -214,7 +214,7 @@ def slot(value: int | float, code: str) -> int:
     return int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True)
 
 
-def _load(compiler: Compiler) -> dict[str, int]:
+def _load(compiler: Compiler) -> Code:
     key = compiler.key("executor")
     blob = compiler.cache.get(*key)
     if blob is None:

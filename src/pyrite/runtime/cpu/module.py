@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from llvmlite import binding
 
@@ -24,11 +27,45 @@ _SOURCES = (
 )
 
 
-class Compiler:
-    """Compiles text for one target, and loads objects into this process.
+class Code:
+    """Functions in memory, loaded as long as this is held."""
 
-    Code stays loaded until the process ends: a launch that is under way may be in it.
+    __slots__ = ("_jit", "_tracker", "addresses")
+
+    def __init__(self, jit: Any, tracker: Any, addresses: dict[str, int]) -> None:
+        # The one is unloaded from the other.
+        self._jit, self._tracker = jit, tracker
+        self.addresses = addresses
+
+
+class Retired:
+    """Code that nobody will launch again, held until the launches before are done.
+
+    ``now`` is the submission to which the next launch belongs, ``done`` the last that is finished.
     """
+
+    def __init__(self, now: Callable[[], int], done: Callable[[], int]) -> None:
+        self._now = now
+        self._done = done
+        #: Appending is atomic: code may be given up anywhere, by whoever drops the last reference.
+        self._held: deque[tuple[int, Iterable[Code]]] = deque()
+
+    def add(self, codes: Iterable[Code]) -> None:
+        """Hold code until every launch that was appended so far is done."""
+        self._held.append((self._now(), codes))
+
+    def unload(self) -> None:
+        """Let go of the code that no launch is in any more."""
+        done = self._done()
+        while self._held and self._held[0][0] <= done:
+            self._held.popleft()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class Compiler:
+    """Compiles text for one target, and loads objects into this process."""
 
     def __init__(self, target: LLVMTarget, cache: DiskCache) -> None:
         binding.initialize_native_target()
@@ -46,7 +83,6 @@ class Compiler:
             jit=True,
         )
         self._jit = binding.create_lljit_compiler(self._machine, use_jit_link=_HAS_JIT_LINK)
-        self._trackers: list[object] = []
         self._names = itertools.count()
 
     def key(self, *what: str) -> tuple[str, ...]:
@@ -78,8 +114,8 @@ class Compiler:
         with self._lock:
             return str(self._machine.emit_assembly(binding.parse_assembly(text)))
 
-    def load(self, blob: bytes, *symbols: str) -> dict[str, int]:
-        """Load an object and return the addresses of its symbols.
+    def load(self, blob: bytes, *symbols: str) -> Code:
+        """Load an object and return where its symbols are.
 
         Raises KernelError if it is no object, or needs a function that this process lacks.
         """
@@ -91,8 +127,7 @@ class Compiler:
                 tracker = library.link(self._jit, f"pyrite{next(self._names)}")
             except RuntimeError as error:
                 raise KernelError(f"llvm requires a complete object, got {error}") from None
-            self._trackers.append(tracker)
-        return {name: tracker[name] for name in symbols}
+        return Code(self._jit, tracker, {name: tracker[name] for name in symbols})
 
 
 #: LLVM's newer linker, where it is complete; the older one elsewhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +29,10 @@ from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
-from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.module import Code, Compiler, Retired
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Wanted
+from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
@@ -58,19 +59,32 @@ def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
 
 
 class CpuExecutable:
-    """A kernel as machine code."""
+    """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
-    __slots__ = ("address", "kernel", "streaming", "work", "written")
+    __slots__ = ("_codes", "_retired", "address", "kernel", "pack", "streaming", "work", "written")
 
-    def __init__(self, kernel: Kernel, address: int, work: float) -> None:
+    def __init__(self, kernel: Kernel, code: Code, work: float, retired: Retired) -> None:
         self.kernel = kernel
-        self.address = address
+        self._codes = [code]
+        self._retired = retired
+        self.address = code.addresses[SYMBOL]
+        #: What makes 8 bytes of each binding.
+        self.pack = tuple(_packer(p) for p in kernel.parameters)
         #: Nanoseconds that a workgroup takes, roughly.
         self.work = work
         #: Positions of the buffers that it only writes.
         self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
         #: The code for outputs past the caches, by the positions of those.
         self.streaming: dict[tuple[int, ...], int] = {}
+
+    def add_streaming(self, streams: tuple[int, ...], code: Code) -> int:
+        """Keep the code for outputs past the caches; return its address."""
+        self._codes.append(code)
+        address = self.streaming[streams] = code.addresses[SYMBOL]
+        return address
+
+    def __del__(self) -> None:
+        self._retired.add(self._codes)
 
 
 class CpuRuntime:
@@ -91,7 +105,8 @@ class CpuRuntime:
         self.compiler = Compiler(self.target, disk)
         self._executor = Executor(self.compiler, threads)
         self._stream = Stream(self._executor)
-        self._executables: dict[str, CpuExecutable] = {}
+        self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
+        self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
         self._allocator = Allocator(self._stream.now, self._stream.done)
         # The threads must end before Python does, wherever this is still held.
@@ -105,11 +120,13 @@ class CpuRuntime:
         found = self._executables.get(kernel.digest)
         if found is not None:
             return found
-        address = self._load(kernel, ())
-        made = CpuExecutable(kernel, address, work_of(kernel, self.target.vector_bytes))
-        return self._executables.setdefault(kernel.digest, made)
+        self._retired.unload()
+        work = work_of(kernel, self.target.vector_bytes)
+        made = CpuExecutable(kernel, self._load(kernel, ()), work, self._retired)
+        self._executables.put(kernel.digest, made)
+        return made
 
-    def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> int:
+    def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> Code:
         compiler = self.compiler
         key = compiler.key("kernel", kernel.digest, repr(streams))
         blob = compiler.cache.get(*key)
@@ -117,7 +134,7 @@ class CpuRuntime:
             blob = self._compiled(kernel, streams)
             compiler.cache.put(blob, *key)
             self._counts["compiled"] += 1
-        return compiler.load(blob, SYMBOL)[SYMBOL]
+        return compiler.load(blob, SYMBOL)
 
     def _compiled(self, kernel: Kernel, streams: tuple[int, ...]) -> bytes:
         simplified = lowered(verify(kernel), self.target)
@@ -129,11 +146,11 @@ class CpuRuntime:
         """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel."""
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         kernel = executable.kernel
-        if len(bindings) != len(kernel.parameters):
+        if len(bindings) != len(executable.pack):
             raise KernelError(
                 f"{kernel} requires {len(kernel.parameters)} bindings, got {len(bindings)}"
             )
-        slots = [_slot(p, b) for p, b in zip(kernel.parameters, bindings, strict=True)]
+        slots = [pack(b) for pack, b in zip(executable.pack, bindings, strict=True)]
         sizes = _grid(kernel, grid)
         chunk = chunk_size(executable.work, math.prod(sizes), self._executor.width)
         address = self._address(executable, bindings)
@@ -145,7 +162,8 @@ class CpuRuntime:
             return executable.address
         found = executable.streaming.get(streams)
         if found is None:
-            found = executable.streaming[streams] = self._load(executable.kernel, streams)
+            code = self._load(executable.kernel, streams)
+            found = executable.add_streaming(streams, code)
         return found
 
     def copy(self, source: Buffer, target: Buffer) -> None:
@@ -249,6 +267,7 @@ class CpuRuntime:
             "cpu": self.target.cpu,
             "vector_bytes": self.target.vector_bytes,
             "threads": self._executor.width,
+            "kernels": len(self._executables),
             "launches": self._stream.launches,
             "submissions": self._executor.submitted,
             "read_backs": 0,
@@ -257,14 +276,30 @@ class CpuRuntime:
         }
 
 
-def _slot(parameter: Node, binding: Buffer | Number) -> int:
-    """What a kernel gets for a parameter: 8 bytes."""
+def _packer(parameter: Node) -> Callable[[Buffer | Number], int]:
+    """Return what makes 8 bytes of a binding of a parameter, as a kernel gets them."""
     _, name = parameter.attr[:2]
     if parameter.kind == "buffer":
-        if isinstance(binding, _BUFFERS):
-            return binding.address
-        raise KernelError(f"buffer {name!r} requires a buffer of this runtime, got {binding!r}")
+        return lambda binding: _address_of(name, binding)
     dtype = dtype_of(parameter)
+    # Whole numbers that are not negative are their own bits; most arguments are such.
+    plain = range(min(int(dtype.highest), 2**63 - 1)) if dtype.is_integer else range(0)
+
+    def pack(binding: Buffer | Number) -> int:
+        if type(binding) is int and binding in plain:
+            return binding
+        return _number(name, dtype, binding)
+
+    return pack
+
+
+def _address_of(name: str, binding: Buffer | Number) -> int:
+    if isinstance(binding, _BUFFERS):
+        return binding.address
+    raise KernelError(f"buffer {name!r} requires a buffer of this runtime, got {binding!r}")
+
+
+def _number(name: str, dtype: DType, binding: Buffer | Number) -> int:
     if not isinstance(binding, int | float):
         raise KernelError(f"argument {name!r} requires a number, got {binding!r}")
     if dtype.name == "bfloat16":

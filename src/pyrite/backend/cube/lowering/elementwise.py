@@ -90,9 +90,9 @@ class _Argument:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """All that the kernel depends on, besides the rule.
+    """All that the kernel depends on, besides the rule; made once, and known by its identity.
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
     for a single axis, whose size is an argument; ``is_whole`` says that the width divides it.
@@ -149,7 +149,8 @@ _Seen = tuple[DType, Strides, bool, int] | DType | bool | None
 
 def _seen(x: Input, shape: Shape) -> _Seen:
     if isinstance(x, CubeTensor):
-        strides = broadcast_strides(x.shape, x.strides, shape)
+        is_whole = x.type.shape == shape
+        strides = x.strides if is_whole else broadcast_strides(x.shape, x.strides, shape)
         return (x.dtype, strides, x.offset != 0, x.offset % WIDTHS[-1])
     if isinstance(x, Constant):
         return bool(x.value) if x.type.dtype.is_bool else x.type.dtype.compute
