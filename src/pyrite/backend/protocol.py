@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from pyrite.errors import DeviceError, GradientError
 from pyrite.op import OPS, Attributes, Handle, Op, TensorBase, different_devices
 from pyrite.synchronization import awaited
-from pyrite.types import Array, TensorType
+from pyrite.types import DTYPES, Array, DType, TensorType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +38,10 @@ class Backend(ABC):
     inner: Backend | None = None
     #: Ops that may run in NumPy here, and for which inputs, as in "floats".  No other op may.
     falls_back: ClassVar[Mapping[str, str]] = {}
+    #: Dtypes that tensors may have here.
+    dtypes: ClassVar[frozenset[DType]] = frozenset(DTYPES)
+    #: What computes here, as `pyrite devices` shows it: a processor, a GPU's name.
+    details: str = ""
     #: Whether it is a GPU that the processors imitate: right, and slow.
     is_software: bool = False
 
@@ -62,6 +66,11 @@ class Backend(ABC):
     def root(self) -> Backend:
         """The undecorated backend at the end of the chain."""
         return self.inner.root if self.inner is not None else self
+
+    @classmethod
+    def has(cls, op: Op) -> bool:
+        """Whether it has something of its own for an op: an implementation, or its scalar rule."""
+        return op.name in cls._implementations or op.is_elementwise
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether a composite is run whole here, or expanded into its body."""
@@ -131,7 +140,7 @@ class Backend(ABC):
 
     def supports(self, type: TensorType) -> bool:
         """Whether tensors of this dtype can live here."""
-        return True
+        return type.dtype in self.dtypes
 
     def lift(self, tensor: TensorBase) -> Handle:
         """Return the handle of a tensor of a backend further down this chain, as a constant."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyrite
-from pyrite.backend import default_device
+from pyrite.backend import Backend, default_device, device
 from pyrite.backend.device import device_names, device_problem
 
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """A device name, and why it does not work here; None when it does."""
+    """A device name, what computes there, and why it does not work here; None when it does."""
 
     name: str
     problem: str | None
+    details: str = ""
 
     @property
     def works(self) -> bool:
@@ -24,7 +25,7 @@ class DeviceReport:
 
 def device_reports() -> list[DeviceReport]:
     """Return a report per device name that Pyrite knows, from really computing on it."""
-    return [DeviceReport(name, _problem(name)) for name in device_names()]
+    return [_report(name) for name in device_names()]
 
 
 def devices() -> None:
@@ -32,7 +33,20 @@ def devices() -> None:
     default = default_device().name
     for report in device_reports():
         note = "default" if report.name == default else ""
-        print(f"{report.name:<12} {report.problem or 'works':<8} {note}".rstrip())
+        print(
+            f"{report.name:<12} {report.problem or 'works':<8} {note:<8} {report.details}".rstrip()
+        )
+
+
+def _report(name: str) -> DeviceReport:
+    problem = _problem(name)
+    return DeviceReport(name, problem, "" if problem else _details(device(name).backend))
+
+
+def _details(backend: Backend) -> str:
+    """What computes there, and how much of the op table NumPy may have to run for it."""
+    lacks = f"lacks {len(backend.falls_back)} ops" if backend.falls_back else ""
+    return "; ".join(part for part in (backend.details, lacks) if part)
 
 
 def _problem(name: str) -> str | None:

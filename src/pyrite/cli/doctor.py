@@ -80,7 +80,7 @@ def _optional() -> list[Finding]:
 
 def _devices() -> list[Finding]:
     return [
-        Finding("ok", report.name, "device works")
+        Finding("ok", report.name, ": ".join(filter(None, ["device works", report.details])))
         if report.works
         else Finding("missing", report.name, f"device does not work here: {report.problem}")
         for report in device_reports()

@@ -11,3 +11,5 @@ class Cpu(CubeBackend):
 
     def __init__(self) -> None:
         super().__init__(CpuRuntime())
+        report = self.runtime.report()
+        self.details = f"{report['cpu']}, {report['threads']} threads"

@@ -23,3 +23,4 @@ class Wgpu(CubeBackend):
         runtime: Any = WgpuRuntime(device, name=name)
         super().__init__(runtime)
         self.is_software = device.is_software
+        self.details = device.name + (", on the processors" if device.is_software else "")

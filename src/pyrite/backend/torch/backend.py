@@ -79,6 +79,7 @@ class Torch(
         self.device = _working(device)
         index = f":{self.device.index}" if self.device.index else ""
         self.name = f"torch:{self.device.type}{index}"
+        self.details = f"torch {torch.__version__}"
         self.faults = Faults()
         self._zeros = {}
         self._lacks = _LACKING.get(self.device.type, frozenset())
