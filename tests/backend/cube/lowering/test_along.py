@@ -18,6 +18,7 @@ from pyrite.backend.cube.lowering.along import (
     candidates,
     select,
 )
+from pyrite.backend.cube.operand import iota
 from pyrite.backend.device import Device
 from pyrite.kernel import Value
 from pyrite.tensor.creation import tensor
@@ -35,14 +36,15 @@ def doubled(along: Along) -> None:
         value = x.load(at, width=lanes.width, mask=lanes.mask)
         out.store(out.at([*along.row, lanes.first]), value + value, mask=lanes.mask)
 
-    def pair(first: Value) -> None:
+    def pair(first: Value, is_masked: bool) -> None:
         for begin in (first, first + along.width):
-            write(Lanes(begin, along.width, None))
+            mask = begin + iota(along.b, along.width) < along.length if is_masked else None
+            write(Lanes(begin, along.width, mask))
 
     def fits(first: Value) -> Value:
         return first >= 3
 
-    along.write(write, fits, Block(2, fits, pair))
+    along.write(write, fits, Block(2, fits, pair) if along.width > 1 else None)
 
 
 @pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)

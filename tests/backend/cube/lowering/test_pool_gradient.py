@@ -56,15 +56,24 @@ def test_both_forms_of_a_maximums_gradient_are_numpys(
         np.testing.assert_allclose(backend.download(got), want, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
-@pytest.mark.parametrize("knows_windows", [True, False])
-def test_elements_look_for_their_windows_if_these_are_known(
-    machine: Machine, knows_windows: bool
-) -> None:
-    found = select(64, machine, knows_windows=knows_windows)
+NEAR = ((3, 3), (2, 2), ((0, 0), (0, 0)), (1, 1))
+FAR = ((7, 7), (7, 7), ((0, 0), (0, 0)), (1, 1))
 
-    assert found in candidates(64, machine, knows_windows=knows_windows)
-    assert found.by == ("element" if knows_windows else "window")
+
+@pytest.mark.parametrize(
+    ("windows", "machine", "by"),
+    [
+        (None, GPU, "window"), (NEAR, GPU, "element"), (FAR, GPU, "element"),
+        (None, CPU, "window"), (NEAR, CPU, "element"), (FAR, CPU, "window"),
+    ],
+)  # fmt: skip
+def test_elements_look_for_their_windows_if_these_are_known_and_near(
+    windows: Any, machine: Machine, by: str
+) -> None:
+    found = select(windows, machine)
+
+    assert found in candidates(windows, machine)
+    assert found.by == by
 
 
 def test_an_index_outside_of_the_image_is_raised(fresh: Device) -> None:

@@ -95,11 +95,15 @@ Fits = Callable[[Value], Value | None]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A faster way to write several vectors at once, where it fits: both take the first element."""
+    """A faster way to write several vectors of a row at once.
+
+    ``write`` takes the first element, and whether it is to test what it reads and writes: not where
+    ``fits`` says so and the row goes on that far.
+    """
 
     vectors: int
     fits: Callable[[Value], Value]
-    write: Callable[[Value], None]
+    write: Callable[[Value, bool], None]
 
 
 class Along:
@@ -142,17 +146,13 @@ class Along:
             with b.for_(0, self.length, step=self.width) as loop:
                 self._write_at(loop.index, vector, fits)
         else:
-            self._write_blocks(block, vector, fits)
-
-    def _write_blocks(self, block: Block, vector: Vector, fits: Fits) -> None:
-        b, step = self.b, self.width * block.vectors
-        with b.for_(0, self.length, step=step) as loop:
-            first, end = loop.index, loop.index + step
-            with b.if_(block.fits(first) & (end <= self.length)) as branch:
-                block.write(first)
-            with branch.else_():
-                with b.for_(first, b.min(end, self.length), step=self.width) as rest:
-                    self._write_at(rest.index, vector, fits)
+            step = self.width * block.vectors
+            with b.for_(0, self.length, step=step) as loop:
+                is_whole = block.fits(loop.index) & (loop.index + step <= self.length)
+                with b.if_(is_whole) as branch:
+                    block.write(loop.index, False)
+                with branch.else_():
+                    block.write(loop.index, True)
 
     def _write_at(self, first: Value, vector: Vector, fits: Fits) -> None:
         b, width = self.b, self.width

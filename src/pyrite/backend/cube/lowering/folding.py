@@ -71,6 +71,11 @@ def padded(launcher: Launcher, x: CubeTensor, padding: Bounds) -> CubeTensor:
 
 # ---- folding ----
 
+#: Taps along a row up to this many are written out, more are a loop.
+_UNROLLED = 8
+#: Windows up to this far apart are summed phase by phase, and the phases joined.
+MOST_PHASES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -175,8 +180,7 @@ class Folding:
             first = lanes.first + axis.before - loop.index * axis.dilation
             mask = None
             if lanes.mask is not None:
-                windows = first + iota(b, lanes.width)
-                mask = lanes.mask & (windows >= 0) & (windows < axis.count)
+                mask = lanes.mask & axis.has(first + iota(b, lanes.width))
             found = Cells((*cells.taps, loop.index), (*cells.windows, first), True, mask)
             loop.yield_(added(loop.carried[0], self.held(self, found)))
         return loop.results[0]
@@ -189,7 +193,7 @@ class Folding:
         rounds = -(-axis.span // axis.stride)
         with b.for_(0, rounds, carried=[total], unroll=rounds <= _UNROLLED) as loop:
             windows, distance = last - loop.index, rest + loop.index * axis.stride
-            mask = (windows >= 0) & (windows < axis.count) & (distance < axis.span)
+            mask = axis.has(windows) & (distance < axis.span)
             if axis.dilation > 1:
                 mask = mask & (distance % axis.dilation == 0)
             if lanes.mask is not None:
@@ -203,7 +207,7 @@ class Folding:
         """Return how as many vectors as windows are apart are summed: each phase is a run."""
         axis, width, b = self.axes[-1], self.along.width, self.b
         stride, (skipped, phase) = axis.stride, divmod(axis.before, axis.stride)
-        if width == 1 or not 1 < stride <= 4 or axis.dilation > 1:
+        if width == 1 or not 1 < stride <= MOST_PHASES or axis.dilation > 1:
             return None
 
         def fits(first: Value) -> Value:
@@ -211,23 +215,29 @@ class Folding:
             lowest, highest = -((axis.span - 1) // stride), width - 1 + (phase > 0)
             return (last + lowest >= 0) & (last + highest < axis.count)
 
-        def row(rest: int, window: Value, cells: Cells, total: Value) -> Value:
+        def row(rest: int, window: Value, is_masked: bool, cells: Cells, total: Value) -> Value:
             for back, tap in enumerate(range(rest, axis.kernel, stride)):
-                taps, windows = (*cells.taps, b.index(tap)), (*cells.windows, window - back)
-                total = added(total, self.held(self, Cells(taps, windows, is_run=True)))
+                first, mask = window - back, None
+                if is_masked:
+                    mask = axis.has(first + iota(b, width))
+                found = Cells((*cells.taps, b.index(tap)), (*cells.windows, first), True, mask)
+                total = added(total, self.held(self, found))
             return total
 
-        def write(first: Value) -> None:
+        def write(first: Value, is_masked: bool) -> None:
             sums = []
-            # Element number i is followed by the phase (phase + i) % stride of its last window.
+            # Element i of each stride is (phase + i) % stride behind the start of its last window.
             for i in range(stride):
                 over, rest = divmod(phase + i, stride)
                 positions = first + i + iota(b, width) * stride
                 last = first // stride + (skipped + over)
-                sums.append(end(self.sums(positions, partial(row, rest, last))))
+                sums.append(end(self.sums(positions, partial(row, rest, last, is_masked))))
             for start in range(0, width * stride, width):
                 numbers = range(start, start + width)
-                self.store(first + start, b.make([sums[n % stride][n // stride] for n in numbers]))
+                total = b.make([sums[n % stride][n // stride] for n in numbers])
+                begin = first + start
+                mask = begin + iota(b, width) < self.along.length if is_masked else None
+                self.store(begin, total, mask=mask)
 
         return Block(stride, fits, write)
 
@@ -246,9 +256,6 @@ class Folding:
 Held = Callable[[Folding, Cells], Value]
 #: Adds what cells hold along the last axis, given those along the others.
 Row = Callable[[Cells, Value], Value]
-
-#: Taps along a row up to this many are written out, more are a loop.
-_UNROLLED = 8
 
 
 def fold(

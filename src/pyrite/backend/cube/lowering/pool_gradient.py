@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
 from pyrite.backend.cube.lowering.elementwise import dense, map_elements, zeros
-from pyrite.backend.cube.lowering.folding import Cells, Folding, fold
+from pyrite.backend.cube.lowering.folding import MOST_PHASES, Cells, Folding, fold
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scattering import Writes, flattened, write
@@ -31,7 +31,7 @@ from pyrite.backend.cube.lowering.window import (
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
-from pyrite.types import TensorType, element_count
+from pyrite.types import Shape, TensorType, element_count
 
 # ---- of means ----
 
@@ -90,6 +90,9 @@ def shares(
 
 # ---- of maxima ----
 
+#: The ``kernel_size``, ``stride``, ``padding`` and ``dilation`` of a pool.
+Windows = tuple[Shape, Shape, Bounds, Shape]
+
 
 @dataclass(frozen=True, slots=True)
 class MaximumGradientConfig:
@@ -98,17 +101,17 @@ class MaximumGradientConfig:
     by: Literal["element", "window"]
 
 
-def candidates(
-    images: int, machine: Machine, *, knows_windows: bool
-) -> list[MaximumGradientConfig]:
-    """Return the configs for so many images."""
-    by_element = [MaximumGradientConfig("element")] if knows_windows else []
+def candidates(windows: Windows | None, machine: Machine) -> list[MaximumGradientConfig]:
+    """Return the configs for windows, which may not be known."""
+    by_element = [MaximumGradientConfig("element")] if windows else []
     return [*by_element, MaximumGradientConfig("window")]
 
 
-def select(images: int, machine: Machine, *, knows_windows: bool) -> MaximumGradientConfig:
-    """Return a config: by element if that is possible."""
-    return candidates(images, machine, knows_windows=knows_windows)[0]
+def select(windows: Windows | None, machine: Machine) -> MaximumGradientConfig:
+    """Return a config: by element, unless few windows are far apart and images go in turn."""
+    found = candidates(windows, machine)
+    is_sparse = windows is not None and windows[1][-1] > MOST_PHASES
+    return found[-1 if is_sparse and machine.kind == "cpu" else 0]
 
 
 @lowers("max_pool_backward")
@@ -118,15 +121,14 @@ def max_pool_backward(
     """The sum of g of the windows whose maximum each element is."""
     g, indices = inputs
     windows = attrs["windows"]
-    images = element_count(g.shape[:2])
-    config = select(images, launcher.machine, knows_windows=windows is not None)
+    config = select(windows, launcher.machine)
     if config.by == "window":
         return [by_window(launcher, g, indices, out[0])]
     return [by_element(launcher, g, indices, out[0], windows)]
 
 
 def by_element(
-    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType, windows: Any
+    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType, windows: Windows
 ) -> CubeTensor:
     """Return the gradient, of type (N, C, *sizes), as if indices outside their window were none."""
     target = launcher.empty(type)

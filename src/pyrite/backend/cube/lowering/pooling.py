@@ -11,12 +11,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.along import Along, AlongConfig, Lanes, along_rows
-from pyrite.backend.cube.lowering.reduction import mean_over
+from pyrite.backend.cube.lowering.reduction import extremum_of, mean_over, position_of, reduce_axes
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.window import (
     Axes,
@@ -116,24 +115,32 @@ class Pool:
         assert isinstance(axis, Sliding), "adaptive windows are folded one by one"
         start = axis.start(lanes.first)
         if axis.kernel <= _UNROLLED:
-            is_run = lanes.mask is None and self.is_interleaved(axis)
-            tap = self.picked(at, start, lanes) if is_run else partial(self.tap, at, start, lanes)
+            find = self.picked if self.is_interleaved(axis) else self.found
+            tap = find(at, start, lanes)
             # A row is folded by itself first, so that it need not wait for the rows before.
             row = functools.reduce(self.join, map(tap, range(axis.kernel)))
             return self.join(state, row)
+        tap = self.found(at, start, lanes)
         with self.b.for_(0, axis.kernel, carried=state) as loop:
-            loop.yield_(*self.join(loop.carried, self.tap(at, start, lanes, loop.index)))
+            loop.yield_(*self.join(loop.carried, tap(loop.index)))
         return loop.results
 
     def join(self, state: State, later: State) -> State:
         return self.fold.join(self.k, state, later)
 
-    def tap(self, at: list[Value], start: Value, lanes: Lanes, tap: Value | int) -> State:
-        """Return the states of one tap of neighbouring windows, the first of which begins there."""
+    def found(self, at: list[Value], start: Value, lanes: Lanes) -> Callable[[Value | int], State]:
+        """Return what reads a tap of neighbouring windows, the first of which begins there."""
         axis = self.axes[-1]
-        first = start + tap * axis.dilation
-        positions = first + iota(self.b, lanes.width) * axis.stride
-        return self.fold.of(self.taken(at, first, positions, lanes), self.place([*at, positions]))
+        assert isinstance(axis, Sliding), "adaptive windows are folded one by one"
+        steps = iota(self.b, lanes.width) * axis.stride
+
+        def tap(number: Value | int) -> State:
+            first = start + number * axis.dilation
+            mask = None if lanes.mask is None else lanes.mask & self.inside(first + steps)
+            x = self.read(at, first, axis.stride, lanes.width, mask)
+            return self.fold.of(x, self.place([*at, first + steps]))
+
+        return tap
 
     def is_interleaved(self, axis: Sliding) -> bool:
         """Whether the elements of neighbouring windows lie between each other in few vectors."""
@@ -143,32 +150,39 @@ class Pool:
     def picked(self, at: list[Value], start: Value, lanes: Lanes) -> Callable[[int], State]:
         """Read the run of elements under neighbouring windows; return what finds a tap in it."""
         axis, b, width = self.axes[-1], self.b, lanes.width
-        place = self.source.at([*self.image, *at, start])
-        size = (width - 1) * axis.stride + axis.span
+        assert isinstance(axis, Sliding), "adaptive windows are folded one by one"
+        stride = axis.stride
+        size = (width - 1) * stride + axis.kernel
         # The last vector ends with the run, and may say again what the one before it says.
         begins = [*range(0, size - width, width), size - width]
-        run = [self.element(self.source.load(place + begin, width=width)) for begin in begins]
+        run = []
+        for begin in begins:
+            first = start + begin
+            mask = None if lanes.mask is None else self.inside(first + iota(b, width))
+            run.append(self.read(at, first, 1, width, mask))
 
-        def tap(tap: int) -> State:
-            numbers = [i * axis.stride + tap for i in range(width)]
+        def tap(number: int) -> State:
+            numbers = [i * stride + number for i in range(width)]
             vectors = [min(n // width, len(run) - 1) for n in numbers]
             x = b.make([run[v][n - begins[v]] for v, n in zip(vectors, numbers, strict=True)])
-            positions = start + tap + iota(b, width) * axis.stride
-            return self.fold.of(x, self.place([*at, positions]))
+            return self.fold.of(x, self.place([*at, start + number + iota(b, width) * stride]))
 
         return tap
 
-    def taken(self, at: list[Value], first: Value, positions: Value, lanes: Lanes) -> Value:
-        """Return the elements at positions of a row, the outside one where there is none."""
-        size, mask = self.axes[-1].size, None
-        if lanes.mask is not None:
-            mask = lanes.mask & (positions >= 0) & (positions < size)
+    def inside(self, positions: Value) -> Value:
+        """Return whether positions along a row are elements."""
+        return (positions >= 0) & (positions < self.axes[-1].size)
+
+    def read(
+        self, at: list[Value], first: Value, stride: int, width: int, mask: Value | None
+    ) -> Value:
+        """Return the elements of a row a stride apart, the outside one where there is none."""
         place = self.source.at([*self.image, *at, first])
-        step = self.axes[-1].stride * self.source.layout.strides[-1]
+        step = stride * self.source.layout.strides[-1]
         if step == 1:
-            x = self.source.load(place, width=lanes.width, mask=mask)
+            x = self.source.load(place, width=width, mask=mask)
         else:
-            x = self.source.load(place + iota(self.b, lanes.width) * step, mask=mask)
+            x = self.source.load(place + iota(self.b, width) * step, mask=mask)
         x = self.element(x)
         if mask is None or self.fold.outside == 0:
             return x
@@ -313,6 +327,12 @@ def adaptive_max_pool(
 
 
 def _maxima(launcher: Launcher, axes: Axes, x: CubeTensor, out: Any) -> Sequence[CubeTensor]:
+    if is_whole(axes):
+        spatial, dtype = tuple(range(2, len(x.shape))), x.dtype.compute
+        folds = [extremum_of("max", dtype), position_of("argmax", dtype)]
+        return [
+            reduce_axes(launcher, f, x, spatial, type) for f, type in zip(folds, out, strict=False)
+        ]
     targets = [launcher.empty(type) for type in out]
     state = uint32 if x.dtype.is_bool else x.dtype.compute
     fold = Maximum(state, len(targets) > 1, tells_nan=launcher.machine.kind == "cpu")

@@ -211,13 +211,15 @@ def sum_of(dtype: DType) -> Fold:
     return accumulation("sum", 0, dtype, lambda _, x, y: x + y)
 
 
-def _extremum(name: str, dtype: DType) -> Fold:
-    """NaN wins, and 0.0 is above -0.0, as `maximum` and `minimum` say."""
+def extremum_of(name: str, dtype: DType) -> Fold:
+    """Return the "max" or "min": NaN wins, 0.0 is above -0.0, as `maximum`, `minimum` say."""
     state = uint32 if dtype.is_bool else dtype
     start = state.lowest if name == "max" else state.highest
     if name == "max":
-        return accumulation(name, start, state, lambda k, x, y: k.maximum(x, y))
-    return accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
+        fold = accumulation(name, start, state, lambda k, x, y: k.maximum(x, y))
+    else:
+        fold = accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
+    return replace(fold, end=lambda k, s: truth(k.builder, s[0])) if dtype.is_bool else fold
 
 
 def _truth(name: str) -> Fold:
@@ -572,9 +574,7 @@ def extremum(
 ) -> Sequence[CubeTensor]:
     """Folds of maximum and minimum."""
     (x,) = inputs
-    fold = _extremum(op.name, x.dtype.compute)
-    if x.dtype.is_bool:
-        fold = replace(fold, end=lambda k, s: truth(k.builder, s[0]))
+    fold = extremum_of(op.name, x.dtype.compute)
     return [reduce_axes(launcher, fold, x, attrs["axis"], out[0])]
 
 

@@ -44,6 +44,11 @@ class Sliding:
         """Where the last window ends."""
         return (self.count - 1) * self.stride - self.before + self.span
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one window, and it is the axis."""
+        return self.count == 1 and self.before == 0 and self.span == self.kernel == self.size
+
     def start(self, o: Value) -> Value:
         """Return where a window begins."""
         scaled = o if self.stride == 1 else o * self.stride
@@ -85,6 +90,10 @@ class Sliding:
         """Return that number if it is the same of all windows."""
         return self.kernel if -self.before >= low and self.end <= high else None
 
+    def has(self, o: Value) -> Value:
+        """Return whether there is a window of that number."""
+        return (o >= 0) & (o < self.count)
+
     def over(self, b: KernelBuilder, position: Value) -> Range:
         """Return a range of windows outside of which none reaches a position."""
         t, s = position + self.before, self.stride
@@ -98,6 +107,11 @@ class Covering:
 
     size: int
     count: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one window; it is the axis."""
+        return self.count == 1
 
     def start(self, o: Value) -> Value:
         """Return where a window begins: floor(o size / count)."""
@@ -151,9 +165,9 @@ def covering(op: str, sizes: Shape, counts: Shape) -> tuple[Covering, ...]:
     return tuple(Covering(*axis) for axis in zip(sizes, counts, strict=True))
 
 
-def is_whole(axes: Sequence[Sliding]) -> bool:
+def is_whole(axes: Axes) -> bool:
     """Whether there is one window, and it is the whole image."""
-    return all(a.count == 1 and a.before == 0 and a.span == a.size == a.kernel for a in axes)
+    return all(axis.is_whole for axis in axes)
 
 
 def positions_of_windows(
