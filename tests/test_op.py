@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pyrite import op
-from pyrite.autodiff import tape
-from pyrite.errors import DTypeError, PyriteError, ShapeError
-from pyrite.op import OPS, primitive
+from pyrite.autodiff import grad, tape
+from pyrite.errors import DeviceError, DTypeError, PyriteError, ShapeError
+from pyrite.op import OPS, custom_op, primitive
 from pyrite.tensor.creation import tensor
 from pyrite.types import float16, float32, int8, int32
 
@@ -82,3 +82,92 @@ def test_nothing_in_the_core_names_an_op():
         source = Path(module.__file__).read_text()
         named = [n for n in OPS if len(n) > 3 and (f'"{n}"' in source or f"'{n}'" in source)]
         assert not named, f"{module.__name__} names {named}"
+
+
+# ---- ops of an application ----
+
+
+def same(x, *_, **__):
+    return x
+
+
+def doubled(body=lambda x: x * 2, **rules):
+    """An op under the name of many."""
+
+    @custom_op(infer=same, body=body, **rules)
+    def twice(x, /):
+        """2 x."""
+
+    return twice
+
+
+def test_an_op_of_an_application_is_not_in_the_table_and_may_be_declared_again():
+    x = tensor([1.0, 2.0])
+
+    assert doubled()(x).tolist() == [2.0, 4.0]
+    assert doubled(lambda x: x + x + 1)(x).tolist() == [3.0, 5.0]
+    assert "twice" not in OPS
+
+
+def test_it_has_not_the_name_of_an_op_of_pyrite():
+    with pytest.raises(TypeError, match="op softmax is declared twice"):
+
+        @custom_op(infer=same, body=lambda x: x)
+        def softmax(x, /):
+            """Not that one."""
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"reference": lambda x: np.multiply(x, 2, dtype=x.dtype)},
+        {"scalar": lambda k, x: x * 2},
+        {"body": lambda x: x * 2},
+    ],
+    ids=lambda r: next(iter(r)),
+)
+def test_its_meaning_is_a_body_a_rule_or_a_reference(rules):
+    @custom_op(infer=None if "scalar" in rules else same, **rules)
+    def twice(x, /):
+        """2 x."""
+
+    assert twice(tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+
+def test_a_kept_derivative_is_used_and_without_one_the_body_is_differentiated():
+    calls = []
+
+    def vjp(g, _out, _x):
+        calls.append(g)
+        return (g * 2,)
+
+    for twice, count in ((doubled(vjp=vjp), 1), (doubled(), 0)):
+        calls.clear()
+        assert grad(lambda x, op=twice: op(x).sum())(tensor([1.0, 2.0])).tolist() == [2.0, 2.0]
+        assert len(calls) == count
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"infer": same}, "has kernels, a scalar rule, a body or a reference"),
+        ({"body": same, "reference": same, "infer": same}, "a body or a reference, not two"),
+        ({"body": same}, "has infer, which gives the type of its result"),
+    ],
+)
+def test_a_declaration_that_says_too_little_or_too_much_is_refused(rules, message):
+    with pytest.raises(TypeError, match=message):
+        custom_op(**rules)
+
+
+def test_an_op_that_cannot_run_on_a_device_says_so():
+    class Nowhere:
+        def runs_on(self, runtime):
+            return False
+
+    @custom_op(infer=same, kernels=[Nowhere()])
+    def kernels_only(x, /):
+        """Nothing to run here."""
+
+    with pytest.raises(DeviceError, match="kernels_only requires a kernel that runs on numpy"):
+        kernels_only(tensor([1.0], device="numpy"))

@@ -1,0 +1,111 @@
+"""Tensors live on an application's device for as long as that lives."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("wgpu")
+
+import wgpu
+
+import pyrite
+from pyrite.errors import DeviceError
+from pyrite.wgpu import init_device
+
+
+def test_a_device_is_one_however_often_it_is_asked_for(application: wgpu.GPUDevice) -> None:
+    first, second = init_device(application), init_device(application)
+
+    assert first == second
+    assert (pyrite.ones((2,), device=first) + pyrite.ones((2,), device=second)).tolist() == [2, 2]
+    assert first.name == "wgpu:shared"
+
+
+def test_tensors_of_two_devices_do_not_meet(application: wgpu.GPUDevice, device: Any) -> None:
+    x = pyrite.ones((2,), device=init_device(application))
+
+    with pytest.raises(DeviceError, match="tensors of one device"):
+        x + pyrite.ones((2,), device=device)
+    assert (x.to(device) + 1.0).tolist() == [2.0, 2.0]
+
+
+def test_a_network_trains_on_it(application: wgpu.GPUDevice) -> None:
+    shared = init_device(application)
+    x = pyrite.tensor(np.eye(4, dtype=np.float32), device=shared)
+    model = pyrite.nn.Linear(4, 1).to(shared)
+
+    def loss(model: Any, x: Any) -> Any:
+        return model(x).square().mean()
+
+    optimizer = pyrite.optim.SGD(learning_rate=0.1)
+    values = []
+    for _ in range(3):
+        value, grads = pyrite.value_and_grad(loss)(model, x)
+        model = optimizer.step(model, grads)
+        values.append(value.item())
+
+    assert values == sorted(values, reverse=True)
+
+
+def test_it_is_given_back_when_nobody_holds_it(application: wgpu.GPUDevice) -> None:
+    x: Any = pyrite.ones((2,), device=init_device(application))
+    backend = weakref.ref(x._backend)
+    del x
+    gc.collect()
+
+    assert backend() is None
+    assert pyrite.ones((2,), device=init_device(application)).tolist() == [1.0, 1.0]
+
+
+def test_what_is_no_device_is_refused() -> None:
+    with pytest.raises(DeviceError, match=r"init_device requires a wgpu\.GPUDevice, got str"):
+        init_device("wgpu")
+
+
+def test_a_destroyed_device_is_an_error_of_every_call(application: wgpu.GPUDevice) -> None:
+    # In a process of its own: where it is no error, wgpu-native aborts.
+    program = """
+        import numpy as np, wgpu, pyrite
+        from pyrite.errors import DeviceError
+        from pyrite.wgpu import buffer_of, from_buffer, init_device
+
+        gpu = wgpu.gpu.request_adapter_sync().request_device_sync()
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        buffer = gpu.create_buffer(size=16, usage=usage)
+        shared = init_device(gpu)
+        x, external = pyrite.ones((4,), device=shared), from_buffer(buffer, (4,), "float32")
+        y = x + 1.0
+        gpu.destroy()
+        calls = [
+            lambda: x + 1.0, lambda: y.numpy(), lambda: external.numpy(), lambda: buffer_of(x),
+            external.invalidate, shared.synchronize, lambda: init_device(gpu),
+        ]
+        for call in calls:
+            try:
+                call()
+            except DeviceError as error:
+                print("DeviceError")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["DeviceError"] * 7
+
+
+def test_a_device_that_the_application_lets_go_of_lives_on(application: wgpu.GPUDevice) -> None:
+    gpu = application.adapter.request_device_sync()
+    x = pyrite.ones((4,), device=init_device(gpu))
+    del gpu
+    gc.collect()
+
+    assert (x + 1.0).tolist() == [2.0] * 4
