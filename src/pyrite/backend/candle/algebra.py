@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from candle import functional
 
-from pyrite.backend.candle.tensor import CandleTensor, Lacking, carried, number, where
+from pyrite.backend.candle.tensor import CandleTensor, Lacking, carried, filled, number, where
 from pyrite.backend.numpy.special import ERF_SINGLE, ERF_SINGLE_END, ERF_SMALL, ERFC_MIDDLE
 from pyrite.types import DType, bool_, float64, int32, int64
 
@@ -145,7 +145,30 @@ class CandleAlgebra:
 
     # ---- powers, exponentials, logarithms ----
 
-    pow = staticmethod(_lacking("powers whose exponents are tensors"))
+    def pow(self, x: Any, y: Any) -> CandleTensor:
+        """x ** y, as C's pow; integers wrap around, a negative exponent giving 0, 1 or -1."""
+        x, y = _both(x, y)
+        if not x.dtype.is_float:
+            return self._whole_power(x, y)
+        base, exponent = x.store(float64), y.store(float64)
+        size, half = self.abs(base), exponent * 0.5
+        is_whole = self.trunc(exponent) == exponent
+        is_odd = is_whole & (self.trunc(half) != half)
+        found = where(size == 1, 1, self.exp(exponent * self.log(size)))
+        found = where(is_odd & _is_negative(base), -found, found)
+        found = where((base < 0) & (size < math.inf) & ~is_whole, math.nan, found)
+        return where((base == 1) | (exponent == 0), 1, found).store(x.dtype)
+
+    def _whole_power(self, x: CandleTensor, y: CandleTensor) -> CandleTensor:
+        """Return x ** y of integers by repeated squaring."""
+        found, base, rest = filled(1, y.shape, y.dtype), x, where(y > 0, y, 0)
+        while rest.size and int(rest.data.flatten_all().max_keepdim(0).values()[0]):
+            found = where(_is_odd(rest), found * base, found)
+            base, rest = base * base, rest / 2
+        if x.dtype.kind == "uint":
+            return found
+        reciprocal = where(x == 1, 1, where(x == -1, where(_is_odd(y), x, 1), 0))
+        return where(y < 0, reciprocal, found)
 
     def sqrt(self, x: CandleTensor) -> CandleTensor:
         """The square root."""
@@ -267,6 +290,15 @@ def _both(x: Any, y: Any) -> tuple[CandleTensor, CandleTensor]:
     elif not isinstance(y, CandleTensor):
         y = number(y, x.dtype)
     return x, y
+
+
+def _is_odd(x: CandleTensor) -> CandleTensor:
+    return x != x / 2 * 2
+
+
+def _is_negative(x: CandleTensor) -> CandleTensor:
+    """Whether the sign bit is set, of what is not NaN."""
+    return (x < 0) | ((x == 0) & (1 / x < 0))
 
 
 def _comes_first(is_beyond: CandleTensor, x: CandleTensor) -> CandleTensor:

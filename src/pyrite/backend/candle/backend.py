@@ -11,6 +11,7 @@ A handle is a `CandleTensor`.  Everything is done at once, on the host.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 from pyrite.backend.candle.contraction import Contraction
@@ -37,7 +38,7 @@ from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.errors import DTypeError
 from pyrite.op import Attributes, Constant, Op, require_reference
-from pyrite.types import Array, DType, TensorType, dtype
+from pyrite.types import DTYPES, Array, DType, TensorType, dtype
 
 REFERENCE = NumPy()
 
@@ -58,6 +59,11 @@ class Candle(
     name = "candle"
 
     falls_back: ClassVar[Mapping[str, str]] = LACKING
+    dtypes: ClassVar[frozenset[DType]] = frozenset(CARRIERS)
+
+    def __init__(self) -> None:
+        lacking = ", ".join(d.name for d in DTYPES if d not in CARRIERS)
+        self.details = f"candle-nn {version('candle-nn')} on the processors; no {lacking}"
 
     def run(
         self,
@@ -115,10 +121,6 @@ class Candle(
         return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
 
     # ---- values ----
-
-    def supports(self, type: TensorType) -> bool:
-        """Whether tensors of this dtype can live here."""
-        return type.dtype in CARRIERS
 
     def upload(self, array: Array) -> CandleTensor:
         """Return a copy of the array.  Raises DTypeError for a dtype that Candle cannot hold."""

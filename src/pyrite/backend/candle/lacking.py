@@ -21,7 +21,6 @@ LACKING: Mapping[str, str] = {
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift", "popcount"), "always"),
     **dict.fromkeys(("bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor"), _BITS),
     **dict.fromkeys(("floor_divide", "fmod", "remainder"), _FLOATS),
-    "pow": "exponents that are tensors, and negative powers of integers",
     "random_bits": "always",
     # Order, and shapes that depend on values.
     **dict.fromkeys(("argsort", "argwhere", "argwhere_within", "searchsorted"), "always"),

@@ -24,6 +24,11 @@ class NumPy(Backend):
 
     name = "numpy"
 
+    @classmethod
+    def has(cls, op: Op) -> bool:
+        """Whether it has an implementation, or the op's own rule or reference."""
+        return op.name in cls._implementations or not op.is_composite
+
     def run(
         self,
         op: Op,
