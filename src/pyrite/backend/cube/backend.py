@@ -42,6 +42,11 @@ class CubeBackend(Backend):
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
+    @classmethod
+    def has(cls, op: Op) -> bool:
+        """Whether it has a lowering, or its scalar rule."""
+        return op.name in LOWERINGS or op.is_elementwise
+
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has kernels of its own."""
         return self._lowering(op) is not None
