@@ -914,7 +914,9 @@ def _shift(sign: str) -> Callable[[_Printer, Type, str, str], str]:
 
 #: Opcodes that take more than a name.
 SPELLED: dict[str, Callable[..., str]] = {
-    "neg": lambda printer, type, x: f"0u - {x}" if type.dtype.kind == "uint" else f"-({x})",
+    "neg": lambda printer, type, x: (
+        f"{printer.literal(0, type.dtype)} - {x}" if type.dtype.kind == "uint" else f"-({x})"
+    ),
     "not": lambda printer, type, x: f"{'!' if type.dtype.is_bool else '~'}({x})",
     # In naga, x != y is false of a NaN.
     "ne": lambda printer, type, x, y: f"!({x} == {y})" if type.dtype.is_float else f"{x} != {y}",
