@@ -16,7 +16,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
-from pyrite.backend.cube.lowering.registry import Lowering
+from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
@@ -48,8 +48,9 @@ class CubeBackend(Backend):
         return op.name in LOWERINGS or op.is_elementwise
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
-        """Whether a composite has kernels of its own."""
-        return self._lowering(op) is not None
+        """Whether a composite has kernels of its own, for these inputs."""
+        condition = CONDITIONS.get(op.name)
+        return self._lowering(op) is not None and (condition is None or condition(inputs))
 
     def run(
         self,

@@ -13,6 +13,7 @@ from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import sorting as sorting
+from pyrite.backend.cube.lowering import update as update
 from pyrite.backend.cube.lowering.elementwise import elementwise as elementwise
 from pyrite.backend.cube.lowering.elementwise import filling as filling
 from pyrite.backend.cube.lowering.registry import LOWERINGS as LOWERINGS

@@ -29,17 +29,25 @@ Types = tuple[TensorType, ...] | None
 Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[CubeTensor]]
 L = TypeVar("L", bound=Lowering)
 
-#: Lowerings by the name of the op.
+Condition = Callable[[Sequence[Input]], bool]
+
+#: Lowerings by the name of the op, and for which inputs those of some composites are.
 LOWERINGS: dict[str, Lowering] = {}
+CONDITIONS: dict[str, Condition] = {}
 
 
-def lowers(*names: str) -> Callable[[L], L]:
-    """Mark a function as the lowering of the ops of these names."""
+def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
+    """Mark a function as the lowering of the ops of these names.
+
+    ``when`` says of a composite for which inputs it is; for others the op is expanded.
+    """
 
     def mark(lowering: L) -> L:
         for name in names:
             assert name not in LOWERINGS, f"{name} is lowered twice"
             LOWERINGS[name] = lowering
+            if when is not None:
+                CONDITIONS[name] = when
         return lowering
 
     return mark
