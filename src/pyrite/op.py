@@ -430,7 +430,11 @@ def custom_op(
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        _, method = _made(function, **rules)
+        op, method = _made(function, **rules)
+        if op.name in OPS:
+            raise TypeError(
+                f"custom_op requires a name that no op of Pyrite has, got {op.name}; rename it"
+            )
         return method
 
     return decorate
@@ -441,6 +445,8 @@ def _declare(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         op, method = _made(function, body=function if is_composite else None, **rules)
+        if op.name in OPS:
+            raise TypeError(f"op {op.name} is declared twice")
         OPS[op.name] = op
         return method
 
@@ -461,8 +467,6 @@ def _made(function: Callable[P, R], *, vjp: Any = None, **rules: Any) -> tuple[O
         doc=inspect.getdoc(function) or "",
         **rules,
     )
-    if op.name in OPS:
-        raise TypeError(f"op {op.name} is declared twice")
     return op, _entry(op, function, signature)
 
 

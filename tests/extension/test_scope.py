@@ -149,3 +149,67 @@ def test_what_is_known_of_a_tensor(interpreter: Device) -> None:
 
     ran(body, interpreter)
     assert seen == [((5,), 1, 5, pyrite.float32, "x")]
+
+
+# ---- memory of the workgroup, and division ----
+
+
+@pytest.mark.parametrize("make", ["shared", "private"])
+def test_scratch_memory_has_tests_too(device: Device, make: str) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        scratch = getattr(k, make)(pyrite.float32, 64)
+        place = k.cast(x[k.at], pyrite.int32)  # 1 to 5
+        scratch[place] = x[k.at]
+        out[k.at] = scratch[place] + scratch[place + 1_000_000]
+
+    with pytest.raises(IndexRangeError):
+        ran(body, device)
+
+
+def test_scratch_memory_at_known_places_costs_no_test(interpreter: Device) -> None:
+    seen = []
+
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        scratch = k.private(pyrite.float32, 6)
+        for j in range(2):
+            with k.for_(0, 3) as loop:
+                scratch[loop.index * 2 + j] = 1.5
+        out[k.at] = scratch[3] + scratch[5]
+        seen.append(k.can_fail)
+
+    assert ran(body, interpreter) == [3.0] * 5
+    assert seen == [False]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
+def test_a_division_by_zero_gives_zero(device: Device, dtype: str) -> None:
+    @kernel
+    def divided(
+        k: KernelScope, x: TensorArgument, y: TensorArgument, whole: TensorArgument,
+        rest: TensorArgument,
+    ) -> None:  # fmt: skip
+        whole[k.at] = x[k.at] // y[k.at]
+        rest[k.at] = x[k.at] % y[k.at]
+
+    @custom_op(infer=lambda x, y: (x, x), kernels=[divided])
+    def parted(x: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:
+        """X // y and x % y, truncated as in C."""
+        ...
+
+    info = np.iinfo(dtype)
+    pairs = [(7, 0), (7, 2), (info.max, 1), (0, 0), (info.min, 3)]
+    wanted = [
+        (0, 0),
+        (3, 1),
+        (info.max, 0),
+        (0, 0),
+        (-(-int(info.min) // 3), -(-int(info.min) % 3)),
+    ]
+    if info.min:
+        pairs += [(info.min, -1), (7, -1), (-7, 2)]
+        wanted += [(info.min, 0), (-7, 0), (-3, -1)]
+    x, y = (pyrite.tensor(np.array(v, dtype), device=device) for v in zip(*pairs, strict=True))
+
+    whole, rest = parted(x, y)
+
+    assert list(zip(whole.tolist(), rest.tolist(), strict=True)) == wanted

@@ -4,9 +4,10 @@ They are given to `pyrite.custom_op`; `pyrite.wgpu.kernel` makes such of WGSL.  
 docs/guide/custom-kernels.md.
 """
 
+from pyrite.extension.argument import TensorArgument as TensorArgument
 from pyrite.extension.kernel import PythonKernel as PythonKernel
 from pyrite.extension.kernel import kernel as kernel
 from pyrite.extension.scope import KernelScope as KernelScope
-from pyrite.extension.scope import TensorArgument as TensorArgument
+from pyrite.extension.scope import Scratch as Scratch
 
-__all__ = ["KernelScope", "PythonKernel", "TensorArgument", "kernel"]
+__all__ = ["KernelScope", "PythonKernel", "Scratch", "TensorArgument", "kernel"]

@@ -21,7 +21,8 @@ from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_name
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of, layout_of
 from pyrite.errors import KernelError
-from pyrite.extension.scope import KernelScope, TensorArgument
+from pyrite.extension.argument import TensorArgument
+from pyrite.extension.scope import KernelScope
 from pyrite.op import Op
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Number

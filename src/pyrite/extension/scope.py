@@ -1,25 +1,27 @@
-"""What a kernel in Python is written with: the scope, and tensors by their coordinates.
+"""What a kernel in Python is written with: a builder with which nothing can go astray.
 
-Every coordinate is tested where it is not known to be inside: a counter of a loop with fixed bounds
-and the coordinates of the point itself need no test.  Outside, ``x[i, j]`` is an error, raised by
-the next read of a value of the device, and ``x.get(i, j)`` is 0.  So no kernel of an application
-can touch memory that is not its own, on any runtime.
+Our own kernels run without tests, because their indices are proved.  Here every index is tested,
+of tensors and of memory of the workgroup, unless it is known to be inside: a counter of a loop with
+fixed bounds, a coordinate of the point itself, sums and products of such.  Outside, ``x[i, j]`` is
+an error, raised by the next read of a value of the device, and ``x.get(i, j)`` is 0.  A division of
+integers by zero gives 0.  So no kernel of an application touches memory that is not its own, or
+ends the process, on any runtime.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from pyrite.backend.cube.operand import Layout, Operand, invocation_of, unravel
+from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Memory, Value
-from pyrite.kernel.build import ForLoop
-from pyrite.kernel.build import Operand as Number
-from pyrite.kernel.ir import Node
+from pyrite.kernel.build import ForLoop, Operand
+from pyrite.kernel.ir import Access, Node
 from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.types import DType, Shape, bool_, element_count, uint32
-
-Coordinates = tuple[Number, ...] | Number
+from pyrite.types import DType, Shape, bool_, uint32
 
 
 class KernelScope(KernelBuilder):
@@ -56,8 +58,8 @@ class KernelScope(KernelBuilder):
 
     def for_(
         self,
-        start: Number,
-        stop: Number,
+        start: Operand,
+        stop: Operand,
         *,
         step: int = 1,
         carried: Sequence[Value] = (),
@@ -65,6 +67,40 @@ class KernelScope(KernelBuilder):
     ) -> ForLoop:
         """Open a counted loop: ``with k.for_(0, n, carried=[total]) as loop``."""
         return _KnownLoop(self, self.index(start), self.index(stop), step, carried, unroll)
+
+    def shared(self, dtype: DType, size: int, *, access: Access = "read_write") -> Scratch:
+        """Allocate memory of the workgroup; undefined until written."""
+        return Scratch(self, super().shared(dtype, size, access=access).node, size)
+
+    def private(self, dtype: DType, size: int) -> Scratch:
+        """Allocate memory of the invocation; undefined until written."""
+        return Scratch(self, super().private(dtype, size).node, size)
+
+    def alu(self, name: str, *operands: Operand) -> Value:
+        """Apply an operation; of integers, x // 0 and x % 0 are 0, where a processor would trap."""
+        divisor = operands[-1]
+        if name not in ("div", "rem") or isinstance(divisor, float):
+            return super().alu(name, *operands)
+        if not isinstance(divisor, Value):
+            # A number takes the type of the value beside it.
+            assert isinstance(operands[0], Value)
+            divisor = self.value(divisor, operands[0].type)
+        low, high = self._range(divisor.node)
+        is_safe = divisor.dtype.is_float or (low is not None and (low > 0 or (high or 0) < -1))
+        return (
+            super().alu(name, *operands) if is_safe else self._guarded(name, operands[0], divisor)
+        )
+
+    def _guarded(self, name: str, x: Operand, y: Value) -> Value:
+        is_zero = y == 0
+        bad = is_zero
+        if y.dtype.kind == "int":
+            # The least integer has no negative: x // -1 is -x, which wraps around, x % -1 is 0.
+            bad = bad | (y == -1)
+        found = super().alu(name, x, self.select(bad, 1, y))
+        if y.dtype.kind == "int" and name == "div":
+            found = self.select(y == -1, 0 - found, found)
+        return self.select(is_zero, 0, found)
 
     def know(self, x: Value, low: int, high: int) -> None:
         """Note that low <= x <= high wherever x is used."""
@@ -88,11 +124,25 @@ class KernelScope(KernelBuilder):
         self.error(self._fault[0], failed, self._fault[1])
 
     def _range(self, node: Node) -> tuple[int, int] | tuple[None, None]:
-        if node.kind == "const":
+        """Return the least and the greatest value of a node, where they are known."""
+        if node.kind == "const" and not isinstance(node.attr, tuple):
             return node.attr, node.attr
         if node.kind == "builtin" and node.attr[0] == "local_id":
             return 0, self.workgroup_size[node.attr[1]] - 1
+        if node.kind == "builtin" and node.attr[0] == "local_index":
+            return 0, math.prod(self.workgroup_size) - 1
+        if node.kind == "alu" and node.attr in _OF_ENDS:
+            ends = [self._range(i) for i in node.inputs]
+            if all(low is not None for low, _ in ends):
+                made = [_OF_ENDS[node.attr](x, y) for x in ends[0] for y in ends[1]]
+                return min(made), max(made)
         return self._known.get(node, (None, None))
+
+
+#: Operations whose extremes lie at the extremes of their operands.
+_OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+}  # fmt: skip
 
 
 class _KnownLoop(ForLoop):
@@ -106,98 +156,68 @@ class _KnownLoop(ForLoop):
         return self
 
 
-class TensorArgument:
-    """An input or output of a kernel: ``x[i, j]`` reads, ``out[i, j] = value`` writes.
+class Scratch(Memory):
+    """Memory of the workgroup or the invocation: an access outside is an error of the next read."""
 
-    Elements of float16 and bfloat16 are float32 in the kernel, and rounded when they are written.
-    Inputs may be views of any strides: no copy is made of them.
-    """
+    __slots__ = ("_scope", "size")
 
-    def __init__(
-        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, *, is_output: bool
-    ) -> None:
-        self.name = name
-        self.shape = shape
-        self._is_output = is_output
+    def __init__(self, scope: KernelScope, node: Node, size: int) -> None:
+        super().__init__(scope, node)
         self._scope = scope
-        self._operand = Operand(scope, name, layout, "write" if is_output else "read")
+        #: The number of its elements.
+        self.size = size
 
-    @property
-    def dtype(self) -> DType:
-        """Element type of the tensor."""
-        return self._operand.layout.dtype
+    def load(
+        self,
+        index: Operand,
+        *,
+        width: int = 1,
+        mask: Value | None = None,
+        other: Operand = 0,
+        is_aligned: bool = False,
+    ) -> Value:
+        """Return ``width`` elements from index on; 0 outside."""
+        inside = self._inside(index, width, mask)
+        return super().load(index, width=width, mask=inside, other=other, is_aligned=is_aligned)
 
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
+    def store(
+        self,
+        index: Operand,
+        value: Operand,
+        *,
+        mask: Value | None = None,
+        is_aligned: bool = False,
+    ) -> None:
+        """Write value, a scalar or a vector; nothing outside."""
+        width = value.width if isinstance(value, Value) else 1
+        inside = self._inside(index, width, mask)
+        super().store(index, value, mask=inside, is_aligned=is_aligned)
 
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return element_count(self.shape)
+    def atomic(
+        self,
+        name: str,
+        index: Operand,
+        value: Operand = 0,
+        *,
+        expected: Operand | None = None,
+        mask: Value | None = None,
+    ) -> Value:
+        """Change one element at once, by an operation of `ATOMICS`; return what it was."""
+        inside = self._inside(index, 1, mask)
+        return super().atomic(name, index, value, expected=expected, mask=inside)
 
-    def __getitem__(self, coordinates: Coordinates) -> Value:
-        return self._load(coordinates, is_strict=True)[0]
-
-    def get(self, *coordinates: Number, other: Number = 0) -> Value:
-        """Return the element at the coordinates, or ``other`` where there is none."""
-        value, inside = self._load(coordinates, is_strict=False)
-        return value if inside is None else self._scope.select(inside, value, other)
-
-    def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
-        if not self._is_output:
-            raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
-        place, inside = self._place(coordinates, is_strict=True)
-        made = value if isinstance(value, Value) else self._operand.const(value)
-        self._operand.store(place, made, mask=inside)
-
-    def _load(self, coordinates: Coordinates, *, is_strict: bool) -> tuple[Value, Value | None]:
-        if self._is_output:
+    def _inside(self, index: Operand, width: int, mask: Value | None) -> Value | None:
+        """Return the mask of an access, with the test of the index where it needs one."""
+        scope = self._scope
+        at = scope.index(index)
+        if at.width != 1 or (mask is not None and mask.width != 1 != width):
             raise KernelError(
-                f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
-                "in a variable, or in shared memory"
+                f"memory of a workgroup requires one index for {width} elements, got {at.type}; "
+                "take them one by one"
             )
-        place, inside = self._place(coordinates, is_strict)
-        return self._operand.load(place, mask=inside), inside
-
-    def _place(self, coordinates: Coordinates, is_strict: bool) -> tuple[Value, Value | None]:
-        """Return where the element is, and whether it is there, None where that is known."""
-        given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
-        if len(given) != self.ndim:
-            raise KernelError(
-                f"{self.name}[...] requires {self.ndim} coordinates of shape {self.shape}, got "
-                f"{len(given)}"
-            )
-        scope, inside = self._scope, None
-        at: list[Value | int] = []
-        for axis, (coordinate, size) in enumerate(zip(given, self.shape, strict=True)):
-            here = self._on_axis(axis, coordinate, size)
-            test = scope.inside(here, size)
-            at.append(_as_index(scope, here, test))
-            if test is not None:
-                inside = test if inside is None else inside & test
-        if inside is not None and is_strict:
-            scope.fail(~inside)
-        return self._operand.at(at), inside
-
-    def _on_axis(self, axis: int, coordinate: Number, size: int) -> Value:
-        if isinstance(coordinate, Value):
-            if coordinate.dtype.is_integer and coordinate.width == 1:
-                return coordinate
-            got = str(coordinate.type)
-        elif isinstance(coordinate, int):
-            return self._scope.index(coordinate)
-        else:
-            got = repr(coordinate)
-        raise KernelError(
-            f"{self.name}[...] requires integers as coordinates, got {got} on axis {axis}"
-        )
-
-
-def _as_index(scope: KernelScope, x: Value, inside: Value | None) -> Value:
-    """Return a coordinate in the index dtype; 0 where it is outside and might not fit."""
-    index = scope.index_type.dtype
-    if x.dtype is index:
-        return x
-    return scope.cast(x if inside is None else scope.select(inside, x, 0), index)
+        test = scope.inside(at, self.size - width + 1)
+        if test is None:
+            return mask
+        scope.fail(~test if mask is None else mask & ~test)
+        both = test if mask is None else mask & test
+        return both if width == 1 else scope.splat(both, width)
