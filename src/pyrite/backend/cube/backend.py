@@ -50,7 +50,9 @@ class CubeBackend(Backend):
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has kernels of its own, for these inputs."""
         condition = CONDITIONS.get(op.name)
-        return self._lowering(op) is not None and (condition is None or condition(inputs))
+        return self._lowering(op) is not None and (
+            condition is None or condition(self.launcher.machine, inputs)
+        )
 
     def run(
         self,

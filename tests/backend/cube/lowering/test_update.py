@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering.update import _fits
 from pyrite.backend.device import Device
+from pyrite.op import OPS
 from pyrite.optim.adam import adam_update
 from pyrite.optim.adamw import adamw_update
 from pyrite.optim.lion import lion_update
@@ -17,6 +20,7 @@ from pyrite.optim.rmsprop import rmsprop_update
 from pyrite.optim.sgd import sgd_update
 from pyrite.tensor.creation import tensor
 
+CPU = Machine("cpu", 16, (1,), 2**31 - 1)
 BETAS = {"beta1": 0.9, "beta2": 0.99}
 STEPS: dict[str, Callable[..., Any]] = {
     "adam": lambda p, g, m, v, rate: adam_update(
@@ -61,6 +65,17 @@ def test_another_learning_rate_compiles_nothing(fresh: Device) -> None:
     step("adam", fresh, 128, 0.2)
 
     assert backend.launcher.kernels == 1
+
+
+def test_no_more_buffers_are_bound_than_every_gpu_has(interpreter: Device) -> None:
+    backend = interpreter.backend
+    assert isinstance(backend, CubeBackend)
+    handles = [tensor([1.0], device=interpreter)._handle for _ in range(5)]
+    amsgrad, adam = handles, [*handles[:4], None]
+
+    assert backend.keeps(OPS["adam_update"], adam)
+    assert not backend.keeps(OPS["adam_update"], amsgrad)
+    assert _fits(CPU, amsgrad)
 
 
 def test_integers_are_expanded(interpreter: Device) -> None:

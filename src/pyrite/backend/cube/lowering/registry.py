@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Constant, Op
 from pyrite.types import TensorType
@@ -29,7 +29,7 @@ Types = tuple[TensorType, ...] | None
 Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[CubeTensor]]
 L = TypeVar("L", bound=Lowering)
 
-Condition = Callable[[Sequence[Input]], bool]
+Condition = Callable[[Machine, Sequence[Input]], bool]
 
 #: Lowerings by the name of the op, and for which inputs those of some composites are.
 LOWERINGS: dict[str, Lowering] = {}
@@ -39,7 +39,7 @@ CONDITIONS: dict[str, Condition] = {}
 def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
     """Mark a function as the lowering of the ops of these names.
 
-    ``when`` says of a composite for which inputs it is; for others the op is expanded.
+    ``when`` says of a composite for which machines and inputs it is; else the op is expanded.
     """
 
     def mark(lowering: L) -> L:

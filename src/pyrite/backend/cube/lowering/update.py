@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.elementwise import ElementwiseConfig, contiguous, select
 from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, invocation_of, iota
@@ -104,15 +104,20 @@ class _Plan:
     config: ElementwiseConfig
 
 
-def _are_floats(inputs: Sequence[Input]) -> bool:
-    """Whether all tensors are of one dtype of floats, as parameters and their state are."""
-    dtypes = {i.dtype for i in inputs if isinstance(i, CubeTensor)}
-    return len(dtypes) == 1 and all(dtype.is_float for dtype in dtypes)
+#: Operands that have, with a result for each but the gradient, the buffers of every WebGPU device.
+MOST_OPERANDS = 4
+
+
+def _fits(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether all tensors are of one dtype of floats, as parameters and state are, and few."""
+    tensors = [i for i in inputs if isinstance(i, CubeTensor)]
+    is_uniform = all(t.dtype is tensors[0].dtype and t.dtype.is_float for t in tensors)
+    return is_uniform and (machine.kind == "cpu" or len(tensors) <= MOST_OPERANDS)
 
 
 @lowers(
     "adagrad_update", "adam_update", "adamw_update", "adan_update", "lion_update",
-    "momentum_update", "rmsprop_update", "sgd_update", when=_are_floats,
+    "momentum_update", "rmsprop_update", "sgd_update", when=_fits,
 )  # fmt: skip
 def update(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
