@@ -5,7 +5,9 @@ lines that do not touch each other.  The config says who keeps the order:
 
 - by "line" an invocation owns a line and does its K writes one after the other;
 - by "element" an invocation owns an element and looks through all K for those that are its own:
-  more work, for results with few lines.
+  more work, for small results with few lines;
+- by "run" the writes are sorted by their place, and an invocation does those that go to one place:
+  see `runs`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import as_tensor, contiguous, dense, zeros
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.runs import Place, assign_runs, join_runs, sorted_writes
 from pyrite.backend.cube.operand import Operand, added
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
@@ -29,20 +32,24 @@ from pyrite.types import Shape, TensorType, bool_, element_count, int32
 
 @dataclass(frozen=True, slots=True)
 class ScatterConfig:
-    """Who keeps the order; see the head of this file."""
+    """Who keeps the order; see the head of this file.  Runs are cut at every ``chunk`` writes."""
 
-    by: Literal["line", "element"]
+    by: Literal["line", "element", "run"]
+    chunk: int = 0
 
 
 def candidates(writes: int, lines: int, elements: int, machine: Machine) -> list[ScatterConfig]:
-    """Return the configs: both are always right."""
-    return [ScatterConfig("line"), ScatterConfig("element")]
+    """Return the configs: all are always right."""
+    return [ScatterConfig("line"), ScatterConfig("element"), ScatterConfig("run", 256)]
 
 
 def select(writes: int, lines: int, elements: int, machine: Machine) -> ScatterConfig:
     """Return a config: by line, unless few lines would leave a large device idle."""
-    is_idle = machine.kind == "gpu" and lines < 256 and writes * elements <= 1 << 26
-    return ScatterConfig("element" if is_idle else "line")
+    by_line, by_element, by_run = candidates(writes, lines, elements, machine)
+    if machine.kind == "cpu" or writes <= max(256, lines // 4):
+        is_small = machine.kind == "gpu" and lines < 256 and writes * elements <= 1 << 20
+        return by_element if is_small else by_line
+    return by_run
 
 
 _JOIN: dict[str, Callable[[RecordingAlgebra, Value, Value], Value]] = {
@@ -134,6 +141,10 @@ def write(
             each.fail(~inside)
         return inside, found
 
+    if config.by == "run":
+        _write_runs(launcher, writes, target, place, config)
+        return
+
     def update(each: Each, number: Value, line: list[Value | int]) -> Value:
         if writes.updates is None:
             return each.b.cast(number, int32)
@@ -165,6 +176,20 @@ def write(
         line_by_line if is_by_line else element_by_element,
         fault=writes.fault, access="read_write",
     )  # fmt: skip
+
+
+def _write_runs(
+    launcher: Launcher, writes: Writes, target: CubeTensor, place: Place, config: ScatterConfig
+) -> None:
+    if writes.count == 0 or target.type.size == 0:
+        return
+    sizes = target.shape[: writes.indices.shape[-1]]
+    runs = sorted_writes(launcher, writes.indices, sizes, place, writes.fault)
+    if writes.updates is None or writes.reduction == "assign":
+        assign_runs(launcher, runs, writes.updates, target)
+        return
+    join = _JOIN[writes.reduction]
+    join_runs(launcher, runs, writes.updates, target, writes.reduction, join, config.chunk)
 
 
 def _begun(launcher: Launcher, x: CubeTensor | Constant, type: TensorType) -> CubeTensor:

@@ -18,10 +18,11 @@ _NARROW = {bool_: 1, float16: 19, bfloat16: 16}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """How elements of a dtype become keys."""
+    """How elements of a dtype become keys; unsigned ones may be known to be below a ``limit``."""
 
     source: DType
     is_descending: bool
+    limit: int | None = None
 
     @property
     def dtype(self) -> DType:
@@ -31,6 +32,8 @@ class Key:
     @property
     def bits(self) -> int:
         """How many bits of a key may differ from 0."""
+        if self.limit is not None:
+            return max(1, (self.limit - 1).bit_length())
         return _NARROW.get(self.source, self.source.bits)
 
     @property

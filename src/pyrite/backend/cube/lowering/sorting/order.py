@@ -95,12 +95,16 @@ def argsort_axis(
     axis: int,
     *,
     descending: bool = False,
+    limit: int | None = None,
     config: SortConfig | None = None,
 ) -> CubeTensor:
-    """Return the positions that sort an axis of a tensor, int32, of the same shape."""
+    """Return the positions that sort an axis of a tensor, int32, of the same shape.
+
+    ``limit`` says that the elements are unsigned and below it, which saves passes.
+    """
     others = tuple(a for a in range(len(x.shape)) if a != axis)
     last = x.permuted((*others, axis))
-    found = _argsort_rows(launcher, last, Key(x.dtype, descending), config)
+    found = _argsort_rows(launcher, last, Key(x.dtype, descending, limit), config)
     order = (*others, axis)
     return found.permuted(tuple(order.index(a) for a in range(len(order))))
 
