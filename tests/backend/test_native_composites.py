@@ -181,8 +181,8 @@ def test_a_native_op_is_reached_from_the_body_of_another_composite() -> None:
 @pytest.mark.parametrize("name", sorted(BACKENDS))
 def test_every_native_implementation_of_a_backend_names_an_op(name: str) -> None:
     entry = BACKENDS[name]
-    if entry.package is not None:
-        pytest.importorskip(entry.package)
+    if entry.needs is not None:
+        pytest.importorskip(entry.needs)
     assert unknown_implementations(entry.load()) == []
 
 

@@ -235,9 +235,15 @@ def filled(value: Number, shape: Shape, dtype: DType) -> CandleTensor:
     return number(value, dtype).broadcast_to(shape)
 
 
+#: Up to how many bytes positions are kept, to be found again.
+_KEPT = 1 << 16
+
+
 def places(indices: Array) -> CandleTensor:
-    """Return positions that are known on the host; of equal ones they are sent once."""
+    """Return positions that the host knows; of equal ones, unless they are long, one is sent."""
     wide = np.ascontiguousarray(indices, np.int64)
+    if wide.nbytes > _KEPT:
+        return uploaded(wide, int64)
     return _places(wide.tobytes(), wide.shape)
 
 
