@@ -16,6 +16,7 @@ from pyrite.backend.cube.lowering.pool_gradient import (
     candidates,
     select,
 )
+from pyrite.backend.cube.lowering.window import Sliding, sliding
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor
@@ -30,6 +31,7 @@ WINDOWS: list[tuple[Any, ...]] = [
     ((23,), (2,), (2,), ((0, 0),), (1,)),
     ((9, 20), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
     ((8, 21), (2, 3), (3, 2), ((0, 0), (1, 2)), (2, 3)),
+    ((5, 4), (5, 4), (5, 4), ((0, 0), (0, 0)), (1, 1)),
     ((4, 5, 6), (2, 2, 2), (1, 2, 3), ((0, 0), (1, 0), (1, 1)), (1, 1, 1)),
 ]
 
@@ -48,31 +50,34 @@ def test_both_forms_of_a_maximums_gradient_are_numpys(
     want = g._max_pool_backward(places, sizes=sizes).numpy()
     gradient, indices = (tensor(t.numpy(), device=interpreter)._handle for t in (g, places))
     type = TensorType(x.shape, float32)
+    axes = sliding(sizes, places.shape[2:], *rest)
 
     for got in (
-        by_element(backend.launcher, gradient, indices, type, tuple(rest)),
+        by_element(backend.launcher, gradient, indices, type, axes),
         by_window(backend.launcher, gradient, indices, type),
     ):
         np.testing.assert_allclose(backend.download(got), want, rtol=1e-6, atol=1e-6)
 
 
-NEAR = ((3, 3), (2, 2), ((0, 0), (0, 0)), (1, 1))
-FAR = ((7, 7), (7, 7), ((0, 0), (0, 0)), (1, 1))
+NEAR = (Sliding(8, 4, 3, 2, 1, 1),)
+FAR = (Sliding(14, 2, 7, 7, 0, 1),)
+WHOLE = (Sliding(7, 1, 7, 7, 0, 1),)
 
 
 @pytest.mark.parametrize(
-    ("windows", "machine", "by"),
+    ("axes", "machine", "by"),
     [
         (None, GPU, "window"), (NEAR, GPU, "element"), (FAR, GPU, "element"),
         (None, CPU, "window"), (NEAR, CPU, "element"), (FAR, CPU, "window"),
+        (WHOLE, CPU, "element"),
     ],
 )  # fmt: skip
 def test_elements_look_for_their_windows_if_these_are_known_and_near(
-    windows: Any, machine: Machine, by: str
+    axes: Any, machine: Machine, by: str
 ) -> None:
-    found = select(windows, machine)
+    found = select(axes, machine)
 
-    assert found in candidates(windows, machine)
+    assert found in candidates(axes, machine)
     assert found.by == by
 
 

@@ -7,13 +7,13 @@ image are gone through in order and written to their maxima.  The first needs to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
-from pyrite.backend.cube.lowering.elementwise import dense, map_elements, zeros
+from pyrite.backend.cube.lowering.elementwise import dense, zeros
 from pyrite.backend.cube.lowering.folding import MOST_PHASES, Cells, Folding, fold
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.registry import lowers
@@ -30,8 +30,35 @@ from pyrite.backend.cube.lowering.window import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
-from pyrite.types import Shape, TensorType, element_count
+from pyrite.types import TensorType, element_count
+
+# ---- of one window ----
+
+
+def of_one_window(
+    launcher: Launcher, name: str, sources: Sequence[CubeTensor], target: CubeTensor,
+    rule: Callable[..., Value],
+) -> None:  # fmt: skip
+    """Write to all elements of each image the rule of its window's numbers and their position."""
+    images, size = element_count(target.shape[:2]), element_count(target.shape[2:])
+
+    def body(along: Along) -> None:
+        (result,) = along.targets
+        given = [source[[*along.row, 0]] for source in along.sources]
+
+        def write(lanes: Lanes) -> None:
+            numbers = [along.b.value(x, vector(x.dtype, lanes.width)) for x in given]
+            found = rule(*numbers, lanes.positions)
+            result.store(result.at([*along.row, lanes.first]), found, mask=lanes.mask)
+
+        along.write(write)
+
+    windows = [flattened(launcher, x, (images, 1)) for x in sources]
+    rows = flattened(launcher, target, (images, size))
+    along_rows(launcher, f"{name} of one window", size, windows, [rows], body)
+
 
 # ---- of means ----
 
@@ -47,10 +74,7 @@ def avg_pool_backward(
     axes = sliding(sizes, g.shape[2:], attrs["kernel_size"], attrs["stride"], padding)
     if is_whole(axes):
         count = float(element_count(sizes))
-        map_elements(
-            launcher, op.name, str(count),
-            lambda _, x: x / count, [g.broadcast_to(target.shape)], target,
-        )  # fmt: skip
+        of_one_window(launcher, op.name, [g], target, lambda share, _: share / count)
         return [target]
     bounds = counted(sizes, padding, count_include_pad=attrs["count_include_pad"])
     common = common_divisor(axes, bounds)
@@ -90,9 +114,6 @@ def shares(
 
 # ---- of maxima ----
 
-#: The ``kernel_size``, ``stride``, ``padding`` and ``dilation`` of a pool.
-Windows = tuple[Shape, Shape, Bounds, Shape]
-
 
 @dataclass(frozen=True, slots=True)
 class MaximumGradientConfig:
@@ -101,16 +122,16 @@ class MaximumGradientConfig:
     by: Literal["element", "window"]
 
 
-def candidates(windows: Windows | None, machine: Machine) -> list[MaximumGradientConfig]:
-    """Return the configs for windows, which may not be known."""
-    by_element = [MaximumGradientConfig("element")] if windows else []
+def candidates(axes: tuple[Sliding, ...] | None, machine: Machine) -> list[MaximumGradientConfig]:
+    """Return the configs for windows along axes, if they are known."""
+    by_element = [MaximumGradientConfig("element")] if axes else []
     return [*by_element, MaximumGradientConfig("window")]
 
 
-def select(windows: Windows | None, machine: Machine) -> MaximumGradientConfig:
-    """Return a config: by element, unless few windows are far apart and images go in turn."""
-    found = candidates(windows, machine)
-    is_sparse = windows is not None and windows[1][-1] > MOST_PHASES
+def select(axes: tuple[Sliding, ...] | None, machine: Machine) -> MaximumGradientConfig:
+    """Return a config: by element, but on a CPU by window where few of these are far apart."""
+    found = candidates(axes, machine)
+    is_sparse = axes is not None and axes[-1].stride > MOST_PHASES and not is_whole(axes)
     return found[-1 if is_sparse and machine.kind == "cpu" else 0]
 
 
@@ -121,27 +142,34 @@ def max_pool_backward(
     """The sum of g of the windows whose maximum each element is."""
     g, indices = inputs
     windows = attrs["windows"]
-    config = select(windows, launcher.machine)
-    if config.by == "window":
+    axes = None if windows is None else sliding(attrs["sizes"], g.shape[2:], *windows)
+    if axes is None or select(axes, launcher.machine).by == "window":
         return [by_window(launcher, g, indices, out[0])]
-    return [by_element(launcher, g, indices, out[0], windows)]
+    return [by_element(launcher, g, indices, out[0], axes)]
 
 
 def by_element(
-    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType, windows: Windows
-) -> CubeTensor:
+    launcher: Launcher, g: CubeTensor, indices: CubeTensor, type: TensorType,
+    axes: tuple[Sliding, ...],
+) -> CubeTensor:  # fmt: skip
     """Return the gradient, of type (N, C, *sizes), as if indices outside their window were none."""
     target = launcher.empty(type)
-    sizes = type.shape[2:]
+    if is_whole(axes):
+        of_one_window(launcher, "max_pool_backward", [g, indices], target, chosen)
+        return target
 
     def held(folding: Folding, cells: Cells) -> Value:
         gradient, index = (folding.load(x, cells, has_taps=False) for x in folding.along.sources)
-        mine = folding.b.cast(flat(folding.positions, sizes), index.dtype)
-        return folding.b.select(index == mine, gradient, 0)
+        return chosen(gradient, index, flat(folding.positions, type.shape[2:]))
 
-    axes = sliding(sizes, g.shape[2:], *windows)
     fold(launcher, "max_pool_backward", None, axes, [g, indices], target, held)
     return target
+
+
+def chosen(g: Value, index: Value, position: Value) -> Value:
+    """Return g where the index is that position, else 0."""
+    b = g.builder
+    return b.select(index == b.cast(position, index.dtype), g, 0)
 
 
 def by_window(

@@ -35,7 +35,7 @@ from pyrite.kernel import Value
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Op
-from pyrite.types import DType, Number, bool_, int32, uint32
+from pyrite.types import DType, Number, int32
 
 State = tuple[Value, ...]
 
@@ -102,7 +102,7 @@ class Pool:
         with self.b.for_(low, high, carried=state) as loop:
             position = start + loop.index * axis.dilation
             if is_last:
-                x = self.element(self.source[[*self.image, *at, position]])
+                x = self.source[[*self.image, *at, position]]
                 state = self.join(loop.carried, self.fold.of(x, self.place([*at, position])))
             else:
                 state = self.over(number + 1, [*at, position], loop.carried, lanes)
@@ -183,14 +183,9 @@ class Pool:
             x = self.source.load(place, width=width, mask=mask)
         else:
             x = self.source.load(place + iota(self.b, width) * step, mask=mask)
-        x = self.element(x)
         if mask is None or self.fold.outside == 0:
             return x
         return self.b.select(mask, x, self.fold.outside)
-
-    def element(self, x: Value) -> Value:
-        """Return what is folded of an element: of a bool 0 or 1."""
-        return self.b.cast(x, uint32) if x.dtype is bool_ else x
 
     def place(self, at: Sequence[Value]) -> Value:
         """Return the flat position in an image."""
@@ -244,8 +239,6 @@ class Maximum:
     def end(self, pool: Pool, state: State, lanes: Lanes) -> State:
         """Return the element, and its place."""
         best, *found = state
-        if pool.along.targets[0].layout.dtype is bool_:
-            best = best != 0
         return best, *(pool.b.cast(place, int32) for place in found)
 
 
@@ -334,8 +327,8 @@ def _maxima(launcher: Launcher, axes: Axes, x: CubeTensor, out: Any) -> Sequence
             reduce_axes(launcher, f, x, spatial, type) for f, type in zip(folds, out, strict=False)
         ]
     targets = [launcher.empty(type) for type in out]
-    state = uint32 if x.dtype.is_bool else x.dtype.compute
-    fold = Maximum(state, len(targets) > 1, tells_nan=launcher.machine.kind == "cpu")
+    tells_nan = launcher.machine.kind == "cpu"
+    fold = Maximum(x.dtype.compute, has_places=len(targets) > 1, tells_nan=tells_nan)
     pool(launcher, fold, axes, x, targets)
     return targets
 
