@@ -15,6 +15,7 @@ from pyrite.kernel.template.panel_gemm import (
     direct,
     panel_gemm,
     select,
+    streamed,
     workgroups,
 )
 from pyrite.types import bfloat16, float16, float64, int8, int32, uint8
@@ -40,6 +41,16 @@ def test_every_candidate_multiplies(problem: Make, facts: CpuFacts) -> None:
     made = problem(1, 17, 39, 10)
     for config in set(candidates(made.product, facts)):
         made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_stream_a_long_matrix(problem: Make, rows: int) -> None:
+    made = problem(2, rows, 1031, 21)
+    config = streamed(made.product, AVX2)
+    assert config in candidates(made.product, AVX2)
+    made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
+    long = problem(1, rows, 2048, 9).product
+    assert select(long, AVX2) == streamed(long, AVX2)
 
 
 @pytest.mark.parametrize(

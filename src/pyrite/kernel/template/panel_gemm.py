@@ -73,12 +73,13 @@ class CpuFacts:
 def candidates(product: Product, facts: CpuFacts) -> list[PanelConfig]:
     """Return the configs that are right for a product on a CPU."""
     packings = [(x, y) for x in (False, True) for y in (False, True)]
-    return [
+    found = [
         _config(product, facts, shape, share, *packs)
         for shape in _shapes(product, facts)
         for share in _SHARES
         for packs in packings
     ]
+    return [*found, streamed(product, facts)] if product.m < _ROWS_FOR_A_PANEL else found
 
 
 def select(product: Product, facts: CpuFacts) -> PanelConfig:
@@ -87,6 +88,8 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     That is the shape of registers with the least work, blocks of which each core gets a few, and
     copies where operands are not as the inner loop wants them and are read more than once.
     """
+    if _is_streamed(product, facts):
+        return streamed(product, facts)
     shape = min(_shapes(product, facts), key=lambda s: _inner_cost(product, facts, *s))
     rows = shape[0]
     share = next((s for s in _SHARES if _groups(product, facts, shape, s) >= 4 * facts.threads),
@@ -102,6 +105,30 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     packs_x = is_tested or (converts and product.n > shape[1] * width)
     packs_y = gathers or is_apart or (converts and product.m > rows)
     return _config(product, facts, shape, share, packs_x, packs_y)
+
+
+def streamed(product: Product, facts: CpuFacts) -> PanelConfig:
+    """Return the config for a few rows of x, which read y once, from memory: by whole rows of it.
+
+    Panels follow each other along a few rows of y, which come in the order in which they lie.
+    """
+    width, threads = width_of(product, facts), facts.threads
+    vectors = min(8 // product.m + 1, -(-product.n // width))
+    block_n = min(-(-product.n * product.batch // (4 * threads)), product.n, _STREAM // product.m)
+    block_n = rounded_up(block_n, vectors * width)
+    return PanelConfig(product.m, vectors, width, product.m, block_n, 8)
+
+
+def _is_streamed(product: Product, facts: CpuFacts) -> bool:
+    y = product.y
+    is_long = y.is_consecutive(y.columns, width_of(product, facts)) and product.k > 8
+    return is_long and product.m < _ROWS_FOR_A_PANEL and product.n > _STREAM // 4
+
+
+#: Rows of x that make a panel of y worth its jumps from row to row.
+_ROWS_FOR_A_PANEL: Final = 4
+#: Sums of streamed rows that stay in the first cache.
+_STREAM: Final = 4096
 
 
 def width_of(product: Product, facts: CpuFacts) -> int:
@@ -510,6 +537,14 @@ def part_of(value: Value, start: int, width: int) -> Value:
         return value
     lanes = [value[start + i] for i in range(width)]
     return value.builder.make(lanes) if width > 1 else lanes[0]
+
+
+def sum_of_lanes(x: Value) -> Value:
+    """Return the sum of a vector's lanes: halves are added until one is left."""
+    while x.width > 1:
+        half = x.width // 2
+        x = part_of(x, 0, half) + part_of(x, half, half)
+    return x
 
 
 class _PackedPanel:

@@ -22,7 +22,7 @@ from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_gemm import CpuFacts, part_of
+from pyrite.kernel.template.panel_gemm import CpuFacts, sum_of_lanes
 from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int32, int64
@@ -328,11 +328,3 @@ class _WeightGradient:
             total = sum_of_lanes(self.sums.load(at, width=width, is_aligned=True))
             to = plus(times(plus(self.first_output, output.index), row), begin)
             self.out.store(plus(to, column.index), b.cast(total, self.out.dtype))
-
-
-def sum_of_lanes(x: Value) -> Value:
-    """Return the sum of a vector's lanes: halves are added until one is left."""
-    while x.width > 1:
-        half = x.width // 2
-        x = part_of(x, 0, half) + part_of(x, half, half)
-    return x

@@ -17,6 +17,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.kernel.template import dot_product as dot
 from pyrite.kernel.template import panel_gemm as panel
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template import tiled_gemm as tiled
@@ -65,7 +66,7 @@ class Plan:
     """How a product is run: which schedule, and whether as the transposed product."""
 
     product: Product
-    config: panel.PanelConfig | tiled.TiledConfig
+    config: panel.PanelConfig | dot.DotConfig | tiled.TiledConfig
     is_swapped: bool = False
 
     @property
@@ -73,6 +74,8 @@ class Plan:
         """How many workgroups run it."""
         if isinstance(self.config, tiled.TiledConfig):
             return tiled.workgroups(self.product, self.config)
+        if isinstance(self.config, dot.DotConfig):
+            return dot.workgroups(self.product, self.config)
         return panel.workgroups(self.product, self.config)
 
     @property
@@ -84,6 +87,8 @@ class Plan:
         """Return the kernel."""
         if isinstance(self.config, tiled.TiledConfig):
             return tiled.tiled_gemm(self.product, self.config, grid=grid)
+        if isinstance(self.config, dot.DotConfig):
+            return dot.dot_product(self.product, self.config, grid=grid)
         return panel.panel_gemm(self.product, self.config, grid=grid)
 
     def build_sum(self, grid: int) -> Kernel:
@@ -98,9 +103,11 @@ _DIRECT_ROWS = 5
 def candidates(product: Product, facts: Facts) -> list[Plan]:
     """Return the plans that are right for a product on a device."""
     if isinstance(facts, panel.CpuFacts):
-        found = [Plan(product, c) for c in panel.candidates(product, facts)]
-        turned = product.transposed
-        return found + [Plan(turned, c, True) for c in panel.candidates(turned, facts)]
+        found: list[Plan] = []
+        for of, is_swapped in ((product, False), (product.transposed, True)):
+            found += [Plan(of, c, is_swapped) for c in panel.candidates(of, facts)]
+            found += [Plan(of, c, is_swapped) for c in dot.candidates(of, facts)]
+        return found
     return [
         Plan(product, panel.direct(product)),
         Plan(product.transposed, panel.direct(product.transposed), True),
@@ -115,7 +122,8 @@ def select(product: Product, facts: Facts) -> Plan:
         is_swapped = is_swapped or _has_windows_along(product)
     turned = product.transposed if is_swapped else product
     if isinstance(facts, panel.CpuFacts):
-        return Plan(turned, panel.select(turned, facts), is_swapped)
+        config = dot.select(turned, facts) or panel.select(turned, facts)
+        return Plan(turned, config, is_swapped)
     if min(product.m, product.n) < _DIRECT_ROWS:
         return Plan(turned, panel.direct(turned), is_swapped)
     return Plan(product, tiled.select(product, facts))

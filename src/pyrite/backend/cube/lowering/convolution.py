@@ -35,7 +35,8 @@ from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Shape, TensorType
 
 
-def _windows(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Windows:
+def windows_of(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Windows:
+    """Return the geometry of a convolution, from the shapes of its three tensors."""
     groups: int = attrs["groups"]
     return Windows(
         x[0], groups, weight[1], weight[0] // groups, x[2:], weight[2:], counts, attrs["stride"],
@@ -126,7 +127,7 @@ def convolution(
     if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
         return [zeros(launcher, type)]
     target = launcher.empty(type)
-    w = _windows(x.shape, weight.shape, type.shape[2:], attrs)
+    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
     problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
     convolve(launcher, problem, weight, x, target)
     return [target]
@@ -145,7 +146,7 @@ def convolution_input_gradient(
     if type.size == 0 or g.type.size == 0 or weight.type.size == 0:
         return [zeros(launcher, type)]
     target = launcher.empty(type)
-    w = _windows(type.shape, weight.shape, g.shape[2:], attrs)
+    w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
     for phase in _phases(w):
         windows = phase.windows
         part = target.sliced(
@@ -196,7 +197,7 @@ def convolution_weight_gradient(
     if type.size == 0 or x.type.size == 0 or g.type.size == 0:
         return [zeros(launcher, type)]
     target = launcher.empty(type)
-    w = _windows(x.shape, type.shape, g.shape[2:], attrs)
+    w = windows_of(x.shape, type.shape, g.shape[2:], attrs)
     problem = WeightGradient(w, layout_of(x), layout_of(g))
     if isinstance(facts_of(launcher), CpuFacts):
         sum_over_positions(launcher, problem, x, g, target)

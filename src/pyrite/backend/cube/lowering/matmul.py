@@ -51,10 +51,12 @@ def matmul(
         return [zeros(launcher, type)]
     target = launcher.empty(type)
     batch, (m, n) = type.shape[:-2], type.shape[-2:]
-    rows = x.reshaped((x.type.size // k, k)) if len(y.shape) == 2 else None
-    if rows is not None:
-        batch, m, x = (), x.type.size // k, rows
-    x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
+    if batch and len(y.shape) == 2:
+        rows = x.reshaped((x.type.size // k, k))
+        if rows is not None:
+            batch, m, x = (), x.type.size // k, rows
+    if batch:
+        x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
     problem = ((*batch, m, k, n), layout_of(x), layout_of(y))
     contract(launcher, matmul_product, problem, x, y, target)
     return [target]

@@ -1,0 +1,153 @@
+"""A product of few rows with columns that are dense: dot products, for CPUs.
+
+Where both operands lie along K and few rows share a column, nothing is copied or turned: an
+invocation goes along ``rows`` rows of x and ``columns`` columns of y at once, by vectors, and adds
+up the lanes of each sum at the end.  So y is read once, as it lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.ir import Kernel
+from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.operand import Place
+from pyrite.kernel.template.panel_gemm import CpuFacts, sum_of_lanes
+from pyrite.kernel.template.product import Fuse, Parts, Product, group_number
+from pyrite.types import int64
+
+
+@dataclass(frozen=True, slots=True)
+class DotConfig:
+    """How the product is cut up: sums of a loop, lanes of a vector, columns of an invocation."""
+
+    rows: int
+    columns: int
+    width: int
+    block_n: int
+
+    def is_legal(self) -> bool:
+        """Whether the sizes divide as the schedule needs."""
+        return self.block_n % self.columns == 0
+
+
+def candidates(product: Product, facts: CpuFacts) -> list[DotConfig]:
+    """Return the configs that are right for a product; none if it is not dense along K."""
+    width = facts.vector_bytes // product.accumulator.itemsize
+    x, y = product.x, product.y
+    if not (x.is_consecutive(x.columns, width) and y.is_consecutive(y.rows, width)):
+        return []
+    return [
+        DotConfig(min(rows, product.m), columns, width, columns * blocks)
+        for rows, columns in _SHAPES
+        for blocks in (1, 4, 16)
+    ]
+
+
+def select(product: Product, facts: CpuFacts) -> DotConfig | None:
+    """Return the candidate for few rows, whose blocks each core gets a few of; None for many."""
+    if product.m >= _FEW or product.k < _LONG:
+        return None
+    fitting = [c for c in candidates(product, facts) if c.rows == product.m]
+    busy = [c for c in fitting if workgroups(product, c) >= 4 * facts.threads]
+    return max(busy or fitting[:1], key=lambda c: c.block_n, default=None)
+
+
+#: Sums of a loop: enough to be added to without a wait.
+_SHAPES: Final = ((1, 8), (2, 4), (3, 4))
+#: With so many rows a copy of y is shared by enough of them.
+_FEW: Final = 4
+#: The least terms of a sum that are worth adding up lanes.
+_LONG: Final = 64
+
+
+def workgroups(product: Product, config: DotConfig) -> int:
+    """Return how many workgroups run a product."""
+    across, down = -(-product.n // config.block_n), -(-product.m // config.rows)
+    return product.batch * across * down
+
+
+def dot_product(
+    product: Product, config: DotConfig, *, grid: int = 1, epilogue: Fuse | None = None
+) -> Kernel:
+    """Return the kernel of a product.
+
+    Parameters: x, y, the epilogue's, out; each operand's offset follows it if it has one.
+    """
+    assert config.is_legal(), config
+    b = KernelBuilder("dot_product", workgroup_size=1, grid=grid, index=int64)
+    kernel = _DotProduct(Parts(b, product, epilogue=epilogue), config)
+    number = group_number(b)
+    with b.if_(number < workgroups(product, config)):
+        kernel.write(number)
+    return b.build()
+
+
+class _DotProduct:
+    def __init__(self, parts: Parts, config: DotConfig) -> None:
+        self.b = parts.builder
+        self.parts = parts
+        self.config = config
+        self.product = parts.product
+
+    def write(self, number: Value) -> None:
+        product, c = self.product, self.config
+        across, down = -(-product.n // c.block_n), -(-product.m // c.rows)
+        batch = divided(number, across * down) if product.batch > 1 else 0
+        inside = remainder(number, across * down) if product.batch > 1 else number
+        row = times(divided(inside, across), c.rows) if down > 1 else 0
+        first = times(remainder(inside, across), c.block_n)
+        with self.b.for_(0, c.block_n, step=c.columns) as loop:
+            self.block(batch, row, plus(first, loop.index))
+
+    def block(self, batch: Index, row: Index, column: Index) -> None:
+        """Make ``rows`` x ``columns`` sums."""
+        parts, product, c = self.parts, self.product, self.config
+        x, y, out = parts.x, parts.y, parts.out
+        # Rows and columns beyond the last are the last again, and not stored.
+        rows = [
+            x.join(x.at(x.map.batch, batch), x.at(x.map.rows, self.least(plus(row, i), product.m)))
+            for i in range(c.rows)
+        ]
+        columns = [
+            y.join(
+                y.at(y.map.batch, batch),
+                y.at(y.map.columns, self.least(plus(column, i), product.n)),
+            )
+            for i in range(c.columns)
+        ]
+        whole = product.k // c.width * c.width
+        sums = [parts.zero(c.width)] * (c.rows * c.columns)
+        with self.b.for_(0, whole, step=c.width, carried=sums) as loop:
+            loop.yield_(*self.add(rows, columns, loop.index, None, list(loop.carried)))
+        sums = list(loop.results)
+        if whole < product.k:
+            sums = self.add(rows, columns, whole, product.k, sums)
+        to = out.at(out.map.batch, batch)
+        for i, sum in enumerate(sums):
+            r, n = plus(row, i // c.columns), plus(column, i % c.columns)
+            value = parts.finish(sum_of_lanes(sum), batch, r, n)
+            places = (
+                out.at(out.map.rows, r, limit=product.m),
+                out.at(out.map.columns, n, limit=product.n),
+            )
+            out.store(value, to, *places)
+
+    def add(
+        self, rows: list[Place], columns: list[Place], k: Index, limit: int | None,
+        sums: list[Value],
+    ) -> list[Value]:  # fmt: skip
+        parts, width = self.parts, self.config.width
+        along_x = parts.x.lanes(parts.x.map.columns, k, width, limit=limit)
+        along_y = parts.y.lanes(parts.y.map.rows, k, width, limit=limit)
+        left = [parts.widened(parts.x.load(row, along_x)) for row in rows]
+        right = [parts.widened(parts.y.load(column, along_y)) for column in columns]
+        pairs = [(x, y) for x in left for y in right]
+        return [parts.accumulate(x, y, sum) for (x, y), sum in zip(pairs, sums, strict=True)]
+
+    def least(self, index: Index, size: int) -> Index:
+        if isinstance(index, int):
+            return min(index, size - 1)
+        return self.b.min(index, size - 1)

@@ -1,0 +1,107 @@
+"""Convolutions of tensors: every schedule gives the reference's numbers, however tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.lowering import contraction, convolution
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.template import direct_convolution, weight_gradient
+from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.op import OPS
+from pyrite.runtime.interpreter import InterpreterRuntime
+from pyrite.types import Array, TensorType, float32
+
+CPU = CpuFacts(32, 16)
+ATTRS: dict[str, Any] = {
+    "stride": (2, 3), "padding": ((1, 1), (2, 0)), "dilation": (1, 2), "groups": 2,
+}  # fmt: skip
+SAME: dict[str, Any] = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CubeBackend:
+    """An interpreter that is scheduled for as a CPU or as a GPU."""
+    if request.param == "cpu":
+        monkeypatch.setattr(contraction, "facts_of", lambda _: CPU)
+        monkeypatch.setattr(convolution, "facts_of", lambda _: CPU)
+    return CubeBackend(InterpreterRuntime())
+
+
+def run(backend: CubeBackend, name: str, inputs: list[CubeTensor], want: Array, attrs: Any) -> None:
+    out = (TensorType(want.shape, float32),)
+    got = backend.download(backend.run(OPS[name], inputs, attrs, out)[0])
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+def reference(name: str, *inputs: Array, **attrs: Any) -> Array:
+    function: Any = OPS[name].reference
+    return np.asarray(function(*inputs, **attrs))
+
+
+@pytest.mark.parametrize("kernel_size", [(3, 2), (1, 1), (5, 4)], ids=str)
+def test_a_strided_convolution_and_its_gradients(
+    backend: CubeBackend, kernel_size: tuple[int, int]
+) -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 4, 9, 12)).astype(np.float32)
+    weight = random.standard_normal((6, 2, *kernel_size)).astype(np.float32)
+    out = reference("convolution", x, weight, **ATTRS)
+    g = random.standard_normal(out.shape).astype(np.float32)
+    of_x, of_weight = {**ATTRS, "sizes": (9, 12)}, {**ATTRS, "kernel_size": kernel_size}
+    hx, hw, hg = (backend.upload(a) for a in (x, weight, g))
+    run(backend, "convolution", [hx, hw], out, ATTRS)
+    want = reference("convolution_input_gradient", g, weight, **of_x)
+    run(backend, "convolution_input_gradient", [hg, hw], want, of_x)
+    want = reference("convolution_weight_gradient", x, g, **of_weight)
+    run(backend, "convolution_weight_gradient", [hx, hg], want, of_weight)
+
+
+def test_views_are_read_where_they_lie(backend: CubeBackend) -> None:
+    random = np.random.default_rng(1)
+    images = random.standard_normal((3, 8, 10, 4)).astype(np.float32)  # channels last
+    weight = random.standard_normal((6, 2, 3, 3)).astype(np.float32)
+    x = backend.upload(images).permuted((0, 3, 1, 2)).sliced((1, 0, 0, 1), (2, 4, 8, 9), (1,) * 4)
+    attrs = {**ATTRS, "stride": (1, 1)}
+    want = reference("convolution", images.transpose(0, 3, 1, 2)[1:, :, :, 1:], weight, **attrs)
+    run(backend, "convolution", [x, backend.upload(weight)], want, attrs)
+
+
+def test_every_config_of_a_direct_kernel_and_of_sums_over_positions() -> None:
+    backend = CubeBackend(InterpreterRuntime())
+    random = np.random.default_rng(2)
+    x = random.standard_normal((2, 3, 7, 6)).astype(np.float32)
+    weight = random.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    attrs: Any = {**ATTRS, "stride": (1, 1), "groups": 1}
+    out = reference("convolution", x, weight, **attrs)
+    g = random.standard_normal(out.shape).astype(np.float32)
+    of_weight = reference("convolution_weight_gradient", x, g, kernel_size=(3, 3), **attrs)
+    hx, hw, hg = (backend.upload(a) for a in (x, weight, g))
+    w = convolution.windows_of(x.shape, weight.shape, out.shape[2:], attrs)
+    launcher = backend.launcher
+    for config in set(direct_convolution.candidates(w, float32, CPU)):
+        target = launcher.empty(TensorType(out.shape, float32))
+        weights, images, results = (contraction.layout_of(t) for t in (hw, hx, target))
+        problem = convolution.Convolution(w, weights, images, results)
+        convolution.convolve(launcher, problem, hw, hx, target, config)
+        np.testing.assert_allclose(backend.download(target), out, rtol=2e-5, atol=2e-5)
+    layouts = contraction.layout_of(hx), contraction.layout_of(hg)
+    gradient = convolution.WeightGradient(w, *layouts)
+    found = set(weight_gradient.candidates(w, float32, CPU))
+    for chosen in found | {replace(next(iter(found)), parts=2)}:
+        target = launcher.empty(TensorType(weight.shape, float32))
+        convolution.sum_over_positions(launcher, gradient, hx, hg, target, chosen)
+        np.testing.assert_allclose(backend.download(target), of_weight, rtol=2e-5, atol=2e-4)
+
+
+def test_small_images_and_single_taps_are_products() -> None:
+    small = convolution.windows_of((8, 4, 4, 4), (4, 4, 3, 3), (4, 4), {**SAME, "groups": 1})
+    large = convolution.windows_of((8, 4, 9, 9), (4, 4, 3, 3), (9, 9), {**SAME, "groups": 1})
+    assert convolution.direct_config(small, float32, CPU) is None
+    assert convolution.direct_config(large, float32, CPU) is not None
+    assert convolution.direct_config(replace(large, kernel_size=(1, 1)), float32, CPU) is None
