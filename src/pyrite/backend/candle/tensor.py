@@ -254,10 +254,10 @@ def _places(values: bytes, shape: Shape) -> CandleTensor:
 
 def joined(parts: Sequence[CandleTensor], axis: int) -> CandleTensor:
     """Return tensors one after another along an axis."""
-    filled_parts = [p for p in parts if p.size] or parts[:1]
-    data = filled_parts[0].data
-    if len(filled_parts) > 1:
-        data = candle.cat([p.data.contiguous() for p in filled_parts], axis)
+    given = [p for p in parts if p.size] or parts[:1]
+    data = given[0].data
+    if len(given) > 1:
+        data = candle.cat([p.data.contiguous() for p in given], axis)
     return CandleTensor(data, parts[0].dtype)
 
 
