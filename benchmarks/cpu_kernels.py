@@ -1,121 +1,217 @@
-"""GELU of float32 on the CPU runtime: against a copy and PyTorch's, in one run, two threads.
+"""Ops of the CPU backend against PyTorch in float32, in one run, on two threads each.
 
-The kernel is what the op table's scalar rule becomes.  All three write into memory that they were
-given.  They take turns; printed are medians in microseconds, and their ratio to the median of a
-copy of the same size by the runtime.  The bound is 1.15 at 16 Mi elements.
+    python benchmarks/cpu_kernels.py [name ...]
+
+PyTorch writes into outputs that it is given where it has such a form; Pyrite takes them from its
+allocator, which after the first call has a block of the size.  They take turns, with pauses, since
+each one's threads look for work for a while after the last.  Printed are the median and the best
+of a call in microseconds, the ratio of the bests (other programs on the machine hurt PyTorch's
+medians more), and the limit: the bytes that must be moved, at the bandwidth of the best copy.
 """
 
 from __future__ import annotations
 
+import resource
 import statistics
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, sleep
+from typing import Any
 
 import numpy as np
+import torch
 
-from pyrite.kernel import Kernel, KernelBuilder
-from pyrite.kernel.target.llvm import to_llvm
-from pyrite.kernel.trace import trace
-from pyrite.op import OPS
-from pyrite.runtime.cpu.runtime import CpuRuntime, lowered
-from pyrite.types import float32, int64
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import Device
+from pyrite.optim.adam import adam_update
+from pyrite.optim.sgd import sgd_update
+from pyrite.runtime.cpu.runtime import CpuRuntime
+from pyrite.tensor.creation import tensor
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-#: Elements of a workgroup, and vectors of a round of its loop.
-BLOCK, TOGETHER = 4096, 2
-
-
-def gelu(width: int) -> Kernel:
-    """The kernel of the op `gelu`, on workgroups of BLOCK elements."""
-    rule = OPS["gelu"].scalar
-    assert rule is not None
-    b = KernelBuilder("gelu", index=int64)
-    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
-    start = b.workgroup_id() * BLOCK
-    with b.for_(start, start + BLOCK, step=width * TOGETHER) as loop:
-        at = [loop.index + width * i for i in range(TOGETHER)]
-        values = [x.load(i, width=width, is_aligned=True) for i in at]
-        for i, value in zip(at, values, strict=True):
-            y.store(i, trace(b, rule, [value], float32, approximate="none"), is_aligned=True)
-    return b.build()
+RUNTIME = CpuRuntime(threads=2)
+DEVICE = Device(CubeBackend(RUNTIME))
+RANDOM = np.random.default_rng(0)
+ATEN: Any = torch.ops.aten
+ROUNDS = 21
 
 
-def main() -> None:
-    """Print compile time and the table."""
-    runtime = CpuRuntime(threads=2)
-    kernel = gelu(runtime.target.lanes(float32))
-    print_compile_time(runtime, kernel)
-    executable = runtime.compile(kernel)
-    print(f"{'elements':>10} {'copy':>9} {'pyrite':>9} {'torch':>9}   to a copy: pyrite  torch")
-    for count in (1 << 16, 1 << 20, 1 << 24):
-        array = np.random.default_rng(0).standard_normal(count).astype(np.float32)
-        x, y = runtime.upload(array), runtime.allocate(array.nbytes)
+@dataclass(frozen=True)
+class Case:
+    """One op: what both do, and how many floats must move between memory and the processor."""
 
-        contestants: dict[str, Callable[[int], None]] = {
-            "copy": partial(repeat, runtime, partial(runtime.copy, x, y)),
-            "pyrite": partial(
-                repeat, runtime, partial(runtime.launch, executable, [x, y], [count // BLOCK])
-            ),
-        }
-        if torch is not None:
-            source = torch.from_numpy(array)
-            contestants["torch"] = partial(run_torch, source, torch.empty_like(source))
-        report(count, alternate(contestants, steps=max(1, (1 << 20) // count)))
+    name: str
+    floats: int
+    ours: Callable[[], object]
+    torchs: Callable[[], object]
 
 
-def print_compile_time(runtime: CpuRuntime, kernel: Kernel) -> None:
-    """The parts of a first compile: passes and printing, and LLVM."""
-    times = []
-    for _ in range(5):
-        start = perf_counter()
-        text = to_llvm(lowered(kernel, runtime.target), runtime.target)
-        middle = perf_counter()
-        runtime.compiler.compile(text)
-        times.append((middle - start, perf_counter() - middle))
-    ours, llvms = (statistics.median(t) * 1e3 for t in zip(*times, strict=True))
-    print(f"compile: passes and text {ours:.1f} ms, LLVM {llvms:.1f} ms")
+def pair(*shape: int) -> tuple[Any, torch.Tensor]:
+    """The same normal numbers for both."""
+    array = RANDOM.standard_normal(shape).astype(np.float32)
+    return tensor(array, device=DEVICE), torch.from_numpy(array)
 
 
-def repeat(runtime: CpuRuntime, append: Callable[[], None], steps: int) -> None:
-    """Append so many times, and wait once."""
-    for _ in range(steps):
-        append()
-    runtime.synchronize()
+# ---- cases ----
 
 
-def run_torch(x: torch.Tensor, out: torch.Tensor, steps: int) -> None:
-    """PyTorch's GELU, into an output that it is given."""
+def copies() -> Iterator[Case]:
+    """Sixteen million elements, from one buffer to another."""
+    n = 1 << 24
+    (x, t), out, buffer = pair(n), torch.empty(n), RUNTIME.allocate(4 * n)
+    yield Case("copy 16M", 2 * n, lambda: RUNTIME.copy(x._handle.buffer, buffer),
+               lambda: out.copy_(t))  # fmt: skip
+
+
+def maps() -> Iterator[Case]:
+    """GELU and its gradient, a sum of two, of large and small tensors."""
+    for n, size in ((1 << 24, "16M"), (1 << 20, "1M"), (1 << 16, "64K"), (1 << 10, "1K")):
+        (x, t), (y, u), out = pair(n), pair(n), torch.empty(n)
+        backward = partial(ATEN.gelu_backward.grad_input, u, t, grad_input=out)
+        yield Case(f"gelu {size}", 2 * n, x.gelu, partial(ATEN.gelu.out, t, out=out))
+        yield Case(f"gelu backward {size}", 3 * n, partial(y._gelu_backward, x), backward)
+        yield Case(f"add {size}", 3 * n, partial(x.add, y), partial(torch.add, t, u, out=out))
+
+
+def rows() -> Iterator[Case]:
+    """Softmax and layer norm, both ways."""
+    n = 4096 * 4096
+    (x, t), (g, u), out = pair(4096, 4096), pair(4096, 4096), torch.empty(4096, 4096)
+    yield Case("softmax 4096²", 2 * n, x.softmax, lambda: torch.softmax(t, -1, out=out))
+    backward = partial(ATEN._softmax_backward_data.out, u, t, -1, torch.float32, grad_input=out)
+    yield Case("softmax backward", 3 * n, partial(g._softmax_backward, x), backward)
+    n = 4096 * 1024
+    (x1, t1), (g1, u1), (w, v), (b, c) = pair(4096, 1024), pair(4096, 1024), pair(1024), pair(1024)
+    out1, mean, rate = torch.empty_like(t1), torch.empty(4096, 1), torch.empty(4096, 1)
+    yield Case("layer norm 4096×1024", 2 * n, lambda: x1.layer_norm(w, b),
+               lambda: ATEN.native_layer_norm.out(t1, [1024], v, c, 1e-5, out0=out1, out1=mean,
+                                                  out2=rate))  # fmt: skip
+    outs = [torch.empty_like(z) for z in (t1, v, c)]
+    yield Case("layer norm backward", 3 * n,
+               lambda: g1._layer_norm_backward(x1, w, axis=-1, eps=1e-5, argnums=(0, 1, 2)),
+               lambda: ATEN.native_layer_norm_backward.out(
+                   u1, t1, [1024], mean, rate, v, c, [True] * 3, out0=outs[0], out1=outs[1],
+                   out2=outs[2]))  # fmt: skip
+
+
+def reductions() -> Iterator[Case]:
+    """Sums and maxima over either axis."""
+    n = 4096 * 4096
+    (x, t), out = pair(4096, 4096), torch.empty(4096)
+    for axis in (0, 1):
+        total, largest = partial(torch.sum, t, axis, out=out), partial(torch.amax, t, axis)
+        yield Case(f"sum over axis {axis}", n, partial(x.sum, axis), total)
+        yield Case(f"max over axis {axis}", n, partial(x.max, axis), largest)
+
+
+def steps() -> Iterator[Case]:
+    """Optimisers' steps of four million weights; PyTorch's are fused and in place."""
+    n = 1 << 22
+    (p, t), (g, u) = pair(n), pair(n)
+    m, v = p * 0, p * 0
+    moments, count = [torch.zeros(n), torch.zeros(n)], torch.tensor(1.0)
+    betas: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0}
+    yield Case("adam 4M", 7 * n, lambda: adam_update(p, g, m, v, None, 1e-3, 0.1, 0.01, **betas),
+               lambda: torch._fused_adam_([t], [u], moments[:1], moments[1:], [], [count], lr=1e-3,
+                                          amsgrad=False, maximize=False, **betas))  # fmt: skip
+    yield Case("sgd 4M", 3 * n, lambda: sgd_update(p, g, 1e-3, weight_decay=0.0),
+               lambda: t.add_(u, alpha=-1e-3))  # fmt: skip
+
+
+GROUPS = (copies, maps, rows, reductions, steps)
+
+# ---- measuring ----
+
+
+def nothing() -> None:
+    """What PyTorch's calls leave to wait for."""
+
+
+def alternate(case: Case) -> tuple[list[float], list[float]]:
+    """Seconds of a call of each, in turns."""
     torch.set_num_threads(2)
-    for _ in range(steps):
-        torch.ops.aten.gelu.out(x, out=out)
-
-
-def alternate(contestants: dict[str, Callable[[int], None]], steps: int) -> dict[str, float]:
-    """The median seconds of a step of each; they take turns, so that all see the same noise."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(31):
-        for name, function in contestants.items():
-            # PyTorch's threads go on looking for work for a while.
-            sleep(0.005)
-            function(1)
+    contestants = ((case.ours, RUNTIME.synchronize), (case.torchs, nothing))
+    case.torchs()
+    start = perf_counter()
+    case.torchs()
+    together = max(1, min(1000, int(2e-3 / (perf_counter() - start))))
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for (run, wait), found in zip(contestants, times, strict=True):
+            sleep(0.01)
+            run()
+            wait()
             start = perf_counter()
-            function(steps)
-            times[name].append((perf_counter() - start) / steps)
-    return {name: statistics.median(t) for name, t in times.items()}
+            for _ in range(together):
+                run()
+            wait()
+            found.append((perf_counter() - start) / together)
+    return times
 
 
-def report(count: int, medians: dict[str, float]) -> None:
-    """One line of the table."""
-    names = ("copy", "pyrite", "torch")
-    cells = [f"{medians[n] * 1e6:9.1f}" if n in medians else f"{'-':>9}" for n in names]
-    ratios = [f"{medians[n] / medians['copy']:6.2f}" for n in ("pyrite", "torch") if n in medians]
-    print(f"{count:10} {' '.join(cells)}              {' '.join(ratios)}")
+def faults_of(run: Callable[[], object]) -> float:
+    """Page faults of a call, once its outputs have been allocated before."""
+    for _ in range(3):
+        run()
+    RUNTIME.synchronize()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        run()
+    RUNTIME.synchronize()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 10
+
+
+def print_table(names: list[str]) -> None:
+    """One line for each case, of those whose name begins like one of the given."""
+    print(f"{'':>22} {'pyrite':>17} {'torch':>17} {'ratio':>6} {'limit':>8} {'faults':>6}")
+    bandwidth = 0.0
+    for group in GROUPS:
+        for case in group():
+            if names and group is not copies and not any(map(case.name.startswith, names)):
+                continue
+            ours, torchs = alternate(case)
+            nbytes = 4 * case.floats
+            bandwidth = bandwidth or nbytes / min(min(ours), min(torchs))
+            cells = [f"{statistics.median(t) * 1e6:8.1f} {min(t) * 1e6:8.1f}"
+                     for t in (ours, torchs)]  # fmt: skip
+            print(
+                f"{case.name:>22} {cells[0]} {cells[1]} {min(ours) / min(torchs):6.2f} "
+                f"{nbytes / bandwidth * 1e6:8.1f} {faults_of(case.ours):6.1f}",
+                flush=True,
+            )
+
+
+def print_idle() -> None:
+    """Whether an idle runtime holds PyTorch up: threads that look for work would."""
+    x = torch.randn(512, 512)
+    torch.set_num_threads(2)
+
+    def best() -> float:
+        found = []
+        for _ in range(200):
+            start = perf_counter()
+            x @ x
+            found.append(perf_counter() - start)
+        return statistics.median(found) * 1e6
+
+    busy = tensor(np.ones(1 << 20, np.float32), device=DEVICE)
+    with_idle, without = [], []
+    other = CpuRuntime(threads=2)
+    for _ in range(5):
+        busy.gelu()
+        RUNTIME.synchronize()
+        sleep(0.01)
+        with_idle.append(best())
+    other.close()
+    RUNTIME.close()
+    for _ in range(5):
+        sleep(0.01)
+        without.append(best())
+    print(f"torch matmul 512: {min(with_idle):.1f} µs beside an idle runtime, "
+          f"{min(without):.1f} µs alone")  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    print_table(sys.argv[1:])
+    print_idle()
