@@ -101,6 +101,31 @@ def test_places_that_are_known_to_be_inside_cost_no_test(interpreter: Device) ->
     assert seen == [False]
 
 
+def test_arithmetic_that_wraps_around_is_tested(device: Device) -> None:
+    @kernel
+    def astray(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        # 100 + 100 is -56 in int8, though 200 would be inside.
+        out[k.at] = x[k.const(100, pyrite.int8) + k.const(100, pyrite.int8)]
+
+    @custom_op(infer=lambda x: x, kernels=[astray])
+    def op(x: Tensor, /) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    with pytest.raises(IndexRangeError):
+        op(pyrite.ones((300,), device=device)).numpy()
+
+
+def test_what_is_known_is_found_once(interpreter: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        place = k.at[0] * 0
+        for _ in range(60):  # 2 ** 60 ways through it
+            place = place + place
+        out[k.at] = x[place]
+
+    assert ran(body, interpreter) == [1.0] * 5
+
+
 def test_a_loop_that_goes_too_far_is_tested(device: Device) -> None:
     def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
         with k.for_(0, x.shape[0] + 1, carried=[x[0]]) as loop:

@@ -19,7 +19,7 @@ from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.build import ForLoop, Operand
-from pyrite.kernel.ir import Access, Node
+from pyrite.kernel.ir import Access, Node, dtype_of
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Shape, bool_, uint32
 
@@ -36,8 +36,8 @@ class KernelScope(KernelBuilder):
         super().__init__(name, workgroup_size=workgroup_size, grid=grid)
         self.math = RecordingAlgebra(self)
         self.at: tuple[Value, ...] = ()
-        #: Least and greatest value of nodes.
-        self._known: dict[Node, tuple[int, int]] = {}
+        #: Least and greatest value of nodes; (None, None) where they are not known.
+        self._known: dict[Node, Range] = {}
         self._fault: tuple[Memory, Value] | None = None
 
     @property
@@ -53,7 +53,7 @@ class KernelScope(KernelBuilder):
         index = invocation_of(self)
         self.at = tuple(self.index(c) for c in unravel(self, index, shape))
         for coordinate, size in zip(self.at, shape, strict=True):
-            self.know(coordinate, 0, size - 1)
+            self._known[coordinate.node] = (0, size - 1)
         return index
 
     def for_(
@@ -102,10 +102,6 @@ class KernelScope(KernelBuilder):
             found = self.select(y == -1, 0 - found, found)
         return self.select(is_zero, 0, found)
 
-    def know(self, x: Value, low: int, high: int) -> None:
-        """Note that low <= x <= high wherever x is used."""
-        self._known[x.node] = (low, high)
-
     def inside(self, x: Value, size: int) -> Value | None:
         """Return whether 0 <= x < size, or None where that is known."""
         low, high = self._range(x.node)
@@ -123,21 +119,33 @@ class KernelScope(KernelBuilder):
             self._fault = word, self.scalar("error_number", uint32)
         self.error(self._fault[0], failed, self._fault[1])
 
-    def _range(self, node: Node) -> tuple[int, int] | tuple[None, None]:
-        """Return the least and the greatest value of a node, where they are known."""
+    def _range(self, node: Node) -> Range:
+        """Return the least and the greatest value of a node."""
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._found_range(node)
+        return found
+
+    def _found_range(self, node: Node) -> Range:
         if node.kind == "const" and not isinstance(node.attr, tuple):
             return node.attr, node.attr
         if node.kind == "builtin" and node.attr[0] == "local_id":
             return 0, self.workgroup_size[node.attr[1]] - 1
         if node.kind == "builtin" and node.attr[0] == "local_index":
             return 0, math.prod(self.workgroup_size) - 1
-        if node.kind == "alu" and node.attr in _OF_ENDS:
-            ends = [self._range(i) for i in node.inputs]
-            if all(low is not None for low, _ in ends):
-                made = [_OF_ENDS[node.attr](x, y) for x in ends[0] for y in ends[1]]
-                return min(made), max(made)
-        return self._known.get(node, (None, None))
+        if node.kind != "alu" or node.attr not in _OF_ENDS:
+            return None, None
+        x, y = (self._range(i) for i in node.inputs)
+        if x[0] is None or y[0] is None:
+            return None, None
+        ends = [_OF_ENDS[node.attr](a, b) for a in x for b in y]
+        dtype = dtype_of(node)
+        # Beyond its dtype it wraps around, to anything.
+        fits = dtype.lowest <= min(ends) and max(ends) <= dtype.highest
+        return (min(ends), max(ends)) if fits else (None, None)
 
+
+Range = tuple[int, int] | tuple[None, None]
 
 #: Operations whose extremes lie at the extremes of their operands.
 _OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
@@ -152,7 +160,7 @@ class _KnownLoop(ForLoop):
         super().__enter__()
         scope, (start, stop) = self._builder, self._bounds
         if isinstance(scope, KernelScope) and start.node.kind == stop.node.kind == "const":
-            scope.know(self.index, start.node.attr, stop.node.attr - 1)
+            scope._known[self.index.node] = (start.node.attr, stop.node.attr - 1)
         return self
 
 
