@@ -14,9 +14,10 @@ import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device
 from pyrite.errors import DeviceError, DTypeError, KernelError
+from pyrite.extension import kernel as python_kernel
 from pyrite.runtime.wgpu import WgpuRuntime
 from pyrite.types import TensorType
-from pyrite.wgpu import WGSLKernel, kernel
+from pyrite.wgpu import WGSLKernel, init_device, kernel
 
 Op = Callable[..., Any]
 
@@ -223,3 +224,24 @@ def test_workgroups_of_several_axes_have_a_grid() -> None:
 def test_it_is_an_error_where_there_is_no_wgsl(name: str) -> None:
     with pytest.raises(DeviceError, match=f"op requires a kernel that runs on {name}, or a body"):
         square(pyrite.ones((2,), device=name))
+
+
+# ---- where ----
+
+
+def test_kernels_run_on_the_device_of_an_application(application: Any) -> None:
+    """It was made without features, so numbers reach a kernel in a buffer."""
+    shared = init_device(application)
+    x = pyrite.tensor(np.arange(12, dtype=np.float32).reshape(3, 4), device=shared)
+
+    @python_kernel
+    def tripled(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at] * 3.0
+
+    @custom_op(infer=same, kernels=[tripled])
+    def triple(x: Tensor, /) -> Tensor:
+        """3 x."""
+        ...
+
+    assert square(x[1:, 1]).tolist() == [25.0, 81.0]
+    assert triple(x[1:, 1]).tolist() == [15.0, 27.0]

@@ -207,6 +207,17 @@ def test_a_primitive_tells_where_the_elements_lie(fresh: Device) -> None:
     assert found.handle.binding() is x.primitive().handle.binding()
 
 
+def test_a_primitive_leads_to_the_memory_itself_also_under_decorators(fresh: Device) -> None:
+    x = tensor(np.arange(6, dtype=np.float32), device=fresh)
+    tracked = x.to(Device(Autodiff(fresh.backend))).require_grad()
+
+    found = tracked.clone().detach().primitive()
+
+    memory = found.client.get_resource(found.handle.binding()).resource().buffer()
+    assert np.frombuffer(memory, np.float32).tolist() == x.tolist()
+    assert found.handle.binding() is x.primitive().handle.binding()
+
+
 def test_memory_is_given_back_when_no_tensor_holds_it(fresh: Device) -> None:
     runtime = runtime_of(fresh)
     x = tensor(np.zeros((16, 16), np.float32), device=fresh)
