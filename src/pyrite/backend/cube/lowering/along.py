@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import (
@@ -61,13 +62,19 @@ def candidates(
     )
 
 
-def select(shape: Shape, machine: Machine, *, widest: int = WIDTHS[-1]) -> AlongConfig:
-    """Return a config: rows of the machine's vectors on a CPU, no wider than a row; else points."""
+@lru_cache(maxsize=4096)
+def select(
+    shape: Shape, machine: Machine, *, widest: int = WIDTHS[-1], vectors: int = 1
+) -> AlongConfig:
+    """Return a config: rows of the machine's vectors on a CPU, no wider than a row; else points.
+
+    ``vectors`` is how many the body writes at once.
+    """
     found = candidates(shape, machine, widest=widest)
     if machine.kind == "gpu":
         return next(c for c in found if c.width == 1 and not c.takes_row)
     enough = [c for c in found if c.takes_row and c.width <= machine.vector]
-    return next((c for c in enough if c.width >= shape[-1]), enough[-1])
+    return next((c for c in enough if c.width * vectors >= shape[-1]), enough[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,7 @@ def along_rows(
     config: AlongConfig | None = None,
     *,
     widest: int = WIDTHS[-1],
+    vectors: int = 1,
 ) -> None:
     """Run a body for each row of the targets, which have one shape.
 
@@ -205,7 +213,7 @@ def along_rows(
     shape = targets[0].shape
     if element_count(shape) == 0:
         return
-    config = config or select(shape, launcher.machine, widest=widest)
+    config = config or select(shape, launcher.machine, widest=widest, vectors=vectors)
     read, written = (tuple(layout_of(t) for t in of) for of in (sources, targets))
 
     def build(grid: int) -> Kernel:

@@ -18,6 +18,7 @@ from pyrite.backend.cube.lowering.elementwise import copy, zeros
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.lowering.window import (
+    UNROLLED,
     Bounds,
     Range,
     Sliding,
@@ -70,11 +71,6 @@ def padded(launcher: Launcher, x: CubeTensor, padding: Bounds) -> CubeTensor:
 
 
 # ---- folding ----
-
-#: Taps along a row up to this many are written out, more are a loop.
-_UNROLLED = 8
-#: Windows up to this far apart are summed phase by phase, and the phases joined.
-MOST_PHASES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +171,7 @@ class Folding:
     def neighbours(self, lanes: Lanes, cells: Cells, total: Value) -> Value:
         """Add tap after tap along a row whose windows are as far apart as its elements."""
         axis, b = self.axes[-1], self.b
-        is_short = axis.kernel <= _UNROLLED
+        is_short = axis.kernel <= UNROLLED
         with b.for_(0, axis.kernel, carried=[total], unroll=is_short) as loop:
             first = lanes.first + axis.before - loop.index * axis.dilation
             mask = None
@@ -191,7 +187,7 @@ class Folding:
         ends = lanes.positions + axis.before
         last, rest = ends // axis.stride, ends % axis.stride
         rounds = -(-axis.span // axis.stride)
-        with b.for_(0, rounds, carried=[total], unroll=rounds <= _UNROLLED) as loop:
+        with b.for_(0, rounds, carried=[total], unroll=rounds <= UNROLLED) as loop:
             windows, distance = last - loop.index, rest + loop.index * axis.stride
             mask = axis.has(windows) & (distance < axis.span)
             if axis.dilation > 1:
@@ -207,7 +203,7 @@ class Folding:
         """Return how as many vectors as windows are apart are summed: each phase is a run."""
         axis, width, b = self.axes[-1], self.along.width, self.b
         stride, (skipped, phase) = axis.stride, divmod(axis.before, axis.stride)
-        if width == 1 or not 1 < stride <= MOST_PHASES or axis.dilation > 1:
+        if width == 1 or not axis.is_near:
             return None
 
         def fits(first: Value) -> Value:
@@ -278,7 +274,8 @@ def fold(
     def body(along: Along) -> None:
         Folding(along, axes, held).write(end)
 
-    along_rows(launcher, name, (axes, variant), sources, [target], body, config)
+    vectors = axes[-1].stride if axes[-1].is_near else 1
+    along_rows(launcher, name, (axes, variant), sources, [target], body, config, vectors=vectors)
 
 
 @lowers("fold4d")

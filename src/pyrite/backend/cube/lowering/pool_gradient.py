@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
 from pyrite.backend.cube.lowering.elementwise import dense, zeros
-from pyrite.backend.cube.lowering.folding import MOST_PHASES, Cells, Folding, fold
+from pyrite.backend.cube.lowering.folding import Cells, Folding, fold
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scattering import Writes, flattened, write
@@ -129,10 +129,12 @@ def candidates(axes: tuple[Sliding, ...] | None, machine: Machine) -> list[Maxim
 
 
 def select(axes: tuple[Sliding, ...] | None, machine: Machine) -> MaximumGradientConfig:
-    """Return a config: by element, but on a CPU by window where few of these are far apart."""
+    """Return a config: by element, but on a CPU by window where elements would be gathered."""
     found = candidates(axes, machine)
-    is_sparse = axes is not None and axes[-1].stride > MOST_PHASES and not is_whole(axes)
-    return found[-1 if is_sparse and machine.kind == "cpu" else 0]
+    if axes is None or machine.kind == "gpu":
+        return found[0]
+    is_vector = axes[-1].stride == 1 or axes[-1].is_near or is_whole(axes)
+    return found[0 if is_vector else -1]
 
 
 @lowers("max_pool_backward")

@@ -18,6 +18,7 @@ from pyrite.backend.cube.lowering.along import Along, AlongConfig, Lanes, along_
 from pyrite.backend.cube.lowering.reduction import extremum_of, mean_over, position_of, reduce_axes
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.window import (
+    UNROLLED,
     Axes,
     Bounds,
     Range,
@@ -38,9 +39,6 @@ from pyrite.op import Attributes, Op
 from pyrite.types import DType, Number, int32
 
 State = tuple[Value, ...]
-
-#: Taps along a row up to this many are written out, more are a loop.
-_UNROLLED = 8
 
 
 class WindowFold(Protocol):
@@ -114,9 +112,9 @@ class Pool:
         axis = self.axes[-1]
         assert isinstance(axis, Sliding), "adaptive windows are folded one by one"
         start = axis.start(lanes.first)
-        if axis.kernel <= _UNROLLED:
-            find = self.picked if self.is_interleaved(axis) else self.found
-            tap = find(at, start, lanes)
+        if axis.kernel <= UNROLLED:
+            is_picked = axis.is_near and self.source.layout.strides[-1] == 1
+            tap = (self.picked if is_picked else self.found)(at, start, lanes)
             # A row is folded by itself first, so that it need not wait for the rows before.
             row = functools.reduce(self.join, map(tap, range(axis.kernel)))
             return self.join(state, row)
@@ -141,11 +139,6 @@ class Pool:
             return self.fold.of(x, self.place([*at, first + steps]))
 
         return tap
-
-    def is_interleaved(self, axis: Sliding) -> bool:
-        """Whether the elements of neighbouring windows lie between each other in few vectors."""
-        is_near = 1 < axis.stride <= 4 and axis.dilation == 1
-        return is_near and self.source.layout.strides[-1] == 1
 
     def picked(self, at: list[Value], start: Value, lanes: Lanes) -> Callable[[int], State]:
         """Read the run of elements under neighbouring windows; return what finds a tap in it."""

@@ -23,6 +23,12 @@ Range = tuple[Value, Value]
 Bounds = tuple[tuple[int, int], ...]
 
 
+#: Taps along a row up to this many are written out, more are a loop.
+UNROLLED = 8
+#: Windows up to this far apart are read by whole vectors, of which each phase is picked.
+_MOST_PHASES = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Sliding:
     """An axis of ``size`` elements and ``count`` windows of equal form, ``stride`` apart."""
@@ -43,6 +49,11 @@ class Sliding:
     def end(self) -> int:
         """Where the last window ends."""
         return (self.count - 1) * self.stride - self.before + self.span
+
+    @property
+    def is_near(self) -> bool:
+        """Whether what neighbouring windows hold lies between each other in few vectors."""
+        return 1 < self.stride <= _MOST_PHASES and self.dilation == 1
 
     @property
     def is_whole(self) -> bool:
