@@ -30,10 +30,14 @@ from wgpu.backends.wgpu_native import _api
 from wgpu.backends.wgpu_native._ffi import ffi as _ffi
 from wgpu.backends.wgpu_native._ffi import lib as _lib
 
+from pyrite.runtime.wgpu.header import read_types
+
 # cffi makes its types when it reads the header, so to a type checker all of it is Any.
 ffi: Any = _ffi
 lib: Any = _lib
 _handler: Any = _api.error_handler
+
+read_types(ffi)
 
 Pointer = Any
 
