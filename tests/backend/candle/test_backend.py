@@ -159,7 +159,9 @@ def test_long_sums_of_singles_are_as_exact_as_those_of_numpy(axis: int | None) -
     np.testing.assert_allclose(got, x.astype(np.float64).sum(axis), rtol=1e-6)
 
 
-@pytest.mark.parametrize("op", ["expm1", "log1p", "sinh", "asinh", "atanh", "erf", "tanh"])
+@pytest.mark.parametrize(
+    "op", ["expm1", "log1p", "sinh", "asinh", "atanh", "erf", "tanh", "atan", "asin"]
+)
 def test_functions_near_zero_keep_their_digits(op: str) -> None:
     x = np.concatenate([10.0 ** -np.arange(1, 18), -(10.0 ** -np.arange(1, 18))])
     got, want = (getattr(pyrite.tensor(x, device=d), op)().numpy() for d in ("candle", "numpy"))
@@ -258,19 +260,19 @@ def test_what_is_declared_to_fall_back_does_for_some_input(
 def test_a_fallback_waits_and_so_is_refused_where_nothing_may() -> None:
     x = pyrite.ones((2,), device="candle")
     with pyrite.no_sync(), pytest.raises(SyncError, match="requires waiting for the device"):
-        x.atan()
+        x.lgamma()
 
 
 def test_a_fallback_warns_once_and_names_the_op(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import pyrite\n"
         "x = pyrite.ones((2,), device='candle')\n"
-        "x.atan(), x.atan()\n"
+        "x.lgamma(), x.lgamma()\n"
         "print(pyrite.fallbacks())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "{('candle', 'atan'): 2}\n"
-    assert done.stderr.count("FallbackWarning: atan has no implementation on candle") == 1
+    assert done.stdout == "{('candle', 'lgamma'): 2}\n"
+    assert done.stderr.count("FallbackWarning: lgamma has no implementation on candle") == 1
 
 
 def test_most_of_the_op_table_is_native_or_made_of_what_is() -> None:

@@ -2,7 +2,7 @@
 
 Candle has exp, log, sin, cos, tanh, square roots, constant powers, comparisons and a choice.  The
 rest is made of them where that is exact or within a few units in the last place; what is not raises
-Lacking: inverse trigonometric and gamma functions, remainders of floats, bits of integers.
+Lacking: gamma functions, remainders of floats, bits of integers, the sign of NaN.
 """
 
 from __future__ import annotations
@@ -13,6 +13,15 @@ from typing import Any, NoReturn
 
 from candle import functional
 
+from pyrite.backend.candle.angle import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    is_negative,
+    polynomial,
+    signed,
+)
 from pyrite.backend.candle.tensor import CandleTensor, Lacking, carried, filled, number, where
 from pyrite.backend.numpy.special import ERF_SINGLE, ERF_SINGLE_END, ERF_SMALL, ERFC_MIDDLE
 from pyrite.types import DType, bool_, float64, int32, int64
@@ -33,7 +42,6 @@ def _lacking(what: str) -> Callable[..., NoReturn]:
 class CandleAlgebra:
     """Every intrinsic, evaluated at once."""
 
-    asin = acos = atan = atan2 = staticmethod(_lacking("inverse trigonometric functions"))
     erfinv = lgamma = digamma = trigamma = staticmethod(_lacking("special functions"))
     shift_left = shift_right = popcount = staticmethod(_lacking("the bits of integers"))
     signbit = copysign = staticmethod(_lacking("the sign of NaN"))
@@ -155,7 +163,7 @@ class CandleAlgebra:
         is_whole = self.trunc(exponent) == exponent
         is_odd = is_whole & (self.trunc(half) != half)
         found = where(size == 1, 1, self.exp(exponent * self.log(size)))
-        found = where(is_odd & _is_negative(base), -found, found)
+        found = where(is_odd & is_negative(base), -found, found)
         found = where((base < 0) & (size < math.inf) & ~is_whole, math.nan, found)
         return where((base == 1) | (exponent == 0), 1, found).store(x.dtype)
 
@@ -238,7 +246,7 @@ class CandleAlgebra:
         size = self.abs(x)
         small = self.expm1(size)
         half = self.exp(size * 0.5)
-        return _signed(where(size > 20, half * 0.5 * half, (small + small / (small + 1)) * 0.5), x)
+        return signed(where(size > 20, half * 0.5 * half, (small + small / (small + 1)) * 0.5), x)
 
     def cosh(self, x: CandleTensor) -> CandleTensor:
         """The hyperbolic cosine; beyond 20, e ** -x is nothing beside e ** x."""
@@ -255,7 +263,7 @@ class CandleAlgebra:
         size = self.abs(x)
         square = size * size
         small = self.log1p(size + square / (self.sqrt(square + 1) + 1))
-        return _signed(where(size > _LARGE, self.log(size) + math.log(2), small), x)
+        return signed(where(size > _LARGE, self.log(size) + math.log(2), small), x)
 
     def acosh(self, x: CandleTensor) -> CandleTensor:
         """The inverse of cosh; NaN below 1."""
@@ -267,7 +275,15 @@ class CandleAlgebra:
     def atanh(self, x: CandleTensor) -> CandleTensor:
         """The inverse of tanh; NaN beyond -1 and 1."""
         size = self.abs(x)
-        return _signed(self.log1p(size * 2 / (1 - size)) * 0.5, x)
+        return signed(self.log1p(size * 2 / (1 - size)) * 0.5, x)
+
+    asin = staticmethod(asin)
+    acos = staticmethod(acos)
+    atan = staticmethod(atan)
+
+    def atan2(self, y: Any, x: Any) -> CandleTensor:
+        """The angle of the point (x, y)."""
+        return atan2(*_both(y, x))
 
     # ---- special functions ----
 
@@ -276,11 +292,11 @@ class CandleAlgebra:
         size = self.abs(x)
         if x.dtype is not float64:
             near = self.minimum(size.store(float64), ERF_SINGLE_END)
-            return _signed((near * _ratio(*ERF_SINGLE, near * near)).store(x.dtype), x)
+            return signed((near * _ratio(*ERF_SINGLE, near * near)).store(x.dtype), x)
         small = size * _ratio(*ERF_SMALL, size * size)
         far = self.minimum(size, 6.0)
         rest = self.exp(-(far * far)) * _ratio(*ERFC_MIDDLE, far)
-        return _signed(where(size < 0.5, small, 1 - rest), x)
+        return signed(where(size < 0.5, small, 1 - rest), x)
 
 
 def _both(x: Any, y: Any) -> tuple[CandleTensor, CandleTensor]:
@@ -294,11 +310,6 @@ def _both(x: Any, y: Any) -> tuple[CandleTensor, CandleTensor]:
 
 def _is_odd(x: CandleTensor) -> CandleTensor:
     return x != x / 2 * 2
-
-
-def _is_negative(x: CandleTensor) -> CandleTensor:
-    """Whether the sign bit is set, of what is not NaN."""
-    return (x < 0) | ((x == 0) & (1 / x < 0))
 
 
 def _comes_first(is_beyond: CandleTensor, x: CandleTensor) -> CandleTensor:
@@ -324,21 +335,7 @@ def _is_opposite(rest: CandleTensor, divisor: CandleTensor) -> CandleTensor:
     return (rest != 0) & ((rest < 0) ^ (divisor < 0))
 
 
-def _signed(size: CandleTensor, x: CandleTensor) -> CandleTensor:
-    """Return the values of an odd function from those of |x|; zeros keep their sign."""
-    return where(x < 0, -size, where(x == 0, x, size))
-
-
 def _ratio(
     numerator: tuple[float, ...], denominator: tuple[float, ...], x: CandleTensor
 ) -> CandleTensor:
-    return _polynomial(numerator, x) / _polynomial(denominator, x)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: CandleTensor) -> CandleTensor:
-    """Return the sum of coefficients[i] * x ** i, by Horner's rule."""
-    total: Any = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        total = x * total + coefficient
-    assert isinstance(total, CandleTensor)
-    return total
+    return polynomial(numerator, x) / polynomial(denominator, x)

@@ -14,8 +14,7 @@ _LARGE = "more than 16 million pairs of a place and an index"
 
 #: What falls back, by op.
 LACKING: Mapping[str, str] = {
-    # Functions that Candle has no inverse, series or bits for.
-    **dict.fromkeys(("acos", "asin", "atan", "atan2"), "always"),
+    # Functions that Candle has no series or bits for.
     **dict.fromkeys(("digamma", "erfinv", "lgamma", "trigamma"), "always"),
     **dict.fromkeys(("copysign", "signbit"), "always"),
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift", "popcount"), "always"),
