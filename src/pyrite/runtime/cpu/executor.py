@@ -27,8 +27,6 @@ from pyrite.runtime.cpu.parking import parking
 #: Words of the state in `executor.ll` that Python reads or sets.
 _HEAD, _COMPLETED, _WIDTH, _SPINS, _SEAT_OF, _SEATS = 24, 25, 48, 49, 2112, 3136
 _CPUS: Final = 1024
-#: Pauses before a thread goes to sleep.  One takes 20 to 45 ns on x86.
-_PATIENCE: Final = 1000
 
 #: A seat that is none.
 NO_SEAT: Final = -1
@@ -73,9 +71,9 @@ class Program:
 
 
 class Executor:
-    """Threads that run programs in the order of `submit`."""
+    """Threads that run programs in the order of `submit`; `CpuConfig` says what patience is."""
 
-    def __init__(self, compiler: Compiler, threads: int | None = None) -> None:
+    def __init__(self, compiler: Compiler, threads: int | None = None, *, patience: int) -> None:
         cpus = _cpus()
         self.width = threads or len(cpus) or os.cpu_count() or 1
         # With fewer threads than processors the system knows better where there is room.
@@ -88,7 +86,7 @@ class Executor:
         # The first word begins a cache line.
         self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
         self._at = self._words.ctypes.data
-        self._words[_WIDTH], self._words[_SPINS] = self.width, _PATIENCE
+        self._words[_WIDTH], self._words[_SPINS] = self.width, patience
         self._words[_SEAT_OF:_SEATS] = -1
         self._words[[_SEAT_OF + cpu for cpu in self.cpus]] = range(len(self.cpus))
         #: What the threads run.

@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyrite.kernel.ir import Kernel, Node, Region
+from pyrite.runtime.cpu.config import CpuConfig
 
-#: Nanoseconds of a chunk that is worth handing to another thread, which takes 1 µs.
-_WORTHWHILE: Final = 10_000
-#: Chunks for each thread: so many that the last to finish does not keep the others waiting long.
-_SHARES: Final = 16
 #: Rounds of a loop whose bounds are known only when it runs.
 _GUESSED_ROUNDS: Final = 64
 
@@ -20,16 +17,18 @@ _SLOW = frozenset(("div", "rem", "sqrt"))
 _FREE = frozenset(("const", "argument", "builtin", "buffer", "parameter", "result", "alloc"))
 
 
-def chunk_size(work: float, count: int, threads: int) -> int:
+def chunk_size(config: CpuConfig, work: float, count: int, threads: int) -> int:
     """Return how many of ``count`` workgroups of so much work make a chunk.
 
-    >>> chunk_size(work=100.0, count=50, threads=2), chunk_size(work=1e6, count=64, threads=2)
-    (50, 2)
+    >>> config = CpuConfig(worthwhile=1e4, share=1e5, most_shares=16)
+    >>> [chunk_size(config, 100.0, count, threads=2) for count in (50, 1000, 10_000, 1_000_000)]
+    [50, 500, 1000, 31250]
     """
-    smallest = max(1, round(_WORTHWHILE / max(work, 1.0)))
+    smallest = max(1, round(config.worthwhile / max(work, 1.0)))
     if count <= smallest:
         return max(count, 1)
-    return max(smallest, -(-count // (threads * _SHARES)))
+    shares = min(max(1, round(work * count / (threads * config.share))), config.most_shares)
+    return max(smallest, -(-count // (threads * shares)))
 
 
 def work_of(kernel: Kernel, vector_bytes: int) -> float:

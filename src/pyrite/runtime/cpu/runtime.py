@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from pyrite.kernel.passes import (
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
 from pyrite.kernel.verify import verify
 from pyrite.runtime.cache import DiskCache, default_cache
+from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.host import host_target
@@ -36,9 +37,6 @@ from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
-
-#: Bytes of an output that is stored past the caches: it would not stay in them.
-_STREAMED: Final = 16 << 20
 
 #: A tuple: ``CpuBuffer | CpuView`` would be made anew for each binding.
 _BUFFERS = (CpuBuffer, CpuView)
@@ -99,11 +97,13 @@ class CpuRuntime:
         threads: int | None = None,
         cache: DiskCache | Path | None = None,
         target: LLVMTarget | None = None,
+        config: CpuConfig | None = None,
     ) -> None:
+        self.config = config or CpuConfig()
         disk = DiskCache(cache) if isinstance(cache, Path) else cache or default_cache()
         self.target = target or host_target()
         self.compiler = Compiler(self.target, disk)
-        self._executor = Executor(self.compiler, threads)
+        self._executor = Executor(self.compiler, threads, patience=self.config.patience)
         self._stream = Stream(self._executor)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._retired = Retired(self._stream.now, self._stream.done)
@@ -152,12 +152,14 @@ class CpuRuntime:
             )
         slots = [pack(b) for pack, b in zip(executable.pack, bindings, strict=True)]
         sizes = _grid(kernel, grid)
-        chunk = chunk_size(executable.work, math.prod(sizes), self._executor.width)
+        count = math.prod(sizes)
+        chunk = chunk_size(self.config, executable.work, count, self._executor.width)
         address = self._address(executable, bindings)
         self._stream.append(address, sizes, slots, chunk)
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
-        streams = tuple(p for p in executable.written if _is_streamed(bindings[p]))
+        least = self.config.streamed
+        streams = tuple(p for p in executable.written if _is_streamed(bindings[p], least))
         if not streams:
             return executable.address
         found = executable.streaming.get(streams)
@@ -314,10 +316,10 @@ def _grid(kernel: Kernel, grid: Sequence[int]) -> tuple[int, int, int]:
     return (x, y, z)
 
 
-def _is_streamed(binding: Buffer | Number) -> bool:
+def _is_streamed(binding: Buffer | Number, least: int) -> bool:
     return (
         isinstance(binding, _BUFFERS)
-        and binding.nbytes >= _STREAMED
+        and binding.nbytes >= least
         and binding.address % ALIGNMENT == 0
     )
 
