@@ -4,7 +4,8 @@
 
 `in_python` has a kernel in Python, which runs on every device of Pyrite's own; `in_wgsl` has one in
 WGSL, for wgpu.  Both are ops: they are differentiable, to any order, and where no kernel runs (on
-numpy, or on torch) they are their body.
+numpy, or on torch) they are their body.  The kernels are made to be read: each element walks its
+row and column alone, so for large matrices the body, whose product is tiled, is faster.
 """
 
 from __future__ import annotations
