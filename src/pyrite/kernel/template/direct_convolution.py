@@ -22,7 +22,7 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of
 from pyrite.kernel.template.panel_gemm import CpuFacts
-from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
+from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, store_piece, walk
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int64
 
@@ -248,8 +248,7 @@ class _DirectConvolution:
 
             def store(piece: Piece) -> None:
                 value = b.cast(self.sums.load(piece.start, width=c.width), self.out.layout.dtype)
-                places = self.out.lanes(self.out.at([row, channel, *piece.coordinates]), 1, c.width)
-                self.out.memory.store(places, value, mask=piece.mask)
+                store_piece(self.out, (row, channel), piece, value)
 
             start = plus(times(output.index, self.size), times(image.index, count))
             walk(b, spans, self.row, c.width, start, store, b.index(row) < w.batch)

@@ -77,8 +77,8 @@ def _shapes(w: Windows, facts: CpuFacts) -> list[tuple[int, int, int]]:
     """(outputs, channels, taps) whose sums fit in registers beside a vector of each g and one of x.
 
     >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    >>> _shapes(w, CpuFacts(64, 32))
-    [(1, 3, 9)]
+    >>> _shapes(w, CpuFacts(32, 16))
+    [(1, 1, 9), (1, 4, 3), (1, 12, 1), (2, 5, 1), (3, 1, 3), (3, 3, 1), (4, 2, 1), (6, 1, 1)]
     """
     taps = prod(w.kernel_size)
     found = set()

@@ -45,17 +45,19 @@ def reference(name: str, *inputs: Array, **attrs: Any) -> Array:
 
 
 @pytest.mark.parametrize("kernel_size", [(3, 2), (1, 1), (5, 4)], ids=str)
+@pytest.mark.parametrize("stride", [(2, 3), (3, 2)], ids=str)
 def test_a_strided_convolution_and_its_gradients(
-    backend: CubeBackend, kernel_size: tuple[int, int]
+    backend: CubeBackend, kernel_size: tuple[int, int], stride: tuple[int, int]
 ) -> None:
+    attrs = {**ATTRS, "stride": stride}
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 4, 9, 12)).astype(np.float32)
     weight = random.standard_normal((6, 2, *kernel_size)).astype(np.float32)
-    out = reference("convolution", x, weight, **ATTRS)
+    out = reference("convolution", x, weight, **attrs)
     g = random.standard_normal(out.shape).astype(np.float32)
-    of_x, of_weight = {**ATTRS, "sizes": (9, 12)}, {**ATTRS, "kernel_size": kernel_size}
+    of_x, of_weight = {**attrs, "sizes": (9, 12)}, {**attrs, "kernel_size": kernel_size}
     hx, hw, hg = (backend.upload(a) for a in (x, weight, g))
-    run(backend, "convolution", [hx, hw], out, ATTRS)
+    run(backend, "convolution", [hx, hw], out, attrs)
     want = reference("convolution_input_gradient", g, weight, **of_x)
     run(backend, "convolution_input_gradient", [hg, hw], want, of_x)
     want = reference("convolution_weight_gradient", x, g, **of_weight)
