@@ -1,4 +1,4 @@
-"""Reading by index tensors: each element of the result finds its own.
+"""Reading by index tensors: each element of the result finds its own, or each vector of them.
 
 Indices are tested where they are used; see `backend.cube.fault`.
 """
@@ -6,17 +6,47 @@ Indices are tested where they are used; see `backend.cube.fault`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.each import Each, for_each
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.each import Each, EachConfig, for_each
+from pyrite.backend.cube.lowering.each import select as select_each
 from pyrite.backend.cube.lowering.elementwise import as_tensor
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.operand import Operand
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
-from pyrite.types import Shape, bool_, uint32
+from pyrite.types import Shape, bool_, element_count, uint32
+
+
+@dataclass(frozen=True, slots=True)
+class GatherConfig:
+    """``width`` neighbours are read at one index, by each point of an `EachConfig`."""
+
+    each: EachConfig
+    width: int
+
+
+def candidates(x: CubeTensor, shape: Shape, end: int, machine: Machine) -> list[GatherConfig]:
+    """Return the configs for slices of x that are the axes of the result from ``end`` on."""
+    are_neighbours = end < len(shape) and x.strides[-1] == 1
+    widths = [w for w in (16, 8, 4, 2, 1) if w == 1 or (are_neighbours and shape[-1] % w == 0)]
+    # On a processor neighbours of a workgroup become the elements of vectors.
+    sizes = (256, 1) if machine.kind == "cpu" else machine.workgroup_sizes
+    return [GatherConfig(EachConfig(size), w) for w in widths for size in sizes]
+
+
+def select(x: CubeTensor, shape: Shape, end: int, machine: Machine) -> GatherConfig:
+    """Return a config: vectors of neighbours where there are, else of elements on a processor."""
+    found = candidates(x, shape, end, machine)
+    width = max(c.width for c in found if c.width <= machine.vector)
+    points = element_count(shape) // width
+    size = select_each(points, machine).workgroup_size
+    if machine.kind == "cpu" and width == 1 and points >= 256:
+        size = 256
+    return next(c for c in found if c.width == width and c.each.workgroup_size == size)
 
 
 def outside(op: str, sizes: Shape, axis: int = 0) -> str:
@@ -27,14 +57,20 @@ def outside(op: str, sizes: Shape, axis: int = 0) -> str:
     return f"{op} requires indices -n <= index < n for sizes n of {sizes}, got one outside"
 
 
-def _store_found(each: Each, x: Operand, places: Sequence[tuple[Value, Any]], rest: Any) -> None:
-    """Write the element of x at indices and further coordinates, or 0 where one is outside."""
-    inside = each.b.const(True, bool_)
+def _store_found(
+    each: Each, x: Operand, places: Sequence[tuple[Value, Any]], rest: Any, width: int = 1
+) -> None:
+    """Write the elements of x at indices and further coordinates, or 0 where one is outside."""
+    b = each.b
+    inside = b.const(True, bool_)
     for is_inside, _ in places:
         inside = inside & is_inside
     each.fail(~inside)
-    found = x.load(x.at(rest([index for _, index in places])), mask=inside)
-    each.operands[-1][each.at] = found
+    at = each.at if width == 1 else [*each.at[:-1], b.index(each.at[-1]) * width]
+    mask = inside if width == 1 else b.splat(inside, width)
+    found = x.load(x.at(rest(at, [index for _, index in places])), width=width, mask=mask)
+    result = each.operands[-1]
+    result.store(result.at(at), found)
 
 
 @lowers("take_along_axis")
@@ -54,10 +90,13 @@ def take_along_axis(
     def body(each: Each) -> None:
         source, index, _ = each.operands
         places = [each.as_index(index[each.at], size)]
-        _store_found(each, source, places, lambda at: [*each.at[:axis], *at, *each.at[axis + 1 :]])
+        _store_found(each, source, places, lambda at, i: [*at[:axis], *i, *at[axis + 1 :]])
 
-    fault = outside(op.name, (size,), axis)
-    for_each(launcher, op.name, f"{axis} {size}", shape, views, target, body, fault=fault)
+    config = select(x, shape, len(shape), launcher.machine)
+    for_each(
+        launcher, op.name, f"{axis} {size}", shape, views, target, body,
+        fault=outside(op.name, (size,), axis), config=config.each,
+    )  # fmt: skip
     return [target]
 
 
@@ -67,19 +106,26 @@ def take(
 ) -> Sequence[CubeTensor]:
     """An index for each slice across one axis; of an embedding the first."""
     x, indices = inputs
-    axis = attrs.get("axis", 0)
+    axis, shape = attrs.get("axis", 0), out[0].shape
     size, end = x.shape[axis], axis + len(indices.shape)
     target = launcher.empty(out[0])
+    config = select(x, shape, end, launcher.machine)
 
     def body(each: Each) -> None:
         source, index, _ = each.operands
         places = [each.as_index(index[each.at[axis:end]], size)]
-        _store_found(each, source, places, lambda at: [*each.at[:axis], *at, *each.at[end:]])
+        _store_found(each, source, places, lambda at, i: [*at[:axis], *i, *at[end:]], config.width)
 
-    fault = outside(op.name, (size,), axis)
-    variant = f"{axis} {size} {end}"
-    for_each(launcher, op.name, variant, out[0].shape, inputs, target, body, fault=fault)
+    for_each(
+        launcher, op.name, f"{axis} {size} {end} {config.width}", _points(shape, config.width),
+        inputs, target, body, fault=outside(op.name, (size,), axis), config=config.each,
+    )  # fmt: skip
     return [target]
+
+
+def _points(shape: Shape, width: int) -> Shape:
+    """Return the shape of the vectors of a result."""
+    return shape if width == 1 else (*shape[:-1], shape[-1] // width)
 
 
 @lowers("gather_nd")
@@ -89,19 +135,21 @@ def gather_nd(
     """A vector of indices for each slice behind the leading axes."""
     x, indices = inputs
     rank, count = len(indices.shape) - 1, indices.shape[-1]
-    sizes = x.shape[:count]
+    sizes, shape = x.shape[:count], out[0].shape
     target = launcher.empty(out[0])
+    config = select(x, shape, rank, launcher.machine)
 
     def body(each: Each) -> None:
         source, index, _ = each.operands
         places = [
             each.as_index(index[[*each.at[:rank], axis]], size) for axis, size in enumerate(sizes)
         ]
-        _store_found(each, source, places, lambda at: [*at, *each.at[rank:]])
+        _store_found(each, source, places, lambda at, i: [*i, *at[rank:]], config.width)
 
-    fault = outside(op.name, sizes)
-    variant = f"{rank} {sizes}"
-    for_each(launcher, op.name, variant, out[0].shape, inputs, target, body, fault=fault)
+    for_each(
+        launcher, op.name, f"{rank} {sizes} {config.width}", _points(shape, config.width), inputs,
+        target, body, fault=outside(op.name, sizes), config=config.each,
+    )  # fmt: skip
     return [target]
 
 
