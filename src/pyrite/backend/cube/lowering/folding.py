@@ -1,8 +1,8 @@
 """Windows as columns, and sums of windows back where they came from: im2col, col2im.
 
-Unfolding is a copy of a view: with strides that step over windows, every tap of every window is an
-element of the padded image.  Folding is its transpose in gather form: every element sums what the
-windows over it hold, in a fixed order, so no two invocations write to one place.
+Unfolding copies, tap by tap, the elements that lie under windows.  Folding is its transpose in
+gather form: every element sums what the windows over it hold, in a fixed order, so no two
+invocations write to one place.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.along import Along, AlongConfig, Block, Lanes, along_rows
-from pyrite.backend.cube.lowering.elementwise import copy, zeros
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.lowering.window import (
     UNROLLED,
-    Bounds,
     Range,
     Sliding,
     positions_of_windows,
@@ -30,7 +28,8 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
-from pyrite.types import TensorType
+
+_WINDOWS = ("kernel_size", "stride", "padding", "dilation")
 
 # ---- unfolding ----
 
@@ -39,35 +38,52 @@ from pyrite.types import TensorType
 def unfold(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """A copy of the windows of the padded image."""
+    """A copy of the windows, (N, C, *kernel_size, *counts), with zeros outside of the image."""
     (x,) = inputs
-    shape = (*x.shape[:2], *attrs["kernel_size"], *positions_of_windows(x.shape[2:], **attrs))
+    sizes, windows = x.shape[2:], tuple(attrs[name] for name in _WINDOWS)
+    counts = positions_of_windows(sizes, *windows)
+    axes = sliding(sizes, counts, *windows)
     target = launcher.empty(out[0])
-    columns = target.reshaped(shape)
-    assert columns is not None, "a dense tensor takes any shape"
-    image = padded(launcher, x, attrs["padding"])
-    outer, inner = image.strides[:2], image.strides[2:]
-    taps = (step * d for step, d in zip(inner, attrs["dilation"], strict=True))
-    windows = (step * s for step, s in zip(inner, attrs["stride"], strict=True))
-    strides = (*outer, *taps, *windows)
-    copy(
-        launcher,
-        CubeTensor(image.buffer, TensorType(shape, x.dtype), strides, image.offset),
-        columns,
-    )
+    columns = flattened(launcher, target, (*x.shape[:2], *attrs["kernel_size"], *counts))
+
+    def body(along: Along) -> None:
+        copy_taps(along, axes)
+
+    along_rows(launcher, op.name, axes, [x], [columns], body)
     return [target]
 
 
-def padded(launcher: Launcher, x: CubeTensor, padding: Bounds) -> CubeTensor:
-    """Return (N, C, *sizes) with zeros around its spatial axes; itself if there are none."""
-    if not any(map(any, padding)):
-        return x
-    sizes = zip(x.shape[2:], padding, strict=True)
-    shape = (*x.shape[:2], *(n + before + after for n, (before, after) in sizes))
-    target = zeros(launcher, TensorType(shape, x.dtype))
-    start = (0, 0, *(before for before, _ in padding))
-    copy(launcher, x, target.sliced(start, x.shape, (1,) * len(shape)))
-    return target
+def copy_taps(along: Along, axes: tuple[Sliding, ...]) -> None:
+    """Write a row of columns: one tap of the windows that stand in a row."""
+    b, (x,), (columns,) = along.b, along.sources, along.targets
+    image, taps, outer = along.row[:2], along.row[2:4], b.index(along.row[4])
+    rows, last = axes
+    row = rows.start(outer) + taps[0] * rows.dilation
+    shift = taps[1] * last.dilation
+    has_row = (row >= 0) & (row < rows.size)
+
+    def inside(positions: Value) -> Value:
+        return (positions >= 0) & (positions < last.size)
+
+    def fits(first: Value) -> Value:
+        begin, end = (last.start(o) + shift for o in (first, first + (along.width - 1)))
+        return has_row & inside(begin) & inside(end)
+
+    def write(lanes: Lanes) -> None:
+        positions = last.start(lanes.positions) + shift
+        mask = lanes.mask
+        if mask is not None or lanes.width == 1:
+            found = has_row & inside(positions)
+            mask = found if mask is None else mask & found
+        step = last.stride * x.layout.strides[-1]
+        if step == 1:
+            place = x.at([*image, row, last.start(lanes.first) + shift])
+            value = x.load(place, width=lanes.width, mask=mask)
+        else:
+            value = x.load(x.at([*image, row, positions]), mask=mask)
+        columns.store(columns.at([*along.row, lanes.first]), value, mask=lanes.mask)
+
+    along.write(write, fits)
 
 
 # ---- folding ----
@@ -286,7 +302,7 @@ def fold_columns(
     (x,) = inputs
     target = launcher.empty(out[0])
     sizes = attrs["output_size"]
-    windows = tuple(attrs[name] for name in ("kernel_size", "stride", "padding", "dilation"))
+    windows = tuple(attrs[name] for name in _WINDOWS)
     counts = positions_of_windows(sizes, *windows)
     shape = (*target.shape[:2], *attrs["kernel_size"], *counts)
     columns = flattened(launcher, x, shape)
