@@ -26,6 +26,7 @@ from pyrite.types import Array, float32
 
 BINDING = 8192
 ROWS, COLUMNS = 60, 50
+MOST_BINDINGS = "max-storage-buffers-per-shader-stage"
 SIZE = ROWS * COLUMNS  # 12,000 bytes as float32
 
 
@@ -77,13 +78,26 @@ def test_copies_and_joins(where: Device, x: Array) -> None:
     np.testing.assert_array_equal(pyrite.cat([a, a]).numpy().ravel(), np.concatenate([x, x]))
 
 
-def test_gathers_and_scatters(where: Device, x: Array) -> None:
+def test_gathers(where: Device, x: Array) -> None:
     places = np.random.default_rng(1).permutation(SIZE).astype(np.int32)
     a, i = pyrite.tensor(x, device=where), pyrite.tensor(places, device=where)
 
     np.testing.assert_array_equal(a.take(i, 0).numpy(), x[places])
+
+
+def test_sorts_and_scatters_need_more_bindings_than_the_default(device: Any, x: Array) -> None:
+    bindings = {"max-storage-buffer-binding-size": BINDING, MOST_BINDINGS: 10}
+    if device.gpu.adapter.limits[MOST_BINDINGS] < 10:
+        pytest.skip("the adapter has no more bindings")
+    runtime = WgpuRuntime(open_device(limits=bindings))
+    where = Device(CubeBackend(runtime))
+    places = np.random.default_rng(1).permutation(SIZE).astype(np.int32)
+    a, i = pyrite.tensor(x, device=where), pyrite.tensor(places, device=where)
+
+    np.testing.assert_array_equal(a.sort(0).numpy(), np.sort(x))
     added = pyrite.zeros((SIZE,), device=where).at[i].add(a)
     np.testing.assert_array_equal(added.numpy()[places], x)
+    runtime.close()
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,9 @@ def test_an_illegal_command_poisons_what_it_writes_and_nothing_else(
     runtime.launch(kernel, [x, good, 64, 3.0], [1])
 
     assert runtime.read(good, float32, (64,))[0] == 3.0
-    with pytest.raises(KernelError, match=r"scale requires a legal command(.|\n)*100000"):
-        runtime.read(y, float32, (64,))
+    for poisoned in (y, z):
+        with pytest.raises(KernelError, match=r"scale requires a legal command(.|\n)*100000"):
+            runtime.read(poisoned, float32, (64,))
     runtime.launch(kernel, [y, x, 64, 2.0], [1])
     with pytest.raises(KernelError, match="scale requires a legal command"):
         runtime.read(x, float32, (64,))

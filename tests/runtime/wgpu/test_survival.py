@@ -178,3 +178,65 @@ def test_daemon_threads_end_with_the_process(program: Program, opens: bool) -> N
     """)
 
     assert printed == "end\n"
+
+
+def test_a_device_that_is_lost_while_work_is_under_way_is_an_error_of_each_wait(
+    program: Program,
+) -> None:
+    """To look at mapped memory of a lost device would abort the process."""
+    printed = program("""
+        import asyncio
+        from pyrite.runtime.wgpu.native import lib
+
+        def lose(use):
+            runtime = WgpuRuntime(open_device())
+            kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
+            for _ in range(100):
+                runtime.launch(kernel, [x, y, 64, 2.0], [1])
+            submission = runtime.flush()
+            lib.wgpuDeviceDestroy(runtime.device.raw)  # no flag in Python says it
+            for _ in range(2):
+                try:
+                    use(runtime, y, submission)
+                except DeviceError as error:
+                    print(error)
+
+        lose(lambda runtime, y, submission: runtime.read(y, float32, (64,)))
+        lose(lambda runtime, y, submission: runtime.wait(submission))
+        lose(lambda runtime, y, submission: runtime.synchronize())
+        lose(lambda runtime, y, submission: runtime.upload(np.ones(1 << 22, np.float32)))
+        lose(lambda runtime, y, submission: asyncio.run(runtime.synchronize_async()))
+        lose(lambda runtime, y, submission: asyncio.run(
+            runtime.read_all_async([(y, float32, (64,))])))
+    """)
+
+    message = "wgpu requires a device that works, got: it was lost (Parent device is lost)"
+    assert printed.splitlines() == [message] * 12
+
+
+def test_a_device_may_be_lost_while_a_read_is_awaited(program: Program) -> None:
+    printed = program("""
+        import asyncio
+        from pyrite.runtime.wgpu.native import lib
+
+        async def lose(runtime, y):
+            reading = asyncio.create_task(runtime.read_all_async([(y, float32, (1 << 20,))]))
+            await asyncio.sleep(0)
+            is_there = reading.done()
+            lib.wgpuDeviceDestroy(runtime.device.raw)
+            try:
+                (values,) = await reading
+                assert is_there and (values == 2.0).all()
+            except DeviceError as error:
+                assert "it was lost" in str(error)
+            print("alive")
+
+        runtime = WgpuRuntime(open_device())
+        kernel, x = runtime.compile(scale()), runtime.upload(np.ones(1 << 20, np.float32))
+        y = runtime.allocate(4 << 20)
+        for _ in range(50):
+            runtime.launch(kernel, [x, y, 1 << 20, 2.0], [1 << 14])
+        asyncio.run(lose(runtime, y))
+    """)
+
+    assert printed == "alive\n"

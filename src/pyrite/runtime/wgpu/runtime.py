@@ -111,7 +111,9 @@ class WgpuRuntime:
         )  # fmt: skip
         self._layouts = Layouts(self.device)
         self._groups = BindGroups(self.device)
-        self._upload = Upload(self._create_staging, self.flush, self._wait_until)
+        self._upload = Upload(
+            self._create_staging, self.flush, self._wait_until, self._require_life
+        )
         self._read_backs = ReadBackPool(self._create_staging, largest)
         self._executables: OrderedDict[str, Executable] = OrderedDict()
         self._capabilities = _capabilities(self.name, self.device)
@@ -354,6 +356,7 @@ class WgpuRuntime:
                 f"{self._pending.number - 1}"
             )
         self._wait_until(lambda: self._progress.completed >= submission)
+        self._require_life()
 
     def synchronize(self) -> None:
         """Flush, and wait for everything."""
@@ -363,6 +366,7 @@ class WgpuRuntime:
         """Flush, and wait for everything while the event loop runs on."""
         submission = self.flush()
         await self._until(lambda: self._progress.completed >= submission)
+        self._require_life()
 
     # Reading.
 
@@ -402,6 +406,7 @@ class WgpuRuntime:
 
     def _finish(self, read_backs: list[ReadBack], wanted: Wanted) -> list[Array]:
         with self._lock:
+            self._require_life()
             arrays = [array for read_back in read_backs for array in read_back.finish()]
         for buffer, _, _ in wanted:
             error = buffer.contents.error
@@ -443,6 +448,17 @@ class WgpuRuntime:
             self._fail("it was destroyed")
         if self._failure is not None:
             raise DeviceError(f"{self.name} requires a device that works, got: {self._failure}")
+
+    def _require_life(self) -> None:
+        """Raise DeviceError if the device was lost, which only an attempt to use it shows.
+
+        To look at mapped memory of a lost device aborts the process.
+        """
+        self._check()
+        try:
+            encode(self.device, ())
+        except NativeError as error:
+            self._check_loss(error)
 
     def _fail(self, reason: str) -> None:
         """Every later call is a DeviceError, and what was pending is dropped."""
@@ -486,14 +502,7 @@ class WgpuRuntime:
         dead = self._dead_buffers(pending)
         if not dead and not self._has_poison:
             return list(pending)
-        sound = []
-        for command in pending:
-            error = self._why_not(command, dead)
-            if error is None:
-                sound.append(command)
-            else:
-                self._poison(command, error)
-        return sound
+        return [command for command in pending if self._is_sound(command, dead)]
 
     def _dead_buffers(self, pending: Submission) -> dict[Storage, str]:
         external = {
@@ -526,6 +535,12 @@ class WgpuRuntime:
                 )
         return None
 
+    def _is_sound(self, command: Command, dead: dict[Storage, str]) -> bool:
+        error = self._why_not(command, dead)
+        if error is not None:
+            self._poison(command, error)
+        return error is None
+
     def _poison(self, command: Command, error: PyriteError) -> None:
         self._has_poison = True
         for contents in command.written():
@@ -542,7 +557,8 @@ class WgpuRuntime:
         return self._encode_legal(commands)
 
     def _encode_legal(self, commands: list[Command]) -> Pointer:
-        legal = [command for command in commands if self._is_legal(command)]
+        # In order: what reads the result of an illegal command is not to run either.
+        legal = [c for c in commands if self._is_sound(c, {}) and self._is_legal(c)]
         try:
             return encode(self.device, legal)
         except NativeError as error:

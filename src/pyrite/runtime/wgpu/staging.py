@@ -78,7 +78,7 @@ class Upload:
     """The chunks of one device.
 
     ``flush`` submits what is pending, and ``wait`` returns when its argument, a question asked
-    again and again, is answered by yes.
+    again and again, is answered by yes.  ``require_life`` raises where the device was lost.
     """
 
     def __init__(
@@ -86,8 +86,10 @@ class Upload:
         create: Create,
         flush: Callable[[], object],
         wait: Callable[[Callable[[], bool]], None],
+        require_life: Callable[[], None],
     ) -> None:
         self._create, self._flush, self._wait = create, flush, wait
+        self._require_life = require_life
         self._free: list[Chunk] = []  # mapped and empty
         self._filling: list[Chunk] = []  # mapped, holding bytes of the pending submission
         self._busy: list[Chunk] = []  # the device's
@@ -125,6 +127,7 @@ class Upload:
         self._free.clear()
 
     def _take(self) -> Chunk:
+        self._require_life()
         if len(self._filling) == CHUNKS:
             self._flush()
         if self._recover():
