@@ -63,7 +63,16 @@ def test_what_is_selected_is_a_candidate(machine: Machine, length: int) -> None:
         config = rows.select(length, dtype, machine)
 
         assert config in rows.candidates(length, dtype, machine)
-        assert config.keeps == (machine is CPU and length * dtype.itemsize <= rows.MOST_KEPT)
+        if machine is CPU:
+            assert config.keeps == (length * dtype.itemsize <= rows.MOST_KEPT)
+
+
+def test_on_a_gpu_a_lane_has_four_vectors_of_a_row_in_registers() -> None:
+    lanes = {length: rows.select(length, float32, GPU) for length in (256, 1024, 4096)}
+
+    assert {length: (c.lanes, c.keeps) for length, c in lanes.items()} == {
+        256: (64, True), 1024: (64, True), 4096: (256, True),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "quiet_softmax"])

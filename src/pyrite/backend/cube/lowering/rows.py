@@ -39,14 +39,18 @@ from pyrite.types import DType, Number, Shape, element_count
 #: The most bytes of a row's values that an invocation keeps: they and the row fit in a first cache.
 MOST_KEPT = 1 << 15
 
+#: How many vectors each of several lanes may keep in registers.
+TURNS = (1, 2, 4, 8)
+
 
 @dataclass(frozen=True, slots=True)
 class RowsConfig:
     """``lanes`` invocations share a row, ``width`` neighbours together.
 
     Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
-    values that are wanted twice are kept in private memory, rather than made again.  An invocation
-    takes ``rows`` one after another, and adds up what is wanted summed over all of them.
+    values that are wanted twice are kept in private memory, rather than made again; where lanes
+    share a row, what is read too, in registers, and loops are written out.  An invocation takes
+    ``rows`` one after another, and adds up what is wanted summed over all of them.
     """
 
     workgroup_size: int
@@ -68,28 +72,36 @@ def candidates(
     small = min(64, sizes[0])
     shared = [(s, s) for s in sizes if s >= 64]
     fits = machine.kind == "cpu" and length * dtype.itemsize <= MOST_KEPT
+
+    def may_keep(lanes: int, width: int, vectors: int) -> bool:
+        if lanes == 1:
+            return fits
+        turns, rest = divmod(length, lanes * width)
+        return rest == 0 and turns in TURNS and vectors == 1
+
     return tuple(
         RowsConfig(size, lanes, width, vectors, keeps, rows)
         for size, lanes in [(small, 1), *shared]
         for width in WIDTHS
         for vectors in (1, 4)
         if vectors == 1 or length % (lanes * width * vectors) == 0
-        for keeps in ((False, True) if fits and lanes == 1 else (False,))
+        for keeps in ((False, True) if may_keep(lanes, width, vectors) else (False,))
         for rows in ((1, 32) if adds and fits and lanes == 1 else (1,))
     )
 
 
 def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
-    """Return a config: vectors no wider than a row; workgroups for long rows of a GPU."""
-    lanes = 1 if machine.kind == "cpu" or length < 256 else 256
-    found = [c for c in candidates(length, dtype, machine, adds=adds) if c.lanes == lanes]
+    """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane."""
+    found = candidates(length, dtype, machine, adds=adds)
     widths = [w for w in WIDTHS if w <= machine.vector]
     if machine.kind == "cpu":
-        width = next((w for w in widths if w >= length), widths[-1])
+        lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
     else:
         width = max(w for w in widths if length % w == 0)
-    fitting = [c for c in found if c.width == width]
-    return max(fitting, key=lambda c: (c.vectors, c.keeps, c.rows))
+        most = max(length // (4 * width), 64) if length >= 64 else 1
+        lanes = max(c.lanes for c in found if c.lanes <= most)
+    fitting = [c for c in found if c.lanes == lanes and c.width == width]
+    return max(fitting, key=lambda c: (c.keeps, c.vectors, c.rows))
 
 
 # ---- inside a kernel ----
@@ -135,6 +147,12 @@ class Row:
         self._first = self._lane if config.lanes == 1 else self._lane * config.width
         self._whole = length - length % config.width
         self._tail = self._end_of_row()
+        #: The vectors of this lane, where they are few and kept in registers.
+        self._turns: list[At] = []
+        if config.keeps and config.lanes > 1:
+            step = config.lanes * config.width
+            starts = range(0, length, step)
+            self._turns = [At(self._first + i if i else self._first, config.width) for i in starts]
         self.sources = [self._reader(operand) for operand in read]
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
@@ -185,7 +203,20 @@ class Row:
             place = self._place(operand, at)
             return operand.load(place, width=at.width, mask=at.mask, is_aligned=self.is_aligned)
 
-        return load
+        return self._remembered(load) if self._turns else load
+
+    @staticmethod
+    def _remembered(make: Make) -> Make:
+        """Return the same, made once for each vector of this lane."""
+        made: dict[int, Value] = {}
+
+        def once(at: At) -> Value:
+            # By identity: the vectors are those of `_turns`.
+            if id(at) not in made:
+                made[id(at)] = make(at)
+            return made[id(at)]
+
+        return once
 
     def _writer(self, operand: Operand) -> Store:
         def store(at: At, value: Value) -> None:
@@ -224,6 +255,10 @@ class Row:
         b, config = self.b, self.config
         width, vectors = config.width, config.vectors
         empty = b.const(start, vector(self.dtype, width))
+        if self._turns:
+            each = [make(at) for at in self._turns]
+            kept = [joined(values, join) for values in zip(*each, strict=True)]
+            return [self._across_lanes(joined(_elements(x), join), join) for x in kept]
         step = config.lanes * width
         with b.for_(
             self._first, self._whole, step=step * vectors, carried=[empty] * (count * vectors)
@@ -257,6 +292,10 @@ class Row:
 
     def write(self, body: Callable[[At], None]) -> None:
         """Run a body that stores, for each of the row's vectors."""
+        for at in self._turns:
+            body(at)
+        if self._turns:
+            return
         step = self.config.lanes * self.config.width
         with self.b.for_(self._first, self._whole, step=step) as loop:
             body(At(loop.index, self.config.width))
@@ -271,6 +310,9 @@ class Row:
         """Return how values that are wanted twice are made first, and how they are found again."""
         if not self.config.keeps:
             return make, make
+        if self._turns:
+            once = self._remembered(make)
+            return once, once
         line = _Line(self)
 
         def first(at: At) -> Value:
