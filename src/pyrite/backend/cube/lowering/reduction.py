@@ -453,13 +453,16 @@ def _kernel(*given: Any, is_aligned: bool, ends: bool) -> Kernel:
 
 def problem_of(x: CubeTensor, axes: tuple[int, ...]) -> Problem:
     """Return the two sides of a tensor, of which the given axes are reduced."""
-    rest = [a for a in range(len(x.shape)) if a not in axes]
+    return _problem(x.shape, x.strides, axes)
+
+
+@lru_cache(maxsize=4096)
+def _problem(shape: Shape, strides: tuple[int, ...], axes: tuple[int, ...]) -> Problem:
+    rest = [a for a in range(len(shape)) if a not in axes]
 
     def side(of: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
-        ((shape, strides),) = merged(
-            tuple(x.shape[a] for a in of), [tuple(x.strides[a] for a in of)]
-        )
-        return shape, strides
+        (merged_side,) = merged(tuple(shape[a] for a in of), [tuple(strides[a] for a in of)])
+        return merged_side
 
     return Problem(*side(rest), *side(axes))
 
