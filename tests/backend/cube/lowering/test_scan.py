@@ -132,3 +132,22 @@ def test_a_sum_has_the_same_bits_in_every_run(machine: Device) -> None:
     for _ in range(3):
         np.testing.assert_array_equal(x.cumsum(0).numpy(), first)
     np.testing.assert_allclose(first, np.cumsum(array, dtype=np.float64), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.bool_])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 700), 1), ((40, 16), 0), ((16, 33), 1)])
+def test_extrema_have_the_values_at_their_positions(
+    machine: Device, dtype: Any, shape: Any, axis: int
+) -> None:
+    array = np.random.default_rng(0).integers(-5, 6, shape).astype(dtype)
+    if array.dtype.kind == "f":
+        array.flat[200::301] = np.nan
+        array[array == 0] *= -1
+    x, y = tensor(array, device=machine), tensor(array)
+
+    np.testing.assert_array_equal(x.cummax(axis).numpy(), y.cummax(axis).numpy())
+    for got, want in zip(x.cummin_with_indices(axis), y.cummin_with_indices(axis), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+        np.testing.assert_array_equal(
+            np.signbit(got.astype("float32").numpy()), np.signbit(want.astype("float32").numpy())
+        )

@@ -6,17 +6,19 @@ Only a recurrence is walked line by line: joined pairs of links could overflow w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import contiguous, dense, map_elements
-from pyrite.backend.cube.lowering.reduction import accumulation, position_of, sum_of
+from pyrite.backend.cube.lowering.reduction import State, accumulation, position_of, sum_of
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scan import scan_axis
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import OPS, Attributes, Constant, Op
 from pyrite.types import Shape, TensorType, int32
 
@@ -60,6 +62,25 @@ def positions(
     (x,) = inputs
     fold = position_of(op.name.removeprefix("cumulative_"), x.dtype.compute)
     return [scan_axis(launcher, fold, x, attrs["axis"], out[0])]
+
+
+@lowers("cummax", "cummin", "cummax_with_indices", "cummin_with_indices")
+def extrema(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The extreme so far, and maybe where it is: the carried state has both."""
+    (x,) = inputs
+    position = position_of("arg" + op.name[3:6], x.dtype.compute)
+
+    def value(k: RecordingAlgebra, state: State) -> Value:
+        return truth(k.builder, state[0]) if x.dtype.is_bool else state[0]
+
+    found = [
+        scan_axis(launcher, replace(position, variant="value", end=value), x, attrs["axis"], x.type)
+    ]
+    if op.name.endswith("with_indices"):
+        found.append(scan_axis(launcher, position, x, attrs["axis"], TensorType(x.shape, int32)))
+    return found
 
 
 def _lines(shape: Shape, axis: int) -> Shape:

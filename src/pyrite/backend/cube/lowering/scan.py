@@ -2,9 +2,9 @@
 
 A unit walks along its line, carrying a state.  The config says who is a unit:
 
-- with ``lanes`` = 1 an invocation, on ``width`` * ``strips`` lines that are neighbours in memory,
-  ``items`` elements at a time, which are joined among themselves before they meet the carried
-  state, so that the next ones wait for one join only;
+- with ``lanes`` = 1 an invocation, on ``width`` * ``strips`` lines at once, which are best
+  neighbours in memory, ``items`` elements at a time, which are joined among themselves before they
+  meet the carried state, so that the next ones wait for one join only;
 - with more a workgroup, on one line, tile by tile in shared memory: each lane joins ``items``
   neighbours, the lanes' totals are scanned by doubling, and both are joined to the carried state.
 
@@ -26,6 +26,7 @@ from pyrite.backend.cube.operand import (
     Operand,
     bindings_of,
     invocation_of,
+    iota,
     unravel,
     workgroup_of,
 )
@@ -108,7 +109,8 @@ _PARTS = (1, 4, 16, 64, 256)
 def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig, ...]:
     """Return the configs that are right for lines, and a fold of so many values of state."""
     small = min(64, machine.workgroup_sizes[0])
-    last = lines.shape[-1] if lines.are_neighbours else 1
+    last = lines.shape[-1] if lines.shape else 1
+    most = 8 if lines.are_neighbours else 1
     shared = [
         (size, size, 1, 1, items)
         for size in machine.workgroup_sizes
@@ -121,7 +123,7 @@ def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig,
         for width in (16, 8, 4, 2, 1)
         for strips in (8, 4, 2, 1)
         for items in ((1, 4) if width == strips == 1 else (1,))
-        if last % (width * strips) == 0
+        if strips <= most and last % (width * strips) == 0
     ]
     return tuple(
         ScanConfig(*unit, parts)
@@ -154,13 +156,19 @@ def select(lines: Lines, fold: Fold, machine: Machine) -> ScanConfig:
 def _for_cpu(
     lines: Lines, fold: Fold, found: Sequence[ScanConfig], machine: Machine
 ) -> list[ScanConfig]:
-    width = max(c.width for c in found if c.width <= machine.vector)
+    is_cheap = fold.name in ("sum", "prod")
+    # To gather a vector from several lines takes as long as a few joins, and the lines share the
+    # few places of a cache that their distance allows.
+    most = machine.vector
+    if not lines.are_neighbours:
+        most = 1 if is_cheap else max(1, most // 2)
+    width = max(c.width for c in found if c.width <= most)
     # Several vectors of a row of lines are read while its page is at hand.
     strips = max(
         c.strips for c in found
         if c.width == width and (c.strips == 1 or c.lines * 4 <= lines.count)
     )  # fmt: skip
-    items = 4 if width == strips == 1 and fold.name in ("sum", "prod") else 1
+    items = 4 if width == strips == 1 and is_cheap else 1
     wanted = (width, strips, items)
     return [c for c in found if (c.width, c.strips, c.items) == wanted]
 
@@ -265,9 +273,7 @@ class _Body:
         return self.target.at([*line, size - 1 - i if self.lines.is_reverse else i + extra])
 
     def put_initial(self, line: list[Value | int], width: int) -> None:
-        assert self.target is not None
-        empty = self.fold.end(self.k, self.fold.empty(self.b, width))
-        self.target.store(self.written_at(line, -1), empty)
+        self.put(line, -1, self.fold.end(self.k, self.fold.empty(self.b, width)), width)
 
     # ---- an invocation as a unit ----
 
@@ -320,14 +326,29 @@ class _Body:
         joined = carry
         for number in range(items):
             position = i + number if number else i
-            x = self.source.load(self.read_at(line, position), width=width)
+            x = self.read(line, position, width)
             spread = position if width == 1 else b.splat(position, width)
             state = fold.take(self.k, x, spread)
             local = state if local is None else self.join(local, state)
             joined = self.join(carry, local)
             if self.target is not None:
-                self.target.store(self.written_at(line, position), fold.end(self.k, joined))
+                self.put(line, position, fold.end(self.k, joined), width)
         return joined
+
+    def read(self, line: list[Value | int], i: Value, width: int) -> Value:
+        """Return element i of so many lines."""
+        place = self.read_at(line, i)
+        if width == 1 or self.lines.are_neighbours:
+            return self.source.load(place, width=width)
+        return self.source.load(place + iota(self.b, width) * self.lines.source[-2])
+
+    def put(self, line: list[Value | int], i: Value | int, result: Value, width: int) -> None:
+        """Write the fold of the elements up to i of so many lines."""
+        assert self.target is not None
+        place = self.written_at(line, i)
+        if width > 1 and not self.lines.are_neighbours:
+            place = place + iota(self.b, width) * self.lines.target[-2]
+        self.target.store(place, result)
 
     def before_alone(self, part: Value, first: Value, empty: list[State]) -> list[State]:
         """Return the folds of the parts before this one."""

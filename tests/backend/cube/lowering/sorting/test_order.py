@@ -62,7 +62,7 @@ def test_every_candidate_sorts(
     x = tensor(array, device=interpreter)._handle
     axis = len(shape) - 1
 
-    # Between each pair of the wide digits' counts and places are thousands of empty ones.
+    # Wide digits are tried on machines: the interpreter takes long over so many counters.
     found = [c for c in candidates(rows_of(x), Key(dtype, False), GPU) if c.digit_bits < 8]
     assert {c.by for c in found} >= {"rank", "network", "digits", "blocks"}
     for config in map(small_blocks, found):
