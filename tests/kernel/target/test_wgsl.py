@@ -265,6 +265,19 @@ def test_casts_equal_the_interpreters(agree: Run) -> None:
                 agree(kernel, [SIZE // width // 4], x, np.zeros(SIZE, to.numpy))
 
 
+@pytest.mark.parametrize("source", [int32, uint32], ids=lambda d: d.name)
+@pytest.mark.parametrize("to", [int64, uint64], ids=lambda d: d.name)
+def test_integers_are_extended_by_their_own_sign(
+    capable: WgpuRuntime, source: DType, to: DType
+) -> None:
+    if "shader-int64" not in capable.device.features:
+        pytest.skip("this adapter lacks shader-int64")
+    x = values_of(source)
+    for width in (1, 4):
+        kernel = elementwise("cast", [source], to, width, lambda b, xs: b.cast(xs[0], to))
+        assert_agree(capable, kernel, [SIZE // width // 4], x, np.zeros(SIZE, to.numpy))
+
+
 def test_bitcasts_keep_bits(agree: Run) -> None:
     for source, to in ((float32, uint32), (uint32, float32), (int32, uint32)):
         kernel = elementwise("bitcast", [source], to, 4, lambda b, xs, to=to: b.bitcast(xs[0], to))

@@ -34,7 +34,7 @@ from typing import Any
 
 from pyrite.errors import DTypeError, KernelError
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of, vector
-from pyrite.types import DType, Number, uint32
+from pyrite.types import DType, Number, int64, uint32, uint64
 
 #: WGSL's name and suffix of literals, and the feature that it needs.
 TYPES: dict[str, tuple[str, str, str | None]] = {
@@ -409,8 +409,11 @@ class _Printer:
         (x,) = node.inputs
         if node.value_type.dtype.is_bool:
             raise KernelError(f"kernel '{self.kernel.name}' requires no cast to bool; use ne")
-        type = self.type(node.value_type)
-        self.define(node, [f"{type}({piece})" for piece in self.runtime(x)])
+        type, pieces = self.type(node.value_type), self.runtime(x)
+        if (wide := _widened(x.value_type, node.value_type)) is not None:
+            # naga extends by the sign of the target, not of the source.
+            pieces = tuple(f"{self.type(wide)}({piece})" for piece in pieces)
+        self.define(node, [f"{type}({piece})" for piece in pieces])
 
     def runtime(self, node: Node) -> Pieces:
         """A value that is no constant expression to WGSL, whose evaluation could be an error."""
@@ -774,6 +777,14 @@ class _Printer:
         if name in BINARY:
             return f"{x} {BINARY[name]} {y}"
         return SPELLED[name](self, type, x, y)
+
+
+def _widened(source: Type, target: Type) -> Type | None:
+    """The type of 64 bits and the source's sign, where an integer gets 64 bits and the other."""
+    kinds = source.dtype.kind, target.dtype.kind
+    if kinds not in (("int", "uint"), ("uint", "int")) or target.dtype.itemsize != 8:
+        return None
+    return source.with_dtype(int64 if kinds[0] == "int" else uint64)
 
 
 def _pieces(type: Type) -> int:
