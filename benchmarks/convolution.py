@@ -1,10 +1,10 @@
 """Convolutions and their gradients on the CPU: Pyrite's beside torch's, float32, in one run.
 
 Each round times both in turn with a pause between, so that nobody's threads still spin when the
-other starts. The figures are microseconds for one call, results allocated, medians over rounds; then
-torch's time by Pyrite's, of the medians and of the fastest rounds: above 1 Pyrite is the faster. On
-a computer that others use too, the fastest rounds of one thread tell the kernels apart: threads that
-wait for each other measure the others' load. Results are compared first.
+other starts. The figures are microseconds for one call, results allocated, medians over rounds;
+then torch's time by Pyrite's, of the medians and of the fastest rounds: above 1 Pyrite is the
+faster. On a computer that others use too, the fastest rounds of one thread tell the kernels apart:
+threads that wait for each other measure the others' load. Results are compared first.
 
     python benchmarks/convolution.py [--only digits resnet …] [--rounds 5] [--threads 1]
 """
