@@ -596,10 +596,16 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 def user_location() -> str:
     """Return ``file:line`` of the innermost frame outside Pyrite."""
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def user_frame() -> FrameType:
+    """Return the innermost frame outside Pyrite."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return frame
 
 
 def bind(

@@ -12,6 +12,7 @@ from collections import Counter
 
 from pyrite.config import config
 from pyrite.errors import DeviceError
+from pyrite.op import user_frame
 from pyrite.synchronization import note_sync
 
 _lock = threading.Lock()
@@ -50,9 +51,20 @@ def note_fallback(device: str, op: str) -> None:
         _counts[device, op] += 1
         is_first = _counts[device, op] == 1
     if is_first:
-        warnings.warn(
+        _warn(
             f"{op} has no implementation on {device} and runs in NumPy, with a copy there and "
-            "back; pyrite.fallbacks() counts how often",
-            FallbackWarning,
-            stacklevel=2,
+            "back; pyrite.fallbacks() counts how often"
         )
+
+
+def _warn(message: str) -> None:
+    """Warn at the user's line, however deep the op was called."""
+    frame = user_frame()
+    warnings.warn_explicit(
+        message,
+        FallbackWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__", ""),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

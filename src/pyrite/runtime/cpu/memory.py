@@ -10,6 +10,7 @@ Invariant: ``live + free == reserved``, and ``free <= limit``.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable
 from threading import Lock
@@ -67,8 +68,10 @@ class CpuBuffer:
         """Return its memory, without a copy: whoever holds the view holds the buffer."""
         return _leased(self)
 
-    def __del__(self) -> None:
-        self._allocator.give_back(self._block)
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An interpreter that ends has cleared the modules that this would call.
+        if not is_ending():
+            self._allocator.give_back(self._block)
 
 
 class CpuView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -81,8 +82,10 @@ class CpuExecutable:
         address = self.streaming[streams] = code.addresses[SYMBOL]
         return address
 
-    def __del__(self) -> None:
-        self._retired.add(self._codes)
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An interpreter that ends has cleared the modules that this would call.
+        if not is_ending():
+            self._retired.add(self._codes)
 
 
 class CpuRuntime:
