@@ -21,8 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.Fallbac
 
 DEVICES = [n for n in ("cpu", "wgpu") if device_problem(n) is None]
 WARM, STEPS, BATCH = 10, 200, 16
-#: Bytes that the process may have grown by: a leak of one weight's gradient in each step is more.
-SLACK = 8 << 20
+#: Bytes that the process may have grown by.  lavapipe holds some 16 KiB for each bind group, of
+#: which the runtime keeps up to 4096.
+SLACK = {"cpu": 8 << 20, "wgpu": 80 << 20}
 
 
 @dataclass(frozen=True)
@@ -76,4 +77,4 @@ def test_training_holds_no_more_after_200_steps_than_after_10(name: str) -> None
 
     assert (end.live, end.kernels, end.launched) == (before.live, before.kernels, before.launched)
     assert end.reserved <= before.reserved
-    assert end.resident <= before.resident + SLACK
+    assert end.resident <= before.resident + SLACK[name]
