@@ -17,8 +17,7 @@ from pyrite.errors import DeviceError, DTypeError, KernelError
 from pyrite.kernel.build import KernelBuilder, Memory, Value
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
-from pyrite.kernel.target import wgsl
-from pyrite.kernel.target.wgsl import to_wgsl
+from pyrite.kernel.target.wgsl import printer, spelling, to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.types import (
     Array,
@@ -156,7 +155,7 @@ def elementwise(
 
 
 def test_every_opcode_is_spelled_once() -> None:
-    tables = (wgsl.BINARY, wgsl.CALLS, wgsl.SPELLED)
+    tables = (spelling.BINARY, spelling.CALLS, spelling.SPELLED)
 
     counts = {name: sum(name in table for table in tables) for name in OPCODES}
 
@@ -165,7 +164,7 @@ def test_every_opcode_is_spelled_once() -> None:
 
 
 def test_every_kind_of_node_is_printed() -> None:
-    assert set(wgsl._PRINT) == set(EFFECTS)
+    assert set(printer._PRINT) == set(EFFECTS)
 
 
 @pytest.mark.parametrize(("dtype", "instead"), [(float64, "float32"), (int64, "int32")])

@@ -1,110 +1,37 @@
-"""A kernel as WGSL: one compute shader, for every GPU.
-
-Valid under WebGPU's default limits and without features unless the kernel asks for more; what it
-may ask for is told by ``features``, in WebGPU's words and wgpu-native's: the standard's
-``subgroups`` must be enabled in the text, wgpu-native's ``subgroup`` must not.
-
-The kernel has been legalised: int32, uint32, float32 and bool in registers, the first three in
-memory; float16, float64 and 64-bit integers only with their features.  Indices are trusted: the
-text has no test of bounds.
-
-How it is spelled
-    Every node becomes a ``let``; a vector of 8 or 16 becomes two or four of ``vec4``.  A memory all
-    of whose accesses are aligned vectors, or scalar loads, is an array of ``vec2`` or ``vec4``, so
-    that a vector is one instruction.  Carried values are variables.  A loop with ``unroll`` is
-    written out, its counter a number in each copy.
-    WGSL has no literal of infinity or NaN, and refuses constant expressions that overflow or make
-    one: the bits go through a function, and of two literals the first becomes a ``let``.
-
-Bindings
-    Buffers are bindings 0, 1, … of group 0 in the order of parameters.  Arguments are one struct:
-    immediates where the device has them, else a uniform buffer, the next binding; a bool travels
-    as u32, a float16 as f32.
-
-An opcode stands once in `BINARY`, `CALLS` or `SPELLED`; a test says which is missing.
-"""
+"""The printer: a kernel's nodes in their order, each as lines of WGSL."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from pyrite.errors import DTypeError, KernelError
-from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of, vector
-from pyrite.types import DType, Number, int64, uint32, uint64
-
-#: WGSL's name and suffix of literals, and the feature that it needs.
-TYPES: dict[str, tuple[str, str, str | None]] = {
-    "bool": ("bool", "", None),
-    "int32": ("i32", "i", None),
-    "uint32": ("u32", "u", None),
-    "float32": ("f32", "f", None),
-    "float16": ("f16", "h", "shader-f16"),
-    "float64": ("f64", "lf", "shader-f64"),
-    "int64": ("i64", "li", "shader-int64"),
-    "uint64": ("u64", "lu", "shader-int64"),
-}
-
-_INSTEAD = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
-
-#: Opcodes that are an operator between their operands.
-BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-}  # fmt: skip
-
-#: Opcodes that are a function of WGSL.  ``round`` is to even.
-CALLS = {
-    "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "rint": "round", "popcount": "countOneBits", "clz": "countLeadingZeros",
-}  # fmt: skip
-
-ATOMICS = {
-    "add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
-    "or": "atomicOr", "xor": "atomicXor", "exchange": "atomicExchange",
-}  # fmt: skip
-
-SUBGROUP = {
-    "add": "subgroupAdd", "mul": "subgroupMul", "min": "subgroupMin", "max": "subgroupMax",
-    "and": "subgroupAnd", "or": "subgroupOr", "xor": "subgroupXor",
-}  # fmt: skip
-SHUFFLES = {
-    "index": "subgroupShuffle", "xor": "subgroupShuffleXor", "up": "subgroupShuffleUp",
-    "down": "subgroupShuffleDown",
-}  # fmt: skip
-
-#: The parameters of the entry point behind each builtin.
-BUILTINS = {
-    "workgroup_id": ("workgroup_id", "workgroup", "vec3<u32>"),
-    "num_workgroups": ("num_workgroups", "workgroups", "vec3<u32>"),
-    "local_id": ("local_invocation_id", "local", "vec3<u32>"),
-    "local_index": ("local_invocation_index", "invocation", "u32"),
-    "subgroup_lane": ("subgroup_invocation_id", "lane", "u32"),
-    "subgroup_size": ("subgroup_size", "lanes", "u32"),
-}
-
-#: What a literal cannot say, and what WGSL lacks.  The texts are WGSL.
-FUNCTIONS = {
-    "bits_f32": "fn bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }",
-    "mulhi_u32": """\
-fn mulhi_u32(x: u32, y: u32) -> u32 {
-  let low = (x & 0xffffu) * (y & 0xffffu);
-  let one = (x >> 16u) * (y & 0xffffu) + (low >> 16u);
-  let two = (x & 0xffffu) * (y >> 16u) + (one & 0xffffu);
-  return (x >> 16u) * (y >> 16u) + (one >> 16u) + (two >> 16u);
-}""",
-    "mulhi_i32": """\
-fn mulhi_i32(x: i32, y: i32) -> i32 {
-  let high = i32(mulhi_u32(u32(x), u32(y)));
-  return high - select(0i, y, x < 0i) - select(0i, x, y < 0i);
-}""",
-}
+from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, dtype_of
+from pyrite.kernel.target.wgsl.place import (
+    factor_of,
+    is_multiple,
+    is_sum,
+    less_multiples,
+    vector_widths,
+)
+from pyrite.kernel.target.wgsl.spelling import (
+    ATOMICS,
+    BINARY,
+    BUILTINS,
+    CALLS,
+    COMPONENTS,
+    FUNCTIONS,
+    INSTEAD,
+    SHUFFLES,
+    SPELLED,
+    SUBGROUP,
+    TYPES,
+)
+from pyrite.types import DType, Number, int64, uint64
 
 _INDENT = "  "
-_COMPONENTS = "xyzw"
 
 
 def to_wgsl(
@@ -171,7 +98,7 @@ class _Printer:
         #: Of each control node, what its regions yielded.
         self.results: dict[Node, Sequence[Pieces]] = {}
         self.memories: dict[Node, str] = {}
-        self.vector_widths = _vector_widths(kernel)
+        self.vector_widths = vector_widths(kernel)
         self.module: list[str] = []
         self.lines: list[str] = []
         #: Of each region being printed, indices over the width of a vector: see `quotient`.
@@ -264,10 +191,10 @@ class _Printer:
         return name
 
     def unsupported(self, dtype: DType) -> None:
-        if dtype.name in _INSTEAD:
+        if dtype.name in INSTEAD:
             raise DTypeError(
                 f"kernel '{self.kernel.name}' requires a device with {dtype.name}, got one "
-                f"without; use {_INSTEAD[dtype.name]}: x.astype(pyrite.{_INSTEAD[dtype.name]})"
+                f"without; use {INSTEAD[dtype.name]}: x.astype(pyrite.{INSTEAD[dtype.name]})"
             )
         raise KernelError(
             f"kernel '{self.kernel.name}' requires 32-bit words for WGSL, got {dtype.name}; "
@@ -339,7 +266,7 @@ class _Printer:
         width = node.value_type.width
         if width == 1:
             return self.values[node][0]
-        return f"{self.values[node][element // 4]}.{_COMPONENTS[element % 4]}"
+        return f"{self.values[node][element // 4]}.{COMPONENTS[element % 4]}"
 
     def region(self, region: Region) -> None:
         self.quotients.append({})
@@ -385,7 +312,7 @@ class _Printer:
         else:
             value = self.builtin(name)
             if BUILTINS[name][2] != "u32":
-                value += "." + _COMPONENTS[axis]
+                value += "." + COMPONENTS[axis]
         self.define(node, [f"{self.type(node.value_type)}({value})"])
 
     def alu(self, node: Node) -> None:
@@ -479,7 +406,7 @@ class _Printer:
                 self.line(f"if (any({m})) {{ {v} = select({v}, {e}, {m}); }}")
         else:
             for number, place in enumerate(places):
-                target = f"{variables[number // 4]}.{_COMPONENTS[number % 4]}"
+                target = f"{variables[number // 4]}.{COMPONENTS[number % 4]}"
                 self.line(f"if ({self.element(mask, number)}) {{ {target} = {place}; }}")
 
     def loaded(self, type: Type, places: Sequence[str]) -> Iterator[str]:
@@ -504,7 +431,7 @@ class _Printer:
             return [self.at(name, start, number) for number in range(width)]
         first = self.quotient(index, vector)
         if width == 1:
-            (rest,) = self.values[_less_multiples(index, vector)]
+            (rest,) = self.values[less_multiples(index, vector)]
             return [f"{name}[{first}][u32({rest}) & {vector - 1}u]"]
         return [self.at(name, first, number) for number in range(width // vector)]
 
@@ -530,14 +457,14 @@ class _Printer:
         name = self.type(index.value_type)
         if index.kind == "const":
             return self.literal(index.attr // vector, index.value_type.dtype)
-        factor = _factor(index, vector) if index.kind == "alu" else None
+        factor = factor_of(index, vector) if index.kind == "alu" else None
         if factor is not None:
             other, number = factor
             if number == vector:
                 return self.values[other][0]
             times = self.literal(number // vector, index.value_type.dtype)
             return self.let(f"{self.values[other][0]} * {times}")
-        if _is_sum(index) and any(_is_multiple(i, vector) for i in index.inputs):
+        if is_sum(index) and any(is_multiple(i, vector) for i in index.inputs):
             x, y = (self.quotient(i, vector) for i in index.inputs)
             return self.let(f"{x} + {y}")
         return self.let(f"{name}(u32({self.values[index][0]}) >> {vector.bit_length() - 1}u)")
@@ -577,7 +504,7 @@ class _Printer:
         vector = width // len(places)
         for number in range(width):
             place = places[number // vector]
-            target = place if vector == 1 else f"{place}.{_COMPONENTS[number % vector]}"
+            target = place if vector == 1 else f"{place}.{COMPONENTS[number % vector]}"
             condition, element = self.element(mask, number), self.element(value, number)
             self.line(f"if ({condition}) {{ {target} = {element}; }}")
 
@@ -805,140 +732,6 @@ def _identity(name: str, dtype: DType) -> Number:
         return True if dtype.is_bool else (-1 if dtype.kind == "int" else int(dtype.highest))
     return 1 if name == "mul" else 0
 
-
-def _vector_widths(kernel: Kernel) -> dict[Node, int]:
-    """Of each memory, how many elements make one element of its array in WGSL.
-
-    More than 1 where every access is an aligned vector, a load of single elements, or, in shared
-    memory, a store of one: a component of a vector in a buffer is not to be written while another
-    invocation writes its neighbour.
-    """
-    vectors: defaultdict[Node, set[int]] = defaultdict(set)
-    forced: set[Node] = set()
-    for node in kernel.walk():
-        if node.kind not in ("load", "store"):
-            continue
-        memory, index = node.inputs[:2]
-        value = node if node.kind == "load" else node.inputs[2]
-        width = value.value_type.width
-        if index.value_type.width > 1 or width == 1:
-            if node.kind == "store" and not _is_shared(memory):
-                forced.add(memory)
-        elif node.attr:
-            vectors[memory].add(2 if width == 2 else 4)
-        else:
-            forced.add(memory)
-    memories = [*kernel.buffers, *(n for n in kernel.walk() if n.kind == "alloc")]
-    return {m: 1 if m in forced else min(vectors[m], default=1) for m in memories}
-
-
-def _is_multiple(index: Node, of: int) -> bool:
-    """Whether an index is known to be a multiple of a number."""
-    if index.kind == "const":
-        return bool(index.attr % of == 0)
-    if index.kind != "alu":
-        return False
-    if index.attr == "mul":
-        return any(_is_multiple(i, of) for i in index.inputs)
-    return index.attr in ("add", "min", "max") and all(_is_multiple(i, of) for i in index.inputs)
-
-
-def _factor(index: Node, of: int) -> tuple[Node, int] | None:
-    """Of a product with a constant that is a multiple of a number, the other factor and it."""
-    if index.attr != "mul":
-        return None
-    x, y = index.inputs
-    if x.kind == "const":
-        x, y = y, x
-    return (x, y.attr) if y.kind == "const" and y.attr % of == 0 else None
-
-
-def _is_sum(index: Node) -> bool:
-    return index.kind == "alu" and index.attr == "add"
-
-
-def _less_multiples(index: Node, of: int) -> Node:
-    """An index without the terms that are multiples of a number."""
-    while _is_sum(index):
-        x, y = index.inputs
-        if _is_multiple(y, of):
-            index = x
-        elif _is_multiple(x, of):
-            index = y
-        else:
-            break
-    return index
-
-
-def _is_shared(memory: Node) -> bool:
-    return bool(memory.kind == "alloc" and memory.attr[0] == "shared")
-
-
-def _ordered(sign: str) -> Callable[[_Printer, Type, str, str], str]:
-    def spell(printer: _Printer, type: Type, x: str, y: str) -> str:
-        if type.dtype.is_float:
-            # In the IR it is y unless x is less.  A driver may take the comparison and the choice
-            # for its own minimum, which loses a NaN in y (seen on an NVIDIA H200), so y is asked
-            # by its bits; a NaN in x fails the comparison either way.
-            return f"select(select({y}, {x}, {x} {sign} {y}), {y}, {_nan_bits(printer, type, y)})"
-        return f"{'min' if sign == '<' else 'max'}({x}, {y})"
-
-    return spell
-
-
-def _nan_bits(printer: _Printer, type: Type, x: str) -> str:
-    """Whether a float is NaN, by integers: WGSL lets a target assume that there is none."""
-    words = vector(uint32, min(type.width, 4))
-    if type.dtype.itemsize != 4:
-        return f"!({x} == {x})"
-    spelled = printer.type(words)
-    return f"(bitcast<{spelled}>({x}) & {spelled}(0x7fffffffu)) > {spelled}(0x7f800000u)"
-
-
-def _remainder(printer: _Printer, type: Type, x: str, y: str) -> str:
-    """x - (x / y) * y: Vulkan leaves the remainder of negative integers open (seen on an H200)."""
-    return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
-
-
-def _mulhi(printer: _Printer, type: Type, x: str, y: str) -> str:
-    name = printer.function(f"mulhi_{printer.scalar(type.dtype)}")
-    if type.width == 1:
-        return f"{name}({x}, {y})"
-    count = min(type.width, 4)
-    parts = ", ".join(f"{name}({x}.{c}, {y}.{c})" for c in _COMPONENTS[:count])
-    return f"{printer.type(type)}({parts})"
-
-
-#: A number of 64 bits, or a vector of one.
-_LONG_LITERAL = re.compile(r"(?:vec\d<\w+>\()?(\d+)l[iu]\)?")
-
-
-def _shift(sign: str) -> Callable[[_Printer, Type, str, str], str]:
-    def spell(printer: _Printer, type: Type, x: str, y: str) -> str:
-        amount = "u32" if type.width == 1 else f"vec{min(type.width, 4)}<u32>"
-        # naga converts no 64-bit literal.
-        literal = _LONG_LITERAL.fullmatch(y)
-        return f"{x} {sign} {amount}({f'{literal[1]}u' if literal else y})"
-
-    return spell
-
-
-#: Opcodes that take more than a name.
-SPELLED: dict[str, Callable[..., str]] = {
-    "neg": lambda printer, type, x: (
-        f"{printer.literal(0, type.dtype)} - {x}" if type.dtype.kind == "uint" else f"-({x})"
-    ),
-    "not": lambda printer, type, x: f"{'!' if type.dtype.is_bool else '~'}({x})",
-    # In naga, x != y is false of a NaN.
-    "ne": lambda printer, type, x, y: f"!({x} == {y})" if type.dtype.is_float else f"{x} != {y}",
-    "xor": lambda printer, type, x, y: f"{x} {'!=' if type.dtype.is_bool else '^'} {y}",
-    "min": _ordered("<"),
-    "max": _ordered(">"),
-    "rem": _remainder,
-    "mulhi": _mulhi,
-    "shl": _shift("<<"),
-    "shr": _shift(">>"),
-}
 
 _PRINT: dict[Kind, Callable[[_Printer, Node], Any]] = {
     "const": _Printer.const, "argument": _Printer.known, "builtin": _Printer.builtin_node,

@@ -1,0 +1,158 @@
+"""How WGSL spells types, opcodes and what it lacks.
+
+An opcode stands once in `BINARY`, `CALLS` or `SPELLED`; a test says which is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from pyrite.kernel.ir import Type, vector
+from pyrite.types import DType, uint32
+
+
+class Printer(Protocol):
+    """What spelling asks of the printer: names of types, and functions in the module's head."""
+
+    def type(self, type: Type) -> str: ...
+    def scalar(self, dtype: DType) -> str: ...
+    def function(self, name: str) -> str: ...
+
+
+#: WGSL's name and suffix of literals, and the feature that it needs.
+TYPES: dict[str, tuple[str, str, str | None]] = {
+    "bool": ("bool", "", None),
+    "int32": ("i32", "i", None),
+    "uint32": ("u32", "u", None),
+    "float32": ("f32", "f", None),
+    "float16": ("f16", "h", "shader-f16"),
+    "float64": ("f64", "lf", "shader-f64"),
+    "int64": ("i64", "li", "shader-int64"),
+    "uint64": ("u64", "lu", "shader-int64"),
+}
+
+INSTEAD = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
+
+#: Opcodes that are an operator between their operands.
+BINARY = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+}  # fmt: skip
+
+#: Opcodes that are a function of WGSL.  ``round`` is to even.
+CALLS = {
+    "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "rint": "round", "popcount": "countOneBits", "clz": "countLeadingZeros",
+}  # fmt: skip
+
+ATOMICS = {
+    "add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
+    "or": "atomicOr", "xor": "atomicXor", "exchange": "atomicExchange",
+}  # fmt: skip
+
+SUBGROUP = {
+    "add": "subgroupAdd", "mul": "subgroupMul", "min": "subgroupMin", "max": "subgroupMax",
+    "and": "subgroupAnd", "or": "subgroupOr", "xor": "subgroupXor",
+}  # fmt: skip
+SHUFFLES = {
+    "index": "subgroupShuffle", "xor": "subgroupShuffleXor", "up": "subgroupShuffleUp",
+    "down": "subgroupShuffleDown",
+}  # fmt: skip
+
+#: The parameters of the entry point behind each builtin.
+BUILTINS = {
+    "workgroup_id": ("workgroup_id", "workgroup", "vec3<u32>"),
+    "num_workgroups": ("num_workgroups", "workgroups", "vec3<u32>"),
+    "local_id": ("local_invocation_id", "local", "vec3<u32>"),
+    "local_index": ("local_invocation_index", "invocation", "u32"),
+    "subgroup_lane": ("subgroup_invocation_id", "lane", "u32"),
+    "subgroup_size": ("subgroup_size", "lanes", "u32"),
+}
+
+#: What a literal cannot say, and what WGSL lacks.  The texts are WGSL.
+FUNCTIONS = {
+    "bits_f32": "fn bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }",
+    "mulhi_u32": """\
+fn mulhi_u32(x: u32, y: u32) -> u32 {
+  let low = (x & 0xffffu) * (y & 0xffffu);
+  let one = (x >> 16u) * (y & 0xffffu) + (low >> 16u);
+  let two = (x & 0xffffu) * (y >> 16u) + (one & 0xffffu);
+  return (x >> 16u) * (y >> 16u) + (one >> 16u) + (two >> 16u);
+}""",
+    "mulhi_i32": """\
+fn mulhi_i32(x: i32, y: i32) -> i32 {
+  let high = i32(mulhi_u32(u32(x), u32(y)));
+  return high - select(0i, y, x < 0i) - select(0i, x, y < 0i);
+}""",
+}
+
+COMPONENTS = "xyzw"
+
+
+def _ordered(sign: str) -> Callable[[Printer, Type, str, str], str]:
+    def spell(printer: Printer, type: Type, x: str, y: str) -> str:
+        if type.dtype.is_float:
+            # In the IR it is y unless x is less.  A driver may take the comparison and the choice
+            # for its own minimum, which loses a NaN in y (seen on an NVIDIA H200), so y is asked
+            # by its bits; a NaN in x fails the comparison either way.
+            return f"select(select({y}, {x}, {x} {sign} {y}), {y}, {_nan_bits(printer, type, y)})"
+        return f"{'min' if sign == '<' else 'max'}({x}, {y})"
+
+    return spell
+
+
+def _nan_bits(printer: Printer, type: Type, x: str) -> str:
+    """Whether a float is NaN, by integers: WGSL lets a target assume that there is none."""
+    words = vector(uint32, min(type.width, 4))
+    if type.dtype.itemsize != 4:
+        return f"!({x} == {x})"
+    spelled = printer.type(words)
+    return f"(bitcast<{spelled}>({x}) & {spelled}(0x7fffffffu)) > {spelled}(0x7f800000u)"
+
+
+def _remainder(printer: Printer, type: Type, x: str, y: str) -> str:
+    """x - (x / y) * y: Vulkan leaves the remainder of negative integers open (seen on an H200)."""
+    return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
+
+
+def _mulhi(printer: Printer, type: Type, x: str, y: str) -> str:
+    name = printer.function(f"mulhi_{printer.scalar(type.dtype)}")
+    if type.width == 1:
+        return f"{name}({x}, {y})"
+    count = min(type.width, 4)
+    parts = ", ".join(f"{name}({x}.{c}, {y}.{c})" for c in COMPONENTS[:count])
+    return f"{printer.type(type)}({parts})"
+
+
+#: A number of 64 bits, or a vector of one.
+_LONG_LITERAL = re.compile(r"(?:vec\d<\w+>\()?(\d+)l[iu]\)?")
+
+
+def _shift(sign: str) -> Callable[[Printer, Type, str, str], str]:
+    def spell(printer: Printer, type: Type, x: str, y: str) -> str:
+        amount = "u32" if type.width == 1 else f"vec{min(type.width, 4)}<u32>"
+        # naga converts no 64-bit literal.
+        literal = _LONG_LITERAL.fullmatch(y)
+        return f"{x} {sign} {amount}({f'{literal[1]}u' if literal else y})"
+
+    return spell
+
+
+#: Opcodes that take more than a name.
+SPELLED: dict[str, Callable[..., str]] = {
+    "neg": lambda printer, type, x: (
+        f"{printer.literal(0, type.dtype)} - {x}" if type.dtype.kind == "uint" else f"-({x})"
+    ),
+    "not": lambda printer, type, x: f"{'!' if type.dtype.is_bool else '~'}({x})",
+    # In naga, x != y is false of a NaN.
+    "ne": lambda printer, type, x, y: f"!({x} == {y})" if type.dtype.is_float else f"{x} != {y}",
+    "xor": lambda printer, type, x, y: f"{x} {'!=' if type.dtype.is_bool else '^'} {y}",
+    "min": _ordered("<"),
+    "max": _ordered(">"),
+    "rem": _remainder,
+    "mulhi": _mulhi,
+    "shl": _shift("<<"),
+    "shr": _shift(">>"),
+}
