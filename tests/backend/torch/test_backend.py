@@ -32,7 +32,7 @@ def test_a_device_has_one_backend_under_all_of_its_names() -> None:
 
 @pytest.mark.parametrize("name", ["torch", "torch:tpu", "torch:cpu:x", "numpy:0", "torch:"])
 def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
-    with pytest.raises(DeviceError, match="device requires one of numpy, torch:cpu, torch:cuda"):
+    with pytest.raises(DeviceError, match="device requires one of numpy, .*torch:cpu, torch:cuda"):
         pyrite.device(name)
 
 
