@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 import wgpu
@@ -142,7 +143,10 @@ class Pool:
         self.limit = limit
         self.largest = largest
         self.live = self.reserved = self.peak = 0
-        self._free: defaultdict[int, list[Storage]] = defaultdict(list)
+        #: By size class, a heap of storages by serial: the oldest is given away first.  So a program
+        #: that repeats itself soon gets the same buffers each time, and its bind groups are known;
+        #: last in, first out shuffles them, for what a step keeps is never what it gave back.
+        self._free: defaultdict[int, list[tuple[int, Storage]]] = defaultdict(list)
         #: The storages that somebody holds, by serial.  The pool must hold them too: garbage in a
         #: cycle, an exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer``
         #: with the lease that gives it back; what came back would be a buffer that is released.
@@ -162,7 +166,7 @@ class Pool:
             )
         self.collect()
         free = self._free[capacity]
-        storage = free.pop() if free else self._reserve(capacity)
+        storage = heappop(free)[1] if free else self._reserve(capacity)
         self.leased[storage.serial] = storage
         self.live += capacity
         self.peak = max(self.peak, self.live)
@@ -174,13 +178,13 @@ class Pool:
         while returned:
             storage = self.leased.pop(returned.popleft())
             self.live -= storage.capacity
-            self._free[storage.capacity].append(storage)
+            heappush(self._free[storage.capacity], (storage.serial, storage))
 
     def trim(self) -> None:
         """Give the free storages back to the device."""
         self.collect()
         for storages in self._free.values():
-            for storage in storages:
+            for _, storage in storages:
                 self.reserved -= storage.capacity
                 self._forget(storage)
         self._free.clear()

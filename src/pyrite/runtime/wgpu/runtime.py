@@ -56,7 +56,7 @@ from pyrite.runtime.wgpu.native import (
     polling,
 )
 from pyrite.runtime.wgpu.resource import BufferResource
-from pyrite.runtime.wgpu.shader import Layouts
+from pyrite.runtime.wgpu.shader import Layouts, require_life
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool, Upload
 from pyrite.runtime.wgpu.submission import (
     Command,
@@ -456,7 +456,7 @@ class WgpuRuntime:
         """
         self._check()
         try:
-            encode(self.device, ())
+            require_life(self.device)
         except NativeError as error:
             self._check_loss(error)
 
