@@ -143,9 +143,9 @@ class Pool:
         self.limit = limit
         self.largest = largest
         self.live = self.reserved = self.peak = 0
-        #: By size class, a heap of storages by serial: the oldest is given away first.  So a program
-        #: that repeats itself soon gets the same buffers each time, and its bind groups are known;
-        #: last in, first out shuffles them, for what a step keeps is never what it gave back.
+        #: By size class, a heap of storages by serial: the oldest is given away first.  So a
+        #: program that repeats itself soon gets the same buffers each time, and its bind groups are
+        #: known; last in, first out would shuffle them, as a step keeps other ones than it frees.
         self._free: defaultdict[int, list[tuple[int, Storage]]] = defaultdict(list)
         #: The storages that somebody holds, by serial.  The pool must hold them too: garbage in a
         #: cycle, an exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer``
