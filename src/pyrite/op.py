@@ -30,7 +30,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
-from typing import Any, Literal, NoReturn, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, NoReturn, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -80,6 +80,10 @@ class Executor(Protocol):
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[Handle]:
         """Execute one op on handles, Constants and Nones; ``out`` holds the types if known."""
+        ...
+
+    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
+        """Execute one op on each of several lists of inputs."""
         ...
 
     def upload(self, array: Array) -> Handle:
@@ -154,6 +158,25 @@ class Constant:
         return np.asarray(self.value, dtype=(dtype or self.type.dtype).numpy)
 
 
+class Call(NamedTuple):
+    """What a backend gets to execute an op once, as of `Executor.run`."""
+
+    inputs: Sequence[Handle]
+    attrs: Attributes
+    out: tuple[TensorType, ...] | None
+
+
+class Plan(NamedTuple):
+    """What `bind` finds out about the calls of an op with inputs and attributes of one kind."""
+
+    #: The attributes in their canonical form.
+    attrs: Attributes
+    #: Types of the results, None where they depend on values.
+    out: tuple[TensorType, ...] | None
+    #: The type that each input takes; None where all stay as they are.
+    takes: tuple[TensorType | None, ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """A test input: what values an op's example takes, by default from the op's domain."""
@@ -222,6 +245,8 @@ class Op:
     domain: tuple[Any, ...] | None = None
     samples: tuple[Sample, ...] = ()
     doc: str = field(default="", repr=False)
+    #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def is_elementwise(self) -> bool:
@@ -620,16 +645,10 @@ def bind(
     ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
     Returns a tensor, or a tuple of tensors for an op with several outputs.
     """
-    tensors = [i for i in inputs if isinstance(i, TensorBase)]
-    cls, backend = _meeting_place(op, tensors, on)
-    unified = _unify(op, list(inputs), tensors)
-    types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
-    if op.canonical:
-        attrs = op.canonical(*types, **attrs)
-    out = _infer(op, types, attrs)
+    cls, backend, unified, plan = _prepared(op, inputs, attrs, on)
     if op.sync:
         note_sync(op.name)
-    return apply(op, unified, attrs, out, cls, backend)
+    return apply(op, unified, plan.attrs, plan.out, cls, backend)
 
 
 def apply(
@@ -644,19 +663,68 @@ def apply(
 
     This is where decorators come back in, one level down.
     """
-    handles = [
-        i._handle if isinstance(i, TensorBase) and i._backend is backend else _handle_on(backend, i)
-        for i in inputs
-    ]
+    handles = _handles(inputs, backend)
     if op.body is not None and not backend.keeps(op, handles):
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
         return op.body(*numbers, **attrs)
-    results = backend.run(op, handles, attrs, out)
+    return _wrapped(backend.run(op, handles, attrs, out), out, cls, backend)
+
+
+def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any) -> list[R]:
+    """Return an op's result for each of several lists of inputs, with the same attributes.
+
+    It is what as many calls of the method return; a backend may have one kernel for all.
+
+    >>> from pyrite import Tensor, tensor
+    >>> [x.item() for x in many(Tensor.add, [(tensor(1), 2), (tensor(0.5), 1)])]
+    [3, 1.5]
+    """
+    op: Op = method.op  # type: ignore[attr-defined]
+    try:
+        return _bound_many(op, calls, {**op.attributes, **attrs})
+    except PyriteError as error:
+        raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+
+
+def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
+    prepared = [_prepared(op, inputs, attrs, None) for inputs in calls]
+    backends = {id(backend): backend for _, backend, _, _ in prepared}
+    if len(backends) == 1:
+        (backend,) = backends.values()
+        made = [
+            Call(_handles(inputs, backend), plan.attrs, plan.out)
+            for _, _, inputs, plan in prepared
+        ]
+        if op.body is None or all(backend.keeps(op, call.inputs) for call in made):
+            results = backend.run_many(op, made)
+            return [
+                _wrapped(found, plan.out, cls, backend)
+                for found, (cls, _, _, plan) in zip(results, prepared, strict=True)
+            ]
+    return [
+        apply(op, inputs, plan.attrs, plan.out, cls, backend)
+        for cls, backend, inputs, plan in prepared
+    ]
+
+
+def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:
+    return [
+        i._handle if isinstance(i, TensorBase) and i._backend is backend else _handle_on(backend, i)
+        for i in inputs
+    ]
+
+
+def _wrapped(
+    results: Sequence[Handle],
+    out: tuple[TensorType, ...] | None,
+    cls: type[TensorBase],
+    backend: Executor,
+) -> Any:
     types = out or [backend.type_of(r) for r in results]
     if len(types) == 1:
         return cls._wrap(results[0], types[0], backend)
     return tuple(
-        cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)
+        [cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)]
     )
 
 
@@ -676,6 +744,102 @@ def _meeting_place(
         if t._backend is not lead._backend and t._backend.level > lead._backend.level:
             lead = t
     return type(lead), lead._backend
+
+
+# ---- plans: what is found out about a call, once for all calls like it ----
+
+#: How many plans are kept for an op: more than a network has shapes.
+_PLANS_KEPT = 512
+
+_NUMBERS = frozenset({int, float, bool})
+
+
+def _prepared(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    on: tuple[type[TensorBase], Executor] | None,
+) -> tuple[type[TensorBase], Executor, Sequence[Any], Plan]:
+    """Return tensor class, backend, the inputs unified, and the plan of a call."""
+    tensors = [i for i in inputs if isinstance(i, TensorBase)]
+    cls, backend = _meeting_place(op, tensors, on)
+    key = _key(op, inputs, attrs)
+    plan = None if key is None else op.plans.get(key)
+    if plan is None:
+        unified, plan = _planned(op, inputs, attrs, tensors)
+        if key is not None and _is_lasting(inputs, plan):
+            if len(op.plans) >= _PLANS_KEPT:
+                op.plans.clear()
+            op.plans[key] = plan
+        return cls, backend, unified, plan
+    if plan.takes is not None:
+        inputs = [_taken(i, type) for i, type in zip(inputs, plan.takes, strict=True)]
+    return cls, backend, inputs, plan
+
+
+def _key(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Any, ...] | None:
+    """Return what the plan of a call depends on; None for a call that is planned each time.
+
+    Equal values may differ, 1 and True, 0.0 and -0.0, so their classes and signs belong to it.
+    """
+    parts: list[Any] = []
+    for value in inputs:
+        if isinstance(value, TensorBase):
+            type = value._type
+            parts += (type.shape, type.dtype)
+        elif value is None or value.__class__ in _NUMBERS:
+            parts.append(value.__class__)
+        else:
+            return None
+    if attrs:
+        if len(attrs) != len(op.attributes):
+            return None
+        for name in op.attributes:
+            value = attrs[name]
+            kind = value.__class__
+            if kind is tuple:
+                kind = _classes(value)
+            elif kind is float and not value:
+                value = str(value)
+            parts += (kind, value)
+    found = tuple(parts)
+    try:
+        hash(found)
+    except TypeError:
+        return None
+    return found
+
+
+def _classes(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([_classes(v) if v.__class__ is tuple else v.__class__ for v in values])
+
+
+def _is_lasting(inputs: Sequence[Any], plan: Plan) -> bool:
+    """Whether a plan is that of all calls of its key: an integer must fit the integers it meets."""
+    return plan.takes is None or not any(
+        value.__class__ is int and type is not None and type.dtype.is_integer
+        for value, type in zip(inputs, plan.takes, strict=True)
+    )
+
+
+def _taken(value: Any, type: TensorType | None) -> Any:
+    if type is None or value is None:
+        return value
+    if isinstance(value, TensorBase):
+        return value if value._type.dtype is type.dtype else value.astype(type.dtype)
+    return Constant(value, type)
+
+
+def _planned(
+    op: Op, inputs: Sequence[Any], attrs: Attributes, tensors: Sequence[TensorBase]
+) -> tuple[Sequence[Any], Plan]:
+    """Return the inputs unified, and the plan of the call."""
+    unified = _unify(op, list(inputs), tensors)
+    types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
+    if op.canonical:
+        attrs = op.canonical(*types, **attrs)
+    is_same = all(new is old for new, old in zip(unified, inputs, strict=True))
+    return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(types))
 
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pyrite.errors import DeviceError, GradientError
-from pyrite.op import OPS, Attributes, Handle, Op, TensorBase, different_devices
+from pyrite.op import OPS, Attributes, Call, Handle, Op, TensorBase, different_devices
 from pyrite.synchronization import awaited
 from pyrite.types import DTYPES, Array, DType, TensorType
 
@@ -88,6 +88,10 @@ class Backend(ABC):
 
         ``out`` holds the types of the results, or None when they depend on values.
         """
+
+    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
+        """Execute one op on each of several lists of inputs: one after the other, or joined."""
+        return [self.run(op, call.inputs, call.attrs, call.out) for call in calls]
 
     @abstractmethod
     def upload(self, array: Array) -> Handle:

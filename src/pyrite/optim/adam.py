@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import Spec, composite, many, sample
+from pyrite.optim.joint import Joint
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
 from pyrite.optim.values import decayed
@@ -76,7 +77,7 @@ def adam_direction(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Adam(Optimizer):
+class Adam(Joint):
     """Adam, with weight decay as part of the gradient; see `AdamW` for the decoupled kind.
 
     m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g², both corrected for their start at 0,
@@ -104,22 +105,39 @@ class Adam(Optimizer):
         names = ["first_moment", "second_moment"] + ["largest_moment"] * self.amsgrad
         return {name: zeros_like(parameter) for name in names}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and moments after a step."""
-        updated, *moments = adam_update(
-            parameter,
-            gradient,
-            state["first_moment"],
-            state["second_moment"],
-            state.get("largest_moment"),
-            learning_rate,
-            1 - self.beta1**step,
-            1 - self.beta2**step,
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and moments of each turn, by one op."""
+        made = many(
+            adam_update,
+            [self._inputs(turn, learning_rate) for turn in turns],
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return updated, dict(zip(state, moments, strict=True))
+        return named_moments(turns, made)
+
+    def _inputs(self, turn: Turn, learning_rate: float) -> tuple[Tensor | float | None, ...]:
+        state = turn.state
+        return (
+            turn.parameter,
+            turn.gradient,
+            state["first_moment"],
+            state["second_moment"],
+            state.get("largest_moment"),
+            learning_rate,
+            1 - self.beta1**turn.step,
+            1 - self.beta2**turn.step,
+        )
+
+
+def named_moments(
+    turns: Sequence[Turn], made: Sequence[tuple[Tensor, ...]]
+) -> list[tuple[Tensor, State]]:
+    """Return each parameter after a step, and its moments under the names of its state."""
+    return [
+        (new, dict(zip(turn.state, moments, strict=True)))
+        for turn, (new, *moments) in zip(turns, made, strict=True)
+    ]

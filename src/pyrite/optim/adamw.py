@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, sample
-from pyrite.optim.adam import Adam, adam_direction
-from pyrite.optim.run import State
+from pyrite.op import Spec, composite, many, sample
+from pyrite.optim.adam import Adam, adam_direction, named_moments
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.tensor.tensor import Tensor
 
@@ -67,23 +68,17 @@ class AdamW(Adam):
     weight_decay: float = 1e-2
     cautious_weight_decay: bool = False
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and moments after a step."""
-        updated, *moments = adamw_update(
-            parameter,
-            gradient,
-            state["first_moment"],
-            state["second_moment"],
-            state.get("largest_moment"),
-            learning_rate,
-            1 - self.beta1**step,
-            1 - self.beta2**step,
-            learning_rate * self.weight_decay,
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and moments of each turn, by one op."""
+        decay = learning_rate * self.weight_decay
+        made = many(
+            adamw_update,
+            [(*self._inputs(turn, learning_rate), decay) for turn in turns],
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
             cautious=self.cautious_weight_decay,
         )
-        return updated, dict(zip(state, moments, strict=True))
+        return named_moments(turns, made)

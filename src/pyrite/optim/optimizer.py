@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -20,10 +20,10 @@ from pyrite.op import public
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
 from pyrite.optim.group import assigned
-from pyrite.optim.run import Run, Slot, State, in_one_thread
+from pyrite.optim.run import Run, Slot, State, Turn, in_one_thread
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import non_negative, settings_of
-from pyrite.optim.values import computed, ground, in_dtype, renewed
+from pyrite.optim.values import computed, ground, in_dtype, on_device, renewed
 from pyrite.record import Record
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
@@ -96,6 +96,18 @@ class Optimizer(ABC):
         the arithmetic as Python floats.
         """
 
+    def update_many(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return what `update` returns for each of several parameters.
+
+        One after the other; of a rule whose update is one op, see `Joint`, all at once.
+        """
+        return [
+            self.update(t.gradient, t.parameter, t.state, learning_rate=learning_rate, step=t.step)
+            for t in turns
+        ]
+
     # ---- steps ----
 
     @public
@@ -123,15 +135,16 @@ class Optimizer(ABC):
             )
         run = self._run
         with in_one_thread(run.lock):
-            held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
+            items = [(path, t) for path, t in tree_items(model) if isinstance(t, Identified)]
+            held = [t for _, t in items]
             _require_own(gradients, held)
             _require_any(gradients, held)
             due = [
                 _Due(path, t, _fitting(path, t, g))
-                for path, t in tree_items(model)
+                for path, t in items
                 if isinstance(t, Parameter) and (g := gradients.get(t)) is not None and t.trainable
             ]
-            changed, slots, norm = self._stepped(model, due)
+            changed, slots, norm = self._stepped(due, self._assigned(model, held))
             changed.update(renewed(held, gradients.updates))
             run.slots.update(slots)
             run.norm = norm
@@ -247,7 +260,7 @@ class Optimizer(ABC):
         """
         run = self._run
         with in_one_thread(run.lock):
-            rules = dict(self._assigned(model))
+            rules = dict(self._assigned(model, tree_leaves(model)))
             loaded = resume.loaded(
                 self._configuration(),
                 record,
@@ -271,27 +284,24 @@ class Optimizer(ABC):
         found = {id(o): o for rule in self._rules() for o in observers(rule.learning_rate)}
         return list(found.values())
 
-    def _assigned(self, model: Any) -> Mapping[int, int]:
+    def _assigned(self, model: Any, held: Sequence[Tensor]) -> Mapping[int, int]:
         """Return the group of each parameter, matched anew when one is met for the first time."""
         known = self._run.rules
-        if any(t.id not in known for t in tree_leaves(model) if isinstance(t, Parameter)):
+        if any(isinstance(t, Parameter) and t.id not in known for t in held):
             known.update(assigned([group.pattern for group in self._groups], model))
         return known
 
     def _stepped(
-        self, model: Any, due: list[_Due]
+        self, due: list[_Due], group_of: Mapping[int, int]
     ) -> tuple[dict[int, Identified], dict[int, Slot], Tensor | None]:
         rules, rates = self._rules(), self._rates()
-        group_of = self._assigned(model)
-        chosen = [rules[group_of[d.parameter.id]] for d in due]
-        due, norm = self._clipped(due, chosen)
+        due, norm = self._clipped(due, [rules[group_of[d.parameter.id]] for d in due])
         changed: dict[int, Identified] = {}
         slots: dict[int, Slot] = {}
-        for one in due:
-            number = group_of[one.parameter.id]
-            slot = self._run.slots.get(one.parameter.id)
-            made = _updated(rules[number], rates[number], one, slot)
-            changed[one.parameter.id], slots[one.parameter.id] = made
+        for number, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
+            own = [d for d in due if group_of[d.parameter.id] == number]
+            for one, (stepped, slot) in zip(own, _updated(rule, rate, own, self._run), strict=True):
+                changed[one.parameter.id], slots[one.parameter.id] = stepped, slot
         return changed, slots, norm
 
     def _clipped(
@@ -388,15 +398,44 @@ def _fitting(path: str, parameter: Parameter, g: Tensor) -> Tensor:
     return in_dtype(ground(g), parameter.dtype.compute)
 
 
-def _updated(rule: Optimizer, rate: float, due: _Due, slot: Slot | None) -> tuple[Parameter, Slot]:
-    parameter, value = due.parameter, computed(due.parameter)
+def _updated(
+    rule: Optimizer, rate: float, due: Sequence[_Due], run: Run
+) -> list[tuple[Parameter, Slot]]:
+    """Return each parameter after a step of the rule, and what is kept for it."""
+    turns = [_turn(rule, one, run.slots.get(one.parameter.id)) for one in due]
+    try:
+        made = rule.update_many(turns, learning_rate=rate)
+    except PyriteError:
+        # One by one tells of which parameter it is an error.
+        made = [_single(rule, rate, one, turn) for one, turn in zip(due, turns, strict=True)]
+    return [
+        (_renewed(one.parameter, new), Slot(turn.step, state))
+        for one, turn, (new, state) in zip(due, turns, made, strict=True)
+    ]
+
+
+def _turn(rule: Optimizer, due: _Due, slot: Slot | None) -> Turn:
+    value = computed(due.parameter)
     try:
         steps, state = slot if slot is not None else Slot(0, rule.init(value))
-        state = {name: t.to(value.device) for name, t in state.items()}
-        new, state = rule.update(due.gradient, value, state, learning_rate=rate, step=steps + 1)
+        state = {name: on_device(t, value) for name, t in state.items()}
     except PyriteError as error:
-        error.add_note(f"for parameter {due.path!r}")
-        raise
-    rounded = in_dtype(new, parameter.dtype).to(parameter.device)
-    stepped = parameter.with_value(rounded, version=parameter.version + 1)
-    return stepped, Slot(steps + 1, state)
+        raise _of(due, error)  # noqa: B904 - the same error
+    return Turn(due.gradient, value, state, steps + 1)
+
+
+def _single(rule: Optimizer, rate: float, due: _Due, turn: Turn) -> tuple[Tensor, State]:
+    try:
+        return rule.update_many([turn], learning_rate=rate)[0]
+    except PyriteError as error:
+        raise _of(due, error)  # noqa: B904 - the same error
+
+
+def _of(due: _Due, error: PyriteError) -> PyriteError:
+    error.add_note(f"for parameter {due.path!r}")
+    return error
+
+
+def _renewed(parameter: Parameter, new: Tensor) -> Parameter:
+    value = on_device(in_dtype(new, parameter.dtype), parameter)
+    return parameter.with_value(value, version=parameter.version + 1)

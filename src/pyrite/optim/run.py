@@ -21,6 +21,15 @@ class Slot(NamedTuple):
     state: State
 
 
+class Turn(NamedTuple):
+    """What a rule gets to step one parameter: ``step`` counts the steps of it, from 1."""
+
+    gradient: Tensor
+    parameter: Tensor
+    state: State
+    step: int
+
+
 class Run:
     """The steps made, and a slot for each parameter by id.  One thread at a time may use it."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import composite, many, sample
+from pyrite.optim.joint import Joint
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative, require
 from pyrite.optim.values import decayed
@@ -53,7 +54,7 @@ def momentum_update(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SGD(Optimizer):
+class SGD(Joint):
     """Gradient descent, with momentum, dampening, Nesterov's variant and weight decay.
 
     v = momentum v + (1 - dampening) g, p = p - learning_rate v; the first v is g.  With Nesterov,
@@ -82,21 +83,24 @@ class SGD(Optimizer):
         """Return a velocity of 0, or nothing without momentum."""
         return {"velocity": zeros_like(parameter)} if self.momentum else {}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and velocity after a step."""
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and velocity of each turn, by one op."""
         if not self.momentum:
-            updated = sgd_update(parameter, gradient, learning_rate, weight_decay=self.weight_decay)
-            return updated, {}
-        parameter, velocity = momentum_update(
-            parameter,
-            gradient,
-            state["velocity"],
-            learning_rate,
-            1.0 if step == 1 else 1.0 - self.dampening,
+            calls = [(t.parameter, t.gradient, learning_rate) for t in turns]
+            return [(new, {}) for new in many(sgd_update, calls, weight_decay=self.weight_decay)]
+        made = many(
+            momentum_update,
+            [
+                (t.parameter, t.gradient, t.state["velocity"], learning_rate, self._gain(t.step))
+                for t in turns
+            ],
             momentum=self.momentum,
             nesterov=self.nesterov,
             weight_decay=self.weight_decay,
         )
-        return parameter, {"velocity": velocity}
+        return [(new, {"velocity": velocity}) for new, velocity in made]
+
+    def _gain(self, step: int) -> float:
+        return 1.0 if step == 1 else 1.0 - self.dampening

@@ -19,9 +19,14 @@ def computed(parameter: Parameter) -> Tensor:
 
 def ground(t: Tensor) -> Tensor:
     """Return the tensor under all autodiff levels."""
-    while t.device.level:
+    while t._backend.level:
         t = t.inner()
     return t
+
+
+def on_device(t: Tensor, other: Tensor) -> Tensor:
+    """Return the tensor on the device and autodiff level of another one."""
+    return t if t._backend is other._backend else t.to(other.device)
 
 
 def in_dtype(t: Tensor, dtype: DType) -> Tensor:

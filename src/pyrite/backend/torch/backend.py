@@ -10,7 +10,7 @@ device but `download` and `synchronize`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -49,11 +49,15 @@ from pyrite.backend.torch.pooling import Pooling
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import DeviceError, DTypeError
-from pyrite.op import Attributes, Constant, Op, require_reference
+from pyrite.op import Attributes, Call, Constant, Op, require_reference
 from pyrite.types import Array, DType, TensorType, float64
 
 ALGEBRA = TorchAlgebra()
 REFERENCE = NumPy()
+
+#: How many elements of each operand the kernels of a joined call pass over at a time on the host:
+#: four operands and as many results of 64 K float32 are 2 MiB.
+_CACHED = 1 << 16
 
 #: Dtypes that a kind of device lacks.
 _LACKING: dict[str, frozenset[DType]] = {"mps": frozenset({float64})}
@@ -122,6 +126,8 @@ class Torch(
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[torch.Tensor]:
         demand = self._demands[method]
+        if demand.given == "columns":
+            return self._joined(method, [Call(inputs, attrs, out)])[0]
         if demand.given == "untouched":
             result = getattr(self, method)(*inputs, **attrs)
         else:
@@ -139,6 +145,46 @@ class Torch(
             r if r.dtype is (wanted := TORCH[t.dtype]) else _rounded(r, wanted, demand.carrier)
             for r, t in zip(results, out, strict=True)
         ]
+
+    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
+        """Execute an op on several lists of inputs, joined where its implementation takes many."""
+        method = self._implementations.get(op.name)
+        if method is None or self._demands[method].given != "columns":
+            return super().run_many(op, calls)
+        found: list[Sequence[torch.Tensor]] = [()] * len(calls)
+        for places in _alike(calls):
+            for part in self._parts(places, calls):
+                results = self._joined(method, [calls[place] for place in part])
+                for place, result in zip(part, results, strict=True):
+                    found[place] = result
+        return found
+
+    def _parts(self, places: list[int], calls: Sequence[Call]) -> Iterator[list[int]]:
+        """Cut a list of calls where kernels pass over them one after the other.
+
+        On the host what one kernel has read should be in the cache when the next one reads it.
+        """
+        part: list[int] = []
+        size = 0
+        for place in places:
+            size += calls[place].inputs[0].numel()
+            if part and self.is_host and size > _CACHED:
+                yield part
+                part, size = [], calls[place].inputs[0].numel()
+            part.append(place)
+        yield part
+
+    def _joined(self, method: str, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
+        """Return the results of calls that differ in their tensors only."""
+        columns = [
+            list(column)
+            if isinstance(column[0], torch.Tensor)
+            else column[0].value
+            if isinstance(column[0], Constant)
+            else None
+            for column in zip(*(call.inputs for call in calls), strict=True)
+        ]
+        return list(zip(*getattr(self, method)(*columns, **calls[0].attrs), strict=True))
 
     def _operand(self, value: Any, demand: Demand) -> Any:
         """Return an input that is no plain tensor as an implementation wants it."""
@@ -265,6 +311,16 @@ class Torch(
         elif self.device.type == "mps":
             torch.mps.synchronize()
         self.faults.raise_any()
+
+
+def _alike(calls: Sequence[Call]) -> list[list[int]]:
+    """Return the places of calls that may be joined: of one dtype, with the same numbers."""
+    groups: dict[Any, list[int]] = {}
+    for place, (inputs, attrs, _) in enumerate(calls):
+        rest = [i.value if isinstance(i, Constant) else i is None for i in inputs[1:]]
+        key = (inputs[0].dtype, *rest, *attrs.values())
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
 
 
 def _value(value: Any) -> Any:

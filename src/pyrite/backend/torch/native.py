@@ -22,7 +22,9 @@ from pyrite.errors import IndexRangeError
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: What an implementation gets for a Constant: a zero-d tensor, the number, or all inputs untouched.
-Given = Literal["tensors", "numbers", "untouched"]
+#: With "columns" it gets many calls at once: for each input a list of tensors, None or a number. It
+#: returns a tuple of lists.
+Given = Literal["tensors", "numbers", "untouched", "columns"]
 
 #: Where PyTorch's own kernel takes float16 and bfloat16, computes in float32 and rounds once.
 Narrow = Literal["nowhere", "cuda", "everywhere"]

@@ -1,6 +1,7 @@
-"""Steps of optimisers: each one pass after the other over memory of its own, written in place.
+"""Steps of optimisers on lists of tensors: one kernel after the other over memory of its own.
 
-Rates must be numbers and tensors float32 or float64, as optimisers give them; others expand.
+Rates must be numbers and tensors of one shape and one dtype, float32 or float64, as optimisers give
+them; others expand.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ from pyrite.op import Constant
 
 _WIDE = (torch.float32, torch.float64)
 
+Tensors = list[torch.Tensor]
+
 
 def _has_numbers(first: int) -> Any:
-    """Return the condition: tensors of wide floats, and from a position on numbers."""
+    """Return the condition: tensors of one wide float and shape, and from a position on numbers."""
 
-    def holds(*inputs: Any) -> bool:
-        tensors = (i for i in inputs[:first] if i is not None)
-        return all(isinstance(i, Constant) for i in inputs[first:]) and all(
-            isinstance(i, torch.Tensor) and i.dtype in _WIDE for i in tensors
-        )
+    def holds(lead: Any, *inputs: Any) -> bool:
+        if not isinstance(lead, torch.Tensor) or lead.dtype not in _WIDE:
+            return False
+        dtype, shape = lead.dtype, lead.shape
+        for i in inputs[: first - 1]:
+            if i is None:
+                continue
+            if not isinstance(i, torch.Tensor) or i.dtype is not dtype or i.shape != shape:
+                return False
+        return all([isinstance(i, Constant) for i in inputs[first - 1 :]])
 
     return holds
 
@@ -31,57 +39,56 @@ def _has_numbers(first: int) -> Any:
 class Optimizer(Native):
     """Steps of optimisers."""
 
-    @native("sgd_update", given="numbers", when=_has_numbers(2))
-    def sgd_update(
-        self, p: torch.Tensor, g: torch.Tensor, rate: float, *, weight_decay: float
-    ) -> torch.Tensor:
-        return torch.sub(p, _decayed(g, p, weight_decay), alpha=rate)
+    @native("sgd_update", given="columns", when=_has_numbers(2))
+    def sgd_update(self, p: Tensors, g: Tensors, rate: float, *, weight_decay: float) -> Any:
+        return (torch._foreach_sub(p, _decayed(g, p, weight_decay), alpha=rate),)
 
-    @native("momentum_update", given="numbers", when=_has_numbers(3))
+    @native("momentum_update", given="columns", when=_has_numbers(3))
     def momentum_update(
         self,
-        p: torch.Tensor,
-        g: torch.Tensor,
-        velocity: torch.Tensor,
+        p: Tensors,
+        g: Tensors,
+        velocity: Tensors,
         rate: float,
         gain: float,
         *,
         momentum: float,
         nesterov: bool,
         weight_decay: float,
-    ) -> tuple[torch.Tensor, ...]:
+    ) -> Any:
         g = _decayed(g, p, weight_decay)
-        velocity = (velocity * momentum).add_(g, alpha=gain)
-        direction = torch.add(g, velocity, alpha=momentum) if nesterov else velocity
-        return torch.sub(p, direction, alpha=rate), velocity
+        velocity = torch._foreach_mul(velocity, momentum)
+        torch._foreach_add_(velocity, g, alpha=gain)
+        direction = torch._foreach_add(g, velocity, alpha=momentum) if nesterov else velocity
+        return torch._foreach_sub(p, direction, alpha=rate), velocity
 
-    @native("adam_update", given="numbers", when=_has_numbers(5))
+    @native("adam_update", given="columns", when=_has_numbers(5))
     def adam_update(
         self,
-        p: torch.Tensor,
-        g: torch.Tensor,
-        first: torch.Tensor,
-        second: torch.Tensor,
-        largest: torch.Tensor | None,
+        p: Tensors,
+        g: Tensors,
+        first: Tensors,
+        second: Tensors,
+        largest: Tensors | None,
         rate: float,
         correction1: float,
         correction2: float,
         *,
         weight_decay: float,
         **betas: float,
-    ) -> tuple[torch.Tensor, ...]:
+    ) -> Any:
         g = _decayed(g, p, weight_decay)
         moments, divisor = _moments(g, first, second, largest, correction2, **betas)
-        return torch.addcdiv(p, moments[0], divisor, value=-rate / correction1), *moments
+        return torch._foreach_addcdiv(p, moments[0], divisor, value=-rate / correction1), *moments
 
-    @native("adamw_update", given="numbers", when=_has_numbers(5))
+    @native("adamw_update", given="columns", when=_has_numbers(5))
     def adamw_update(
         self,
-        p: torch.Tensor,
-        g: torch.Tensor,
-        first: torch.Tensor,
-        second: torch.Tensor,
-        largest: torch.Tensor | None,
+        p: Tensors,
+        g: Tensors,
+        first: Tensors,
+        second: Tensors,
+        largest: Tensors | None,
         rate: float,
         correction1: float,
         correction2: float,
@@ -89,36 +96,42 @@ class Optimizer(Native):
         *,
         cautious: bool,
         **betas: float,
-    ) -> tuple[torch.Tensor, ...]:
+    ) -> Any:
         moments, divisor = _moments(g, first, second, largest, correction2, **betas)
-        kept = p * (1 - decay)
+        kept = torch._foreach_mul(p, 1 - decay)
         if cautious:
             # The step goes where the first moment points.
-            kept = torch.where(moments[0] * p >= 0, kept, p)
-        return kept.addcdiv_(moments[0], divisor, value=-rate / correction1), *moments
+            toward = torch._foreach_mul(moments[0], p)
+            kept = [torch.where(t >= 0, k, x) for t, k, x in zip(toward, kept, p, strict=True)]
+        torch._foreach_addcdiv_(kept, moments[0], divisor, value=-rate / correction1)
+        return kept, *moments
 
 
-def _decayed(g: torch.Tensor, p: torch.Tensor, weight_decay: float) -> torch.Tensor:
-    return torch.add(g, p, alpha=weight_decay) if weight_decay else g
+def _decayed(g: Tensors, p: Tensors, weight_decay: float) -> Any:
+    return torch._foreach_add(g, p, alpha=weight_decay) if weight_decay else g
 
 
 def _moments(
-    g: torch.Tensor,
-    first: torch.Tensor,
-    second: torch.Tensor,
-    largest: torch.Tensor | None,
+    g: Tensors,
+    first: Tensors,
+    second: Tensors,
+    largest: Tensors | None,
     correction2: float,
     *,
     beta1: float,
     beta2: float,
     eps: float,
-) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+) -> tuple[tuple[Any, ...], Any]:
     """Return the moments after a step, and sqrt(second / correction2) + eps."""
-    first = torch.lerp(first, g, 1 - beta1)
-    second = (second * beta2).addcmul_(g, g, value=1 - beta2)
+    first = torch._foreach_lerp(first, g, 1 - beta1)
+    second = torch._foreach_mul(second, beta2)
+    torch._foreach_addcmul_(second, g, g, value=1 - beta2)
     scale = second
-    moments: tuple[torch.Tensor, ...] = (first, second)
+    moments: tuple[Any, ...] = (first, second)
     if largest is not None:
-        scale = torch.maximum(largest, second)
+        scale = torch._foreach_maximum(largest, second)
         moments = (first, second, scale)
-    return moments, torch.sqrt(scale).div_(math.sqrt(correction2)).add_(eps)
+    divisor = torch._foreach_sqrt(scale)
+    torch._foreach_div_(divisor, math.sqrt(correction2))
+    torch._foreach_add_(divisor, eps)
+    return moments, divisor
