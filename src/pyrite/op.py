@@ -286,7 +286,7 @@ class Rule:
     keyword, those that the function names, or all for ``**attrs``.
     """
 
-    __slots__ = ("_attributes", "_function", "_rest", "_takes_all", "_wants")
+    __slots__ = ("_attributes", "_count", "_function", "_rest", "_takes_all", "_wants")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Of the code itself: inspect.signature of every rule would be a tenth of the import.
@@ -295,6 +295,7 @@ class Rule:
         self._function = function
         self._wants = tuple(_want(name) for name in code.co_varnames[1 : code.co_argcount])
         self._rest = _want(code.co_varnames[named]) if code.co_flags & inspect.CO_VARARGS else None
+        self._count = None if self._rest not in (None, "nothing") else len(self._wants)
         self._attributes = code.co_varnames[code.co_argcount : named]
         self._takes_all = bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
@@ -306,9 +307,11 @@ class Rule:
 
     def __call__(self, g: Any, saved: Sequence[Any], attrs: Attributes) -> Any:
         """Apply to the cotangent and to what was saved: the output, then the inputs."""
-        if self._rest in (None, "nothing"):
-            saved = saved[: len(self._wants)]
+        if self._count is not None:
+            saved = saved[: self._count]
         if not self._takes_all:
+            if not self._attributes:
+                return self._function(g, *saved)
             attrs = {name: attrs[name] for name in self._attributes}
         return self._function(g, *saved, **attrs)
 
@@ -362,8 +365,8 @@ class Derivative:
             if not isinstance(cotangents, tuple):
                 raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
             return {i: cotangents[i] for i in tracked if cotangents[i] is not None}
-        pairs = ((i, self._rules[i]) for i in tracked)
-        return {i: rule(g, saved, attrs) for i, rule in pairs if rule}
+        rules = self._rules
+        return {i: rule(g, saved, attrs) for i in tracked if (rule := rules[i])}
 
 
 def primitive(

@@ -24,9 +24,11 @@ from pyrite.errors import GradientError
 from pyrite.op import (
     Attributes,
     Constant,
+    Derivative,
     Handle,
     Op,
     TensorBase,
+    Want,
     apply,
     different_devices,
     require_derivative,
@@ -64,7 +66,7 @@ class Autodiff(Backend):
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Keep a composite that has a derivative, or that nothing tracked enters."""
-        return op.derivative is not None or not any(_node(i) for i in inputs)
+        return op.derivative is not None or not _is_reached(inputs)
 
     def run(
         self,
@@ -77,11 +79,11 @@ class Autodiff(Backend):
         values = [i.value if isinstance(i, Variable) else i for i in inputs]
         result = apply(op, values, attrs, out, Tensor, self.inner)
         outputs: tuple[Tensor, ...] = result if isinstance(result, tuple) else (result,)
-        if not any(_node(i) for i in inputs) or not is_recording(self._level):
+        if not _is_reached(inputs) or not is_recording(self._level):
             return [Variable(o) for o in outputs]
         node = Node(op, attrs, inputs, outputs, recompute=self._recomputes(op))
         return [
-            Variable(o, node if o.dtype.is_float else None, index)
+            Variable(o, node if o._type.dtype.kind == "float" else None, index)
             for index, o in enumerate(outputs)
         ]
 
@@ -280,22 +282,23 @@ class Node:
         self.order = next(_order)
         self.op = op
         self.attrs = attrs
-        self.outs = tuple(o._type for o in outputs)
+        self.outs = tuple([o._type for o in outputs])
         self.key = self.replay = self.run_inputs = None
-        self.emissions = ()
-        reaches = op.derivative.reaches if op is not None and op.derivative else _everywhere
-        self.parents = tuple(
-            (position, i.node, i.index)
-            for position, i in enumerate(inputs)
-            if isinstance(i, Variable) and i.node is not None
-        )
-        self.tracked = tuple(p for p, n, _ in self.parents if n.active and reaches(p))
-        self.active = bool(self.tracked)
-        self.saved = ()
-        if op is not None and op.derivative and self.active:
+        self.emissions = self.saved = ()
+        derivative = None if op is None else op.derivative
+        parents, tracked = [], []
+        for position, i in enumerate(inputs):
+            if i.__class__ is Variable and (node := i.node) is not None:
+                parents.append((position, node, i.index))
+                if node.active and (derivative is None or derivative.reaches(position)):
+                    tracked.append(position)
+        self.parents = tuple(parents)
+        self.tracked = tuple(tracked)
+        self.active = bool(tracked)
+        if derivative is not None and tracked:
             if recompute:
-                self.run_inputs = tuple(_kept(i) for i in inputs)
-            self.saved = self._save(op, inputs, outputs)
+                self.run_inputs = tuple([_kept(i) for i in inputs])
+            self.saved = self._save(derivative, inputs, outputs)
 
     @classmethod
     def leaf(cls, type: TensorType, key: Any) -> Node:
@@ -333,31 +336,35 @@ class Node:
         return self.op is None and not self.parents and self.replay is None and self.active
 
     def _save(
-        self, op: Op, inputs: Sequence[Handle], outputs: Sequence[Tensor]
+        self, derivative: Derivative, inputs: Sequence[Handle], outputs: Sequence[Tensor]
     ) -> tuple[Saved, ...]:
-        derivative = require_derivative(op)
-        out: Saved = tuple(
-            Recomputed(None, i) if self.run_inputs is not None else o for i, o in enumerate(outputs)
-        )
-        out_types = self.outs if len(outputs) > 1 else self.outs[0]
-        wants_out, *wants = derivative.wants(self.tracked, len(inputs))
-        kept = [
-            None if wants_out == "nothing" else out_types if wants_out == "type"
-            else out if len(outputs) > 1 else out[0]
-        ]  # fmt: skip
-        kept += [
-            _kept(value) if want == "value" else _type(value) if want == "type" else None
-            for value, want in zip(inputs, wants, strict=True)
-        ]
+        """Return what the derivative wants of the output, then of each input."""
+        wants = derivative.wants(self.tracked, len(inputs))
+        kept: list[Saved] = [self._saved_output(wants[0], outputs)]
+        for value, want in zip(inputs, wants[1:], strict=True):
+            if want == "nothing":
+                kept.append(None)
+            else:
+                kept.append(_kept(value) if want == "value" else _type(value))
         return tuple(kept)
 
+    def _saved_output(self, want: Want, outputs: Sequence[Tensor]) -> Saved:
+        if want == "nothing":
+            return None
+        out: Saved = self.outs
+        if want == "value":
+            out = outputs
+            if self.run_inputs is not None:
+                out = tuple(Recomputed(None, i) for i in range(len(outputs)))
+        return tuple(out) if len(outputs) > 1 else out[0]
 
-def _everywhere(position: int) -> bool:
-    return True
 
-
-def _node(value: Any) -> Node | None:
-    return value.node if isinstance(value, Variable) else None
+def _is_reached(inputs: Sequence[Handle]) -> bool:
+    """Whether there is a node among what was given to an op."""
+    for i in inputs:
+        if i.__class__ is Variable and i.node is not None:
+            return True
+    return False
 
 
 def _kept(value: Any) -> Saved:
@@ -378,6 +385,10 @@ def _type(value: Any) -> TensorType | None:
 # ---- the backward pass ----
 
 
+#: What a node saves as a rule gets it.
+_READY = frozenset({Tensor, TensorType, type(None)})
+
+
 class _Recomputations:
     """Values that are made again, each held only until its node has been passed."""
 
@@ -386,6 +397,8 @@ class _Recomputations:
 
     def value(self, saved: Saved, of: Node) -> Any:
         """Return what a rule gets for an entry that a node saved."""
+        if saved.__class__ in _READY:
+            return saved
         if isinstance(saved, Recomputed):
             return self._outputs(saved.node or of)[saved.index]
         if isinstance(saved, tuple):
@@ -461,30 +474,33 @@ def _walk(handle: Variable, leaves: Container[Node] | None = None) -> Gradients:
 def _pass_on(walk: _Walk, node: Node, cotangents: list[Tensor | None]) -> None:
     """Hand the cotangents of a node's inputs to its parents; others are only visited."""
     by_position: dict[int, Tensor] = {}
-    if node.active and any(g is not None for g in cotangents):
+    if node.active and (len(cotangents) > 1 or cotangents[0] is not None):
         by_position = _input_cotangents(walk, node, cotangents)
     for position, parent, index in node.parents:
         g = by_position.get(position)
-        walk.add(parent, index, None if g is None else _fitted(g, parent.outs[index]))
+        if g is not None and g._type.shape != (wanted := parent.outs[index]).shape:
+            g = _fitted(g, wanted)
+        walk.add(parent, index, g)
 
 
 def _input_cotangents(
     walk: _Walk, node: Node, cotangents: list[Tensor | None]
 ) -> dict[int, Tensor]:
+    g: Any = cotangents[0] if len(cotangents) == 1 else _filled(node, cotangents)
+    if g is None:
+        return {}
     if node.op is None:
-        g = cotangents[0]
-        assert g is not None
         return {0: g}
     derivative = require_derivative(node.op)
     saved = [walk.recomputed.value(s, node) for s in node.saved]
-    g_all = _filled(node, cotangents)
-    g_rule = g_all if len(g_all) > 1 else g_all[0]
-    return derivative(node.op, g_rule, saved, node.attrs, node.tracked)
+    return derivative(node.op, g, saved, node.attrs, node.tracked)
 
 
-def _filled(node: Node, cotangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Replace the missing cotangents of float outputs by zeros."""
-    backend = next(g._backend for g in cotangents if g is not None)
+def _filled(node: Node, cotangents: list[Tensor | None]) -> tuple[Tensor | None, ...] | None:
+    """Replace the missing cotangents of float outputs by zeros; None where all are missing."""
+    backend = next((g._backend for g in cotangents if g is not None), None)
+    if backend is None:
+        return None
     return tuple(
         full(t.shape, 0.0, dtype=t.dtype, device=backend) if g is None and t.dtype.is_float else g
         for g, t in zip(cotangents, node.outs, strict=True)
@@ -493,8 +509,6 @@ def _filled(node: Node, cotangents: list[Tensor | None]) -> tuple[Tensor | None,
 
 def _fitted(g: Tensor, wanted: TensorType) -> Tensor:
     """Undo broadcasting: sum over the axes that were added or stretched."""
-    if g.shape == wanted.shape:
-        return g
     extra = g.ndim - wanted.ndim
     stretched = tuple(
         a for a in range(g.ndim) if a < extra or (wanted.shape[a - extra] == 1 != g.shape[a])

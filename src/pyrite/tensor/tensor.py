@@ -36,7 +36,11 @@ class Tensor(Loss):
 
     @classmethod
     def _wrap(cls, handle: Any, type: TensorType, backend: Executor) -> Self:
-        return Tensor(handle, type, backend)  # type: ignore[return-value]
+        made = Tensor.__new__(Tensor)
+        made._handle = handle
+        made._type = type
+        made._backend = backend  # type: ignore[assignment]
+        return made  # type: ignore[return-value]
 
     # ---- where it lives ----
 

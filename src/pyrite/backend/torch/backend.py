@@ -132,7 +132,9 @@ class Torch(
             result = getattr(self, method)(*inputs, **attrs)
         else:
             operands = [
-                i if isinstance(i, torch.Tensor) and i.dtype in PLAIN else self._operand(i, demand)
+                i
+                if i is None or (isinstance(i, torch.Tensor) and i.dtype in PLAIN)
+                else self._operand(i, demand)
                 for i in inputs
             ]
             result = getattr(self, method)(*operands, **attrs)
