@@ -83,7 +83,7 @@ class PythonKernel(CustomKernel[PythonForm]):
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
         if form.can_fail:
-            bindings += launcher.faults.expect(
+            bindings += launcher.expect(
                 f"{call.op.name} requires every x[i, j] of its kernel '{self.name}' inside of x, "
                 "got one outside; use x.get(i, j), which gives 0 there"
             )

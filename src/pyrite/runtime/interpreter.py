@@ -17,7 +17,8 @@ from pyrite.errors import DeviceError
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.verify import verify
-from pyrite.runtime.protocol import MemoryReport, Wanted
+from pyrite.runtime.bundle import LaunchList
+from pyrite.runtime.protocol import MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
 
@@ -97,6 +98,10 @@ class InterpreterRuntime:
             for parameter, binding in zip(kernel.parameters, bindings, strict=True)
         ]
         interpret(kernel, tuple(grid), *values)
+
+    def bundle(self, steps: Sequence[Step]) -> LaunchList:
+        """Return launches that can be made many times."""
+        return LaunchList(self.launch, steps)
 
     def copy(self, source: InterpreterBuffer, target: InterpreterBuffer) -> None:
         """Copy now."""

@@ -59,6 +59,34 @@ class Executable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A number that is the same in every run of a bundle."""
+
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch of a bundle: each binding is an operand, by its position, or a fixed number."""
+
+    executable: Any
+    bindings: tuple[int | Fixed, ...]
+    grid: tuple[int, ...]
+
+    def bound(self, operands: Sequence[Any]) -> list[Any]:
+        """Return what is bound when it is launched with operands."""
+        return [b.value if isinstance(b, Fixed) else operands[b] for b in self.bindings]
+
+
+class Bundle(Protocol):
+    """Launches that are prepared once and made many times, with other buffers and numbers."""
+
+    def launch(self, operands: Sequence[Any]) -> None:
+        """Append them.  Buffers that they write have the same sizes each time."""
+        ...
+
+
 class Runtime(Protocol):
     """One device: see the head of this file.  Safe to use from many threads.
 
@@ -93,6 +121,10 @@ class Runtime(Protocol):
 
         Raises KernelError if the bindings do not fit the parameters, or the grid the kernel.
         """
+        ...
+
+    def bundle(self, steps: Sequence[Step]) -> Bundle:
+        """Return launches, in order, that can be made many times."""
         ...
 
     def copy(self, source: Buffer, target: Buffer) -> None:

@@ -10,7 +10,7 @@ Named for CubeCL, whose place in Burn it takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
 from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
 from pyrite.backend.cube.read import Read
+from pyrite.backend.cube.recording import RECORDINGS, Recording, key_of, record
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
@@ -25,6 +26,7 @@ from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
 from pyrite.op import Attributes, Op, require_reference
 from pyrite.runtime.protocol import Runtime
+from pyrite.runtime.recent import Recent
 from pyrite.types import Array, TensorType, dtype
 
 REFERENCE = NumPy()
@@ -39,8 +41,14 @@ class CubeBackend(Backend):
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.launcher = Launcher(runtime)
+        self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
+
+    @property
+    def recordings(self) -> int:
+        """How many calls, by op, types, layouts and attributes, are recorded."""
+        return len(self._recordings)
 
     @classmethod
     def has(cls, op: Op) -> bool:
@@ -62,11 +70,19 @@ class CubeBackend(Backend):
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[CubeTensor]:
         """Execute one op by its lowering, its scalar rule, or the reference."""
+        key = key_of(op, inputs, attrs)
+        recording = None if key is None else self._recordings.get(key)
+        if recording is not None:
+            return recording.replay(self.launcher, inputs)
         for type in out or ():
             _require_indexable(op.name, type)
         lowering = self._lowering(op)
         if lowering is not None:
-            return lowering(self.launcher, op, inputs, attrs, out)
+            if key is None or op.sync or op.kernels:
+                return lowering(self.launcher, op, inputs, attrs, out)
+            recording = record(self.launcher, lowering, op, inputs, attrs, out)
+            self._recordings.put(key, recording)
+            return recording.replay(self.launcher, inputs)
         require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]

@@ -1,7 +1,8 @@
 """From a description of a kernel to its launch: compiled once per key, then only bound and run.
 
 A lowering says what it wants by a key, and how to build the kernel if nobody has asked before; so
-a second call of an op with the same types builds nothing.
+a second call of an op with the same types builds nothing.  What it is given is this launcher, or
+one that only records: so it asks here for memory, and for the numbers of an op.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Literal
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.op import Constant
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.runtime.recent import KERNELS, Recent
-from pyrite.types import Number, TensorType
+from pyrite.types import DType, Number, TensorType, float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,19 @@ class Launcher:
 
     def empty(self, type: TensorType) -> CubeTensor:
         """Return a dense tensor of unspecified values."""
-        return CubeTensor.dense(self.runtime.allocate(type.nbytes), type)
+        return CubeTensor.dense(self.allocate(type.nbytes), type)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return a buffer of unspecified contents."""
+        return self.runtime.allocate(nbytes)
+
+    def number(self, constant: Constant, dtype: DType) -> Number:
+        """Return a number of an op as the argument of a kernel, in a dtype."""
+        return number_of(constant, dtype)
+
+    def expect(self, fault: str) -> tuple[Buffer, Number]:
+        """Return the error word, and what a kernel puts there if it fails; see `Faults`."""
+        return self.faults.expect(fault)
 
     def launch(
         self,
@@ -84,12 +98,30 @@ class Launcher:
         ``build`` makes it the first time, for a grid of as many axes as it is given.
         """
         grid = self.machine.grid(workgroups)
-        wanted = (key, len(grid))
+        self.runtime.launch(self.executable(key, build, len(grid)), bindings, grid)
+
+    def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Executable:
+        """Return the kernel of a key, compiled, for a grid of so many axes."""
+        wanted = (key, axes)
         executable = self._executables.get(wanted)
         if executable is None:
             with self._lock:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    executable = self.runtime.compile(build(len(grid)))
+                    executable = self.runtime.compile(build(axes))
                     self._executables.put(wanted, executable)
-        self.runtime.launch(executable, bindings, grid)
+        return executable
+
+
+def number_of(constant: Constant, dtype: DType) -> Number:
+    """Return a number as one of a dtype."""
+    value = constant.value
+    if type(value) is float and dtype is float32 and -_LARGE < value < _LARGE:
+        # The runtime rounds it; NumPy is here for what overflows.
+        return value
+    number: Number = constant.numpy(dtype).item()
+    return number
+
+
+#: Less than the greatest float32.
+_LARGE = 3e38

@@ -53,21 +53,31 @@ class Program:
         self.words = array("q")
         self.count = 0
 
-    def append(
-        self, function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
-    ) -> None:
-        """Add a launch; ``chunk`` is the number of workgroups that one thread takes at a time.
+    def extend(self, words: list[int], count: int) -> None:
+        """Add the words of so many commands.
 
         Not once the program was submitted: its memory must not move.
         """
-        count = grid[0] * grid[1] * grid[2]
-        if count == 0:
-            return
-        chunk = max(chunk, -(-count // MOST_CHUNKS))
-        command = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
-        command[4] = len(command)
-        self.words.extend(command)
-        self.count += 1
+        self.words.fromlist(words)
+        self.count += count
+
+
+#: Words of a command before its slots.
+HEADER: Final = 8
+
+
+def command(
+    function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
+) -> list[int]:
+    """Return a launch as the words that `executor.ll` reads.
+
+    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.
+    """
+    count = grid[0] * grid[1] * grid[2]
+    chunk = max(chunk, -(-count // MOST_CHUNKS))
+    words = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
+    words[4] = len(words)
+    return words
 
 
 class Executor:

@@ -102,6 +102,10 @@ class CpuView:
         return _leased(self)
 
 
+#: A tuple: ``CpuBuffer | CpuView`` would be made anew at each use.
+BUFFERS: Final = (CpuBuffer, CpuView)
+
+
 def _leased(buffer: CpuBuffer | CpuView) -> memoryview:
     # NumPy's own views hold the block, which would be given to others meanwhile.
     exporter: Any = (ctypes.c_ubyte * buffer.nbytes).from_address(buffer.address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 import weakref
 from collections import Counter
@@ -26,26 +27,30 @@ from pyrite.kernel.passes import (
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
 from pyrite.kernel.verify import verify
 from pyrite.runtime.cache import DiskCache, default_cache
+from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
-from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, slot
+from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.host import host_target
-from pyrite.runtime.cpu.memory import ALIGNMENT, Allocator, CpuBuffer, CpuView
+from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Compiler, Retired
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Wanted
+from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Step, Wanted
 from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
 
-#: A tuple: ``CpuBuffer | CpuView`` would be made anew for each binding.
-_BUFFERS = (CpuBuffer, CpuView)
-
 _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
     "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
+
+
+#: A float32 in the first half of a word, and a word.
+_SINGLE, _WORD = struct.Struct("<fi"), struct.Struct("<q")
+#: Less than the greatest float32.
+_LARGE = 3e38
 
 
 def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
@@ -148,6 +153,18 @@ class CpuRuntime:
     ) -> None:
         """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel."""
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
+        words = self._command(executable, bindings, grid)
+        if words:
+            self._stream.extend(words, 1)
+
+    def bundle(self, steps: Sequence[Step]) -> CpuBundle:
+        """Return launches, in order, that can be made many times."""
+        return CpuBundle(self._stream, self._command, steps)
+
+    def _command(
+        self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> list[int]:
+        """Return the words of a launch; none for one of no workgroups."""
         kernel = executable.kernel
         if len(bindings) != len(executable.pack):
             raise KernelError(
@@ -156,9 +173,10 @@ class CpuRuntime:
         slots = [pack(b) for pack, b in zip(executable.pack, bindings, strict=True)]
         sizes = _grid(kernel, grid)
         count = math.prod(sizes)
+        if count == 0:
+            return []
         chunk = chunk_size(self.config, executable.work, count, self._executor.width)
-        address = self._address(executable, bindings)
-        self._stream.append(address, sizes, slots, chunk)
+        return command(self._address(executable, bindings), sizes, slots, chunk)
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         least = self.config.streamed
@@ -173,13 +191,14 @@ class CpuRuntime:
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """Append a copy of ``target.nbytes`` bytes from the beginning of source."""
-        assert isinstance(source, _BUFFERS)
-        assert isinstance(target, _BUFFERS)
+        assert isinstance(source, BUFFERS)
+        assert isinstance(target, BUFFERS)
         if source.nbytes < target.nbytes:
             raise KernelError(f"copy requires {target.nbytes} bytes, got {source.nbytes}")
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
         slots = (target.address, source.address, target.nbytes)
-        self._stream.append(self._executor.copy_function, grid, slots, 1)
+        if grid[0]:
+            self._stream.extend(command(self._executor.copy_function, grid, slots, 1), 1)
 
     # ---- order ----
 
@@ -242,7 +261,7 @@ class CpuRuntime:
 
     def get_resource(self, buffer: Buffer) -> BindingResource[HostResource]:
         """Return the bytes of a buffer, when all that was appended is done."""
-        assert isinstance(buffer, _BUFFERS)
+        assert isinstance(buffer, BUFFERS)
         self.synchronize()
         return BindingResource(HostResource(buffer.lease()))
 
@@ -290,16 +309,21 @@ def _packer(parameter: Node) -> Callable[[Buffer | Number], int]:
     # Whole numbers that are not negative are their own bits; most arguments are such.
     plain = range(min(int(dtype.highest), 2**63 - 1)) if dtype.is_integer else range(0)
 
+    is_single = dtype is float32
+
     def pack(binding: Buffer | Number) -> int:
         if type(binding) is int and binding in plain:
             return binding
+        if is_single and type(binding) is float and -_LARGE < binding < _LARGE:
+            bits: int = _WORD.unpack(_SINGLE.pack(binding, 0))[0]
+            return bits
         return _number(name, dtype, binding)
 
     return pack
 
 
 def _address_of(name: str, binding: Buffer | Number) -> int:
-    if isinstance(binding, _BUFFERS):
+    if isinstance(binding, BUFFERS):
         return binding.address
     raise KernelError(f"buffer {name!r} requires a buffer of this runtime, got {binding!r}")
 
@@ -321,7 +345,7 @@ def _grid(kernel: Kernel, grid: Sequence[int]) -> tuple[int, int, int]:
 
 def _is_streamed(binding: Buffer | Number, least: int) -> bool:
     return (
-        isinstance(binding, _BUFFERS)
+        isinstance(binding, BUFFERS)
         and binding.nbytes >= least
         and binding.address % ALIGNMENT == 0
     )
@@ -332,7 +356,7 @@ def _copies(wanted: Wanted) -> list[Array]:
 
 
 def _values(buffer: Buffer, dtype: DType, shape: Shape) -> Array:
-    assert isinstance(buffer, _BUFFERS)
+    assert isinstance(buffer, BUFFERS)
     count = math.prod(shape) * dtype.itemsize
     if count > buffer.nbytes:
         raise DeviceError(f"read requires {count} bytes, got a buffer of {buffer.nbytes}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 
@@ -13,7 +12,7 @@ _TOGETHER: Final = 32
 
 
 class Stream:
-    """Launches of all Python threads, in the order of `append`."""
+    """Launches of all Python threads, in the order of `extend`."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -21,14 +20,12 @@ class Stream:
         self._lock = Lock()
         self._pending = Program()
 
-    def append(
-        self, function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
-    ) -> None:
-        """Add a launch; see `Program.append`.  Now and then those added are handed over."""
+    def extend(self, words: list[int], count: int) -> None:
+        """Add launches as `command` writes them; now and then those added are handed over."""
         self.executor.check()
         with self._lock:
-            self._pending.append(function, grid, slots, chunk)
-            self.launches += 1
+            self._pending.extend(words, count)
+            self.launches += count
             if self._pending.count >= _TOGETHER:
                 self._submit()
 

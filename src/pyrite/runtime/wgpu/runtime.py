@@ -38,7 +38,8 @@ from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
-from pyrite.runtime.protocol import MemoryReport, Wanted
+from pyrite.runtime.bundle import LaunchList
+from pyrite.runtime.protocol import MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
@@ -217,6 +218,10 @@ class WgpuRuntime:
                     writes,
                 )
             )
+
+    def bundle(self, steps: Sequence[Step]) -> LaunchList:
+        """Return launches, in order, that can be made many times."""
+        return LaunchList(self.launch, steps)
 
     # Memory.
 

@@ -131,9 +131,6 @@ def test_half_precision_is_computed_in_single(interpreter: Device) -> None:
 def test_a_softmax_is_one_kernel(fresh: Device) -> None:
     backend = fresh.backend
     assert isinstance(backend, CubeBackend)
-    launches = []
-    original = backend.launcher.launch
-    backend.launcher.launch = lambda *given: launches.append(given[0]) or original(*given)  # type: ignore[method-assign, func-returns-value]
     tensor(array(3, 8), device=fresh).softmax()
 
-    assert [key[0] for key in launches] == ["softmax"]
+    assert backend.runtime.report()["launches"] == 1

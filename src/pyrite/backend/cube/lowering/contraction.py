@@ -23,7 +23,7 @@ from pyrite.kernel.template import split_k
 from pyrite.kernel.template import tiled_gemm as tiled
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.product import Product
-from pyrite.runtime.protocol import Buffer
+from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import Number
 
 # ---- what a device is to a template ----
@@ -34,14 +34,14 @@ Facts = panel.CpuFacts | tiled.GpuLimits
 _GPU_WORKGROUPS = 128
 
 
-_facts: WeakKeyDictionary[Launcher, Facts] = WeakKeyDictionary()
+_facts: WeakKeyDictionary[Runtime, Facts] = WeakKeyDictionary()
 
 
 def facts_of(launcher: Launcher) -> Facts:
     """Return what the choice of a schedule needs to know of a device."""
-    found = _facts.get(launcher)
+    found = _facts.get(launcher.runtime)
     if found is None:
-        found = _facts[launcher] = _facts_of(launcher)
+        found = _facts[launcher.runtime] = _facts_of(launcher)
     return found
 
 
@@ -162,7 +162,7 @@ def contract(
         return
     product = plan.product
     sums = product.batch * product.m * product.n * plan.parts
-    partial: Buffer = launcher.runtime.allocate(sums * product.accumulator.itemsize)
+    partial = launcher.allocate(sums * product.accumulator.itemsize)
     launcher.launch(key, plan.build, [*inputs, partial], plan.workgroups)
     bindings: list[Buffer | Number] = [partial, *bindings_of(target)]
     launcher.launch(("add", *key), plan.build_sum, bindings, split_k.workgroups(product))

@@ -21,11 +21,12 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.template import direct_convolution as direct
-from pyrite.kernel.template import implicit_gemm, split_k
+from pyrite.kernel.template import implicit_gemm, outer_products, split_k
 from pyrite.kernel.template import weight_gradient as gradient
 from pyrite.kernel.template.direct_convolution import DirectConfig
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.outer_products import OuterConfig
 from pyrite.kernel.template.panel_gemm import CpuFacts
 from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.product import Product
@@ -206,25 +207,32 @@ def convolution_weight_gradient(
     return [target]
 
 
+#: How a gradient is summed up: by vectors along the positions, or along the outputs.
+GradientConfig = WeightGradientConfig | OuterConfig
+
+
 def sum_over_positions(
     launcher: Launcher, problem: WeightGradient, x: CubeTensor, g: CubeTensor, target: CubeTensor,
-    config: WeightGradientConfig | None = None,
+    config: GradientConfig | None = None,
 ) -> None:  # fmt: skip
-    """Write the gradient by the kernel whose vectors lie along the positions."""
+    """Write the gradient by one of the kernels that read x and g where they lie."""
     w, dtype = problem.windows, problem.x.dtype
     facts = facts_of(launcher)
-    chosen = config or _weight_gradient_config(w, dtype, facts)
+    chosen = config or gradient_config(w, dtype, facts)
     result: Buffer = target.buffer
     if chosen.parts > 1:
         sums = chosen.parts * target.type.size
-        result = launcher.runtime.allocate(sums * accumulator_of(dtype).itemsize)
+        result = launcher.allocate(sums * accumulator_of(dtype).itemsize)
 
     def build(grid: int) -> Kernel:
-        return gradient.weight_gradient(w, problem.x, problem.g, dtype, chosen, grid=grid)
+        layouts = problem.x, problem.g
+        if isinstance(chosen, OuterConfig):
+            return outer_products.outer_products(w, *layouts, dtype, chosen, grid=grid)
+        return gradient.weight_gradient(w, *layouts, dtype, chosen, grid=grid)
 
     key = ("weight gradient", problem, chosen)
     bindings = [*bindings_of(x), *bindings_of(g), result]
-    launcher.launch(key, build, bindings, gradient.workgroups(w, chosen))
+    launcher.launch(key, build, bindings, _gradient_workgroups(w, chosen))
     if chosen.parts > 1:
         product = weight_gradient_product(problem, facts)
         launcher.launch(
@@ -233,6 +241,16 @@ def sum_over_positions(
         )  # fmt: skip
 
 
+def _gradient_workgroups(w: Windows, config: GradientConfig) -> int:
+    if isinstance(config, OuterConfig):
+        return outer_products.workgroups(w, config)
+    return gradient.workgroups(w, config)
+
+
 @lru_cache(maxsize=4096)
-def _weight_gradient_config(w: Windows, dtype: DType, facts: Any) -> WeightGradientConfig:
-    return gradient.select(w, dtype, facts)
+def gradient_config(w: Windows, dtype: DType, facts: CpuFacts) -> GradientConfig:
+    """Return how the gradient of a weight is summed up: vectors lie where the estimate is least."""
+    along = gradient.select(w, dtype, facts)
+    outer = outer_products.select(w, dtype, facts)
+    is_outer = outer_products.cost(w, outer, facts) < gradient.cost(w, dtype, along, facts)
+    return outer if is_outer else along

@@ -8,11 +8,11 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import dense
-from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.build import KernelBuilder
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Op
 from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
 from pyrite.types import uint32
 
@@ -35,7 +35,7 @@ def arange(
     """start + i * step, computed in the dtype of start."""
     target = launcher.empty(out[0])
     dtype = out[0].dtype.compute
-    numbers = [(_number(i).numpy(dtype).item(), dtype) for i in inputs]
+    numbers = [(launcher.number(i, dtype), dtype) for i in inputs]
 
     def body(each: Each) -> None:
         start, step = each.numbers
@@ -48,12 +48,12 @@ def arange(
 
 @lowers("random_bits")
 def random_bits(
-    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """The words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`."""
     target = launcher.empty(out[0])
     count = target.type.size
-    numbers = [(int(_number(word).value), uint32) for word in inputs]
+    numbers = [(launcher.number(word, uint32), uint32) for word in inputs]
 
     def body(each: Each) -> None:
         b = each.b
@@ -68,11 +68,6 @@ def random_bits(
         launcher, op.name, str(count), (-(-count // WORDS),), [], target, body, numbers=numbers
     )
     return [target]
-
-
-def _number(x: Input) -> Constant:
-    assert isinstance(x, Constant), "it is made of numbers, which the host has"
-    return x
 
 
 def philox(b: KernelBuilder, counter: Sequence[Value], key: Sequence[Value]) -> list[Value]:

@@ -142,6 +142,6 @@ def for_each(
     bindings: list[Buffer | Number] = [b for t in operands for b in bindings_of(t)]
     bindings += [number for number, _ in numbers]
     if fault is not None:
-        bindings += launcher.faults.expect(fault)
+        bindings += launcher.expect(fault)
     key = (name, variant, shape, layouts, access, dtypes, fault is not None, config)
     launcher.launch(key, build, bindings, workgroups)

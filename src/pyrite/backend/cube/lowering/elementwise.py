@@ -129,17 +129,12 @@ def map_elements(
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
-            bindings.append(_number(i))
+            bindings.append(launcher.number(i, i.type.dtype.compute))
     workgroups = -(-count // (plan.config.width * plan.config.workgroup_size))
     launcher.launch(
         (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
         workgroups,
     )  # fmt: skip
-
-
-def _number(x: Constant) -> Number:
-    number: Number = x.numpy(x.type.dtype.compute).item()
-    return number
 
 
 #: What a plan is made from: of a tensor its dtype, its strides as stretched to the target, whether

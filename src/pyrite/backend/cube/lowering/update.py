@@ -143,7 +143,7 @@ def update(
             if isinstance(i, CubeTensor):
                 bindings += bindings_of(i)
             elif isinstance(i, Constant):
-                bindings.append(i.numpy(dtype.compute).item())
+                bindings.append(launcher.number(i, dtype.compute))
         workgroups = -(-count // (config.width * config.workgroup_size))
         launcher.launch(plan, lambda grid: _kernel(plan, grid), bindings, workgroups)
     return targets

@@ -1,0 +1,285 @@
+"""What a lowering does, noted once and done again for every call of the same types and layouts.
+
+A lowering is run on `Slot`s and `Unknown`s in place of buffers and numbers, by a `Recorder` in
+place of the launcher: so what it does cannot depend on them, only on the op, its attributes, and
+the types, strides and offsets of its inputs, which are the key.  What it asks for becomes a
+`Recording`: the buffers to make, the launches, and how the results lie in the buffers.  A call is
+then a look-up, the allocations, and the launches, whatever the op.
+
+A recording holds compiled kernels and no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel
+from pyrite.op import Attributes, Constant, Op
+from pyrite.runtime.protocol import Bundle, Fixed, Step
+from pyrite.types import DType, TensorType, bool_
+
+#: Recordings that a backend holds at least.
+RECORDINGS = 4096
+
+# ---- what a recording is for ----
+
+
+def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
+    """Return all that a lowering may depend on, or None if attributes are not plain values.
+
+    Numbers are there by their dtype, bools by their value: those are part of a kernel.
+    """
+    parts: list[Hashable] = [op]
+    for i in inputs:
+        if type(i) is CubeTensor:
+            parts += (i.type.shape, i.type.dtype, i.strides, i.offset)
+        elif i is None:
+            parts.append(None)
+        else:
+            dtype = i.type.dtype
+            parts.append(bool(i.value) if dtype is bool_ else dtype)
+    try:
+        parts += [_exactly(value) for value in attrs.values()]
+    except TypeError:
+        return None
+    return tuple(parts)
+
+
+def _exactly(value: Any) -> Hashable:
+    """Return what equals that of another attribute only if they are the same, as 1 and 1.0 not."""
+    kind = type(value)
+    if kind is int or value is None or kind is DType:
+        return value  # type: ignore[no-any-return]
+    if kind is tuple:
+        return tuple([_exactly(v) for v in value])
+    if kind in (bool, float, str):
+        # Zeros have a sign, and NaN equals nothing.
+        return (kind, repr(value))
+    raise TypeError(f"an attribute of {kind.__name__} is no plain value")
+
+
+# ---- what is recorded ----
+
+
+class Slot:
+    """A buffer that there will be, by its number; an input's may have any size, and says 0."""
+
+    __slots__ = ("nbytes", "number")
+
+    def __init__(self, number: int, nbytes: int) -> None:
+        self.number = number
+        self.nbytes = nbytes
+
+
+class Unknown(Constant):
+    """A number of an op that only a call knows: the input of that position."""
+
+    __slots__ = ("position",)
+
+    position: int
+
+    def __init__(self, position: int, type: TensorType) -> None:
+        super().__init__(0, type)
+        object.__setattr__(self, "position", position)
+
+    def numpy(self, dtype: DType | None = None) -> Any:
+        """Raise AssertionError: a lowering has numbers from its launcher."""
+        raise AssertionError("a lowering asks its launcher for the number of a constant")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A number of an op in a dtype, as a kernel gets it."""
+
+    position: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The error word of that expectation, or else the number that goes there."""
+
+    expectation: int
+    is_word: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    executable: Any
+    bindings: Sequence[Any]
+    grid: tuple[int, ...]
+
+
+class Recorder(Launcher):
+    """A launcher that launches nothing: it notes what one lowering asks for."""
+
+    def __init__(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
+        # Not the base's: kernels and faults are the launcher's own.
+        self._launcher = launcher
+        self.runtime, self.machine = launcher.runtime, launcher.machine
+        self._slots: list[Slot] = []
+        self._launches: list[_Launch] = []
+        self._faults: list[str] = []
+        #: What the lowering gets in place of the inputs.
+        self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
+        self._given = len(self._slots)
+
+    def _unknown(self, position: int, x: Any) -> Any:
+        if isinstance(x, CubeTensor):
+            return CubeTensor(self.allocate(0), x.type, x.strides, x.offset)
+        if isinstance(x, Constant) and not x.type.dtype.is_bool:
+            return Unknown(position, x.type)
+        return x
+
+    def allocate(self, nbytes: int) -> Any:
+        """Return a slot."""
+        slot = Slot(len(self._slots), nbytes)
+        self._slots.append(slot)
+        return slot
+
+    def number(self, constant: Constant, dtype: DType) -> Any:
+        """Return a number, or the argument that will be one."""
+        if isinstance(constant, Unknown):
+            return Argument(constant.position, dtype)
+        return number_of(constant, dtype)
+
+    def expect(self, fault: str) -> Any:
+        """Return what will be the error word and a number for it."""
+        self._faults.append(fault)
+        n = len(self._faults) - 1
+        return Fault(n, True), Fault(n, False)
+
+    def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
+        """Return the kernel of a key, compiled."""
+        return self._launcher.executable(key, build, axes)
+
+    def launch(
+        self, key: Hashable, build: Callable[[int], Kernel], bindings: Sequence[Any],
+        workgroups: int,
+    ) -> None:  # fmt: skip
+        """Note a launch."""
+        grid = self.machine.grid(workgroups)
+        executable = self.executable(key, build, len(grid))
+        self._launches.append(_Launch(executable, bindings, grid))
+
+    def recording(self, results: Sequence[CubeTensor]) -> Recording:
+        """Return what was noted, for a lowering that had these results."""
+        memory = self._memory([self._slot(r) for r in results])
+        operands: dict[Any, int] = {}
+        first = self._given + len(memory.sizes)
+
+        def place(binding: Any) -> int | Fixed:
+            if isinstance(binding, Slot):
+                return memory.places[binding.number]
+            if isinstance(binding, Argument | Fault):
+                return operands.setdefault(binding, first + len(operands))
+            return Fixed(binding)
+
+        faults = [Fault(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)]
+        for fault in faults:
+            place(fault)
+        steps = [
+            Step(of.executable, tuple(place(b) for b in of.bindings), of.grid)
+            for of in self._launches
+        ]
+        return Recording(
+            sizes=tuple(memory.sizes),
+            faults=tuple(self._faults),
+            arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
+            bundle=self.runtime.bundle(steps) if steps else None,
+            results=tuple(
+                (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
+            ),
+        )
+
+    @staticmethod
+    def _slot(tensor: CubeTensor) -> Slot:
+        assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
+        return tensor.buffer
+
+    def _memory(self, results: Sequence[Slot]) -> _Memory:
+        """Return which operand each slot is: one whose last launch was before gives its buffer."""
+        uses: dict[int, tuple[int, int]] = {}
+        for n, launch in enumerate(self._launches):
+            for b in launch.bindings:
+                if isinstance(b, Slot):
+                    uses[b.number] = (uses.get(b.number, (n, n))[0], n)
+        for slot in results:
+            uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
+        memory = _Memory({n: n for n in range(self._given)}, [])
+        until: list[int] = []
+        made = [slot for slot in self._slots[self._given :] if slot.number in uses]
+        for slot in sorted(made, key=lambda s: uses[s.number][0]):
+            begin, end = uses[slot.number]
+            free = (i for i, n in enumerate(memory.sizes) if n == slot.nbytes and until[i] < begin)
+            at = next(free, len(until))
+            if at == len(until):
+                memory.sizes.append(slot.nbytes)
+                until.append(end)
+            until[at] = end
+            memory.places[slot.number] = self._given + at
+        return memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Of each slot the operand that it is, and the sizes of the buffers to make."""
+
+    places: dict[int, int]
+    sizes: list[int]
+
+
+# ---- what is replayed ----
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One lowering for inputs of some types and layouts.
+
+    Operands are the buffers of the inputs, buffers of ``sizes``, for each of ``faults`` an error
+    word and a number, and the inputs' numbers ``arguments``, by position and dtype.  ``results``
+    are made of the buffer of an operand, type, strides and offset.
+    """
+
+    sizes: tuple[int, ...]
+    faults: tuple[str, ...]
+    arguments: tuple[tuple[int, DType], ...]
+    bundle: Bundle | None
+    results: tuple[tuple[int, TensorType, Strides, int], ...]
+
+    def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
+        """Make the launches for inputs; return the results."""
+        operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
+        if self.bundle is not None:
+            allocate = launcher.runtime.allocate
+            for nbytes in self.sizes:
+                operands.append(allocate(nbytes))
+            for fault in self.faults:
+                operands += launcher.faults.expect(fault)
+            for position, dtype in self.arguments:
+                operands.append(number_of(inputs[position], dtype))
+            self.bundle.launch(operands)
+        elif self.sizes:
+            operands += [launcher.runtime.allocate(nbytes) for nbytes in self.sizes]
+        return [
+            CubeTensor(operands[at], type, strides, offset)
+            for at, type, strides, offset in self.results
+        ]
+
+
+def record(
+    launcher: Launcher,
+    lowering: Callable[..., Sequence[CubeTensor]],
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...] | None,
+) -> Recording:
+    """Return the recording of a lowering for inputs of these types and layouts."""
+    recorder = Recorder(launcher, inputs)
+    return recorder.recording(lowering(recorder, op, recorder.inputs, attrs, out))

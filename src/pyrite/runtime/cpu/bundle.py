@@ -1,0 +1,73 @@
+"""Launches that are made again and again: their commands are written once, then only filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyrite.runtime.cpu.executor import HEADER
+from pyrite.runtime.cpu.memory import BUFFERS
+from pyrite.runtime.cpu.stream import Stream
+from pyrite.runtime.protocol import Fixed, Step
+
+Command = Callable[[Any, Sequence[Any], Sequence[int]], list[int]]
+Pack = Callable[[Any], int]
+
+
+class CpuBundle:
+    """The commands of some launches, and which of their words are addresses and numbers."""
+
+    __slots__ = ("_command", "_steps", "_stream", "_template")
+
+    def __init__(self, stream: Stream, command: Command, steps: Sequence[Step]) -> None:
+        self._stream = stream
+        self._command = command
+        # They hold the executables, and these the code.
+        self._steps = tuple(steps)
+        self._template: _Template | None = None
+
+    def launch(self, operands: Sequence[Any]) -> None:
+        """Append them; see `pyrite.runtime.protocol.Bundle`."""
+        template = self._template
+        if template is None:
+            template = self._template = self._written(operands)
+        words = template.words.copy()
+        for at, operand in template.addresses:
+            words[at] = operands[operand].address
+        for at, operand, pack in template.numbers:
+            words[at] = pack(operands[operand])
+        self._stream.extend(words, template.count)
+
+    def _written(self, operands: Sequence[Any]) -> _Template:
+        template = _Template()
+        for step in self._steps:
+            command = self._command(step.executable, step.bound(operands), step.grid)
+            if command:
+                template.append(command, step, operands)
+        return template
+
+
+class _Template:
+    """Commands, and where in them the operands go."""
+
+    __slots__ = ("addresses", "count", "numbers", "words")
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.count = 0
+        self.addresses: list[tuple[int, int]] = []
+        self.numbers: list[tuple[int, int, Pack]] = []
+
+    def append(self, command: list[int], step: Step, operands: Sequence[Any]) -> None:
+        first = len(self.words) + HEADER
+        self.words += command
+        self.count += 1
+        for at, (binding, pack) in enumerate(
+            zip(step.bindings, step.executable.pack, strict=True), start=first
+        ):
+            if isinstance(binding, Fixed):
+                continue
+            if isinstance(operands[binding], BUFFERS):
+                self.addresses.append((at, binding))
+            else:
+                self.numbers.append((at, binding, pack))
