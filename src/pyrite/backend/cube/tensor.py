@@ -19,9 +19,12 @@ from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import DType, Shape, TensorType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CubeTensor:
-    """A buffer seen as a tensor.  ``offset`` and ``strides`` count elements."""
+    """A buffer seen as a tensor.  ``offset`` and ``strides`` count elements.
+
+    Nobody assigns to its fields; frozen, it would take twice as long to make.
+    """
 
     buffer: Buffer
     type: TensorType

@@ -4,7 +4,7 @@ A block that nobody holds may still be used by launches that come earlier in the
 gets it for launches comes later, so it is given away at once; but the host, which writes now,
 gets a block only when those launches are done.  A free block remembers the submission to wait for.
 
-Invariant: ``live + free == reserved``, and ``free <= limit``.
+Invariant: ``live + free == reserved``, and ``free <= limit`` once what came back is sorted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
 
@@ -27,6 +28,9 @@ from pyrite.types import Array
 ALIGNMENT: Final = 64
 #: The smallest block.
 SMALLEST: Final = 256
+#: Blocks of so many bytes, or so many blocks, are sorted as soon as they come back.
+MUCH: Final = 1 << 16
+MANY: Final = 64
 
 
 class Block:
@@ -140,19 +144,23 @@ class Allocator:
         """
         capacity = size_class(nbytes)
         with self._lock:
-            self._sort_returned()
+            if self._returned:
+                self._sort_returned()
             block = self._take(capacity, for_host)
             if block is None:
                 block = self._reserve(capacity)
             self._live += capacity
-            self._peak = max(self._peak, self._live)
+            if self._live > self._peak:
+                self._peak = self._live
         return CpuBuffer(self, block, nbytes)
 
     def give_back(self, block: Block) -> None:
         """Take a block of which the last holder is gone."""
         block.submission = self._now()
         self._returned.append(block)
-        if self._lock.acquire(blocking=False):
+        # Small ones can wait for the next who asks for memory.
+        is_much = block.capacity >= MUCH or len(self._returned) >= MANY
+        if is_much and self._lock.acquire(blocking=False):
             try:
                 self._sort_returned()
             finally:
@@ -221,6 +229,7 @@ class Allocator:
                 del self._free[capacity]
 
 
+@lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
     """Return the size of the block for so many bytes: four classes in each doubling.
 
