@@ -46,14 +46,20 @@ def value_and_grad(
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = _chosen(wanted, args)
         backend = _level_above(chosen, checkpointing)
-        lifted = tuple(tree_map(lambda t: _lift(t, backend), a) for a in chosen)
+        leaves: list[Tensor] = []
+
+        def lift(tensor: Tensor) -> Tensor:
+            leaves.append(_lift(tensor, backend))
+            return leaves[-1]
+
+        lifted = tuple([tree_map(lift, a) for a in chosen])
         replaced = list(args)
         for position, value in zip(wanted, lifted, strict=True):
             replaced[position] = value
         with recording(), training_mode(training), at_depth(backend.level):
             result = fn(*replaced, **kwargs)
         loss = result[0] if has_aux else result
-        gradients = _backward(loss, backend, lifted)
+        gradients = _backward(loss, backend, leaves)
         shaped = tuple(_shaped(gradients, a) for a in lifted)
         value = tree_map(lambda t: _lower(t, backend), result)
         return value, shaped[0] if isinstance(argnums, int) else shaped
@@ -119,7 +125,7 @@ def _lower(tensor: Tensor, backend: Autodiff) -> Tensor:
     return tensor.inner() if tensor._backend == backend else tensor
 
 
-def _backward(loss: Any, backend: Autodiff, lifted: tuple[Any, ...]) -> Gradients:
+def _backward(loss: Any, backend: Autodiff, leaves: Sequence[Tensor]) -> Gradients:
     if not isinstance(loss, Tensor):
         raise GradientError(
             f"value_and_grad requires a function that returns a scalar tensor, got "
@@ -134,7 +140,7 @@ def _backward(loss: Any, backend: Autodiff, lifted: tuple[Any, ...]) -> Gradient
         raise GradientError(f"value_and_grad requires a float loss, got {name}")
     if loss._backend != backend or loss._handle.node is None:
         return Gradients()
-    own = {t._handle.node for t in tree_leaves(lifted) if t._backend == backend}
+    own = {t._handle.node for t in leaves if t._backend == backend}
     return backend.gradients_of(loss._handle, own)
 
 

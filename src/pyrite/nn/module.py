@@ -265,7 +265,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def tree_children(self) -> dict[str, Any]:
         """Return its fields."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with these fields."""

@@ -38,7 +38,9 @@ class Identified(Tensor):
     _initial: Initial | None
 
     def __init__(self, value: Tensor, *, id: int | None = None, version: int = 0) -> None:
-        super().__init__(value._handle, value._type, value._backend)
+        self._handle = value._handle
+        self._type = value._type
+        self._backend = value._backend
         self.id = next(_ids) if id is None else id
         self.version = version
         self._initial = None

@@ -73,8 +73,10 @@ def _gather(tree: Any, path: str, found: list[tuple[str, Tensor]]) -> None:
     if isinstance(tree, Tensor):
         found.append((path, tree))
         return
-    if isinstance(tree, list | tuple):
-        pairs: Any = enumerate(tree)
+    if isinstance(tree, TreeNode):
+        pairs: Any = tree.tree_children().items()
+    elif isinstance(tree, list | tuple):
+        pairs = enumerate(tree)
     else:
         pairs = (_children(tree) or {}).items()
     for name, child in pairs:
@@ -93,8 +95,9 @@ class _Mapping:
     def apply(self, tree: Any) -> Any:
         if type(tree) in _PLAIN:
             return tree
-        if id(tree) in self._done:
-            return self._done[id(tree)][1]
+        done = self._done.get(id(tree))
+        if done is not None:
+            return done[1]
         made = self._made(tree)
         if isinstance(tree, Tensor | TreeNode):
             self._done[id(tree)] = (tree, made)
@@ -108,8 +111,12 @@ class _Mapping:
         children = _children(tree)
         if children is None:
             return tree
-        changed = {name: self.apply(child) for name, child in children.items()}
-        if all(changed[name] is child for name, child in children.items()):
+        changed, is_same = {}, True
+        for name, child in children.items():
+            new = child if type(child) in _PLAIN else self.apply(child)
+            is_same = is_same and new is child
+            changed[name] = new
+        if is_same:
             return tree
         if isinstance(tree, TreeNode):
             return tree.tree_rebuild(changed)
@@ -128,10 +135,10 @@ class _Mapping:
 
 
 def _children(tree: Any) -> dict[Any, Any] | None:
-    if type(tree) in _PLAIN:
-        return None
     if isinstance(tree, TreeNode):
         return tree.tree_children()
+    if type(tree) in _PLAIN:
+        return None
     if isinstance(tree, Mapping):
         return dict(tree)
     if is_dataclass(tree) and not isinstance(tree, type):

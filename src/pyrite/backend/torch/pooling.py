@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from pyrite.backend.torch.activation import has_nan
 from pyrite.backend.torch.convolution import Pairs, cut, pad
 from pyrite.backend.torch.gather import Gather
 from pyrite.backend.torch.native import native
@@ -59,9 +59,8 @@ class Pooling(Gather):
             return _MAX_POOLS[x.ndim - 2](x, kernel_size, stride, even, dilation)
 
         found, indices = pool(x)
-        # PyTorch takes the last of several NaNs.  On the host a look costs no waiting, and a sum
-        # tells of any NaN in one cheap pass.
-        if not self.is_host or math.isnan(float(found.sum())):
+        # PyTorch takes the last of several NaNs.  On the host a look costs no waiting.
+        if not self.is_host or has_nan(found):
             is_nan = torch.isnan(found)
             order = torch.arange(
                 element_count(x.shape[2:]), device=self.device, dtype=torch.float64
