@@ -6,6 +6,8 @@ says, for ``block_o`` outputs and ``block_c`` channels, and goes along them by v
 it reads a vector of ``outputs`` of g and one of x for each of ``taps`` taps of ``channels``, and
 adds all their products to as many vectors of sums in registers.  These wait in private memory for
 the next rows; their lanes are added up at the very end.  So nothing is turned, and no window built.
+It is for few outputs, as of depthwise convolutions: of many, `outer_products` computes nothing in
+vain.
 
 With ``parts`` > 1 the batch is cut, each part writes partial sums, and the kernel of `split_k` adds
 them in a fixed order.
@@ -59,8 +61,8 @@ def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[WeightGradient
 
 
 def select(w: Windows, dtype: DType, facts: CpuFacts) -> WeightGradientConfig:
-    """Return the candidate with the least estimated time; see `_cost`."""
-    return min(candidates(w, dtype, facts), key=lambda c: _cost(w, dtype, c, facts))
+    """Return the candidate with the least estimated time; see `cost`."""
+    return min(candidates(w, dtype, facts), key=lambda c: cost(w, dtype, c, facts))
 
 
 #: Positions of a tile, roughly, where there are as many.
@@ -139,7 +141,7 @@ def _blocks(w: Windows, config: WeightGradientConfig) -> int:
     return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
 
 
-def _cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
+def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
     """Estimated cycles: at each step two products or two reads a cycle, and what comes from afar.
 
     An unaligned vector of x is read from two lines of the first cache, mostly; what does not stay
@@ -153,7 +155,7 @@ def _cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFact
     far = c.channels / chunks if is_near else c.outputs + c.channels
     step = max(c.outputs * places, c.outputs + 1.8 * places, 8) / 2 + 1.5 * far
     vectors = -(-planes.length // c.width)
-    block = step * vectors + 4 * c.outputs * places
+    block = 1.2 * step * vectors + 4 * c.outputs * places
     blocks = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
     copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
     each = blocks * block + 6 * copied

@@ -1,0 +1,457 @@
+"""The gradient of a convolution's weight on CPUs: vectors along the outputs, a position at a time.
+
+Each position of each image adds an outer product to the gradient: the elements of g there, one for
+each output, by the elements of x that the taps meet.  An invocation copies some rows of some images
+of ``block_c`` channels with zeros around them, and turns ``block_o`` outputs of g so that those of
+a position are neighbours.  At each position it reads ``vectors`` vectors of g and one element of x
+for each of ``taps`` taps of ``channels``, and adds all their products to as many vectors of sums in
+registers.  These wait in private memory for the next rows.
+
+Nothing between the rows is computed, whatever the size of images, the window and the stride; but a
+group needs outputs enough to fill the vectors: `weight_gradient` is for those with few.
+
+With ``parts`` > 1 the batch is cut, each part writes partial sums, and the kernel of `split_k` adds
+them in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product as combinations
+from math import prod
+from typing import Final
+
+from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, times
+from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.panel_gemm import CpuFacts, rounded_up
+from pyrite.kernel.template.planes import Span, Volume, copy_planes
+from pyrite.kernel.template.product import group_number
+from pyrite.types import DType, int64
+
+
+@dataclass(frozen=True, slots=True)
+class OuterConfig:
+    """How the work is cut up; see the head of this file.  ``width`` is the lanes of a vector."""
+
+    vectors: int
+    channels: int
+    taps: int
+    width: int
+    block_o: int
+    block_c: int
+    images: int
+    rows: int
+    parts: int
+
+    @property
+    def panel(self) -> int:
+        """Outputs that are read together."""
+        return self.vectors * self.width
+
+    def is_legal(self) -> bool:
+        """Whether the sizes divide as the schedule needs."""
+        return self.block_o % self.panel == 0 and self.block_c % self.channels == 0
+
+
+# ---- configs ----
+
+#: Positions of a tile, roughly, where there are as many: turned they stay near.
+_LENGTHS: Final = (128, 256, 512)
+#: Elements of the copy of x, of g, and of the sums, each at most: they stay in the second cache.
+_ROOM: Final = 64 << 10
+#: The most outputs that share a copy of x, and into how many blocks the channels may be cut.
+_OUTPUTS: Final = 64
+_CUTS: Final = (1, 2, 4)
+#: Elements of both copies that stay in the nearer caches.
+_NEAR: Final = 24 << 10
+#: Cycles that it takes to start a kernel.
+_START: Final = 8000
+
+
+def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[OuterConfig]:
+    """Return the configs that are right for a convolution on a CPU."""
+    found = [
+        _config(w, dtype, facts, shape, length, cuts, cores)
+        for shape, length, cuts, cores in combinations(
+            _shapes(w, dtype, facts), _LENGTHS, _CUTS, sorted({0, 1, 4})
+        )
+    ]
+    return list(dict.fromkeys(found))
+
+
+def select(w: Windows, dtype: DType, facts: CpuFacts) -> OuterConfig:
+    """Return the candidate with the least estimated time."""
+    return min(candidates(w, dtype, facts), key=lambda c: cost(w, c, facts))
+
+
+def _shapes(w: Windows, dtype: DType, facts: CpuFacts) -> list[tuple[int, int, int]]:
+    """(vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
+
+    >>> from pyrite.types import float32
+    >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
+    >>> _shapes(w, float32, CpuFacts(64, 32))
+    [(1, 16, 1), (1, 30, 1), (1, 8, 3), (1, 10, 3), (1, 2, 9), (1, 3, 9), (2, 8, 1), (2, 14, 1), \
+(2, 4, 3), (2, 1, 9), (3, 8, 1), (3, 9, 1), (3, 2, 3), (3, 3, 3), (3, 1, 9), (4, 4, 1), (4, 6, 1), \
+(4, 2, 3)]
+    """
+    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    size = prod(w.kernel_size)
+    found = []
+    for vectors in range(1, min(-(-w.outputs // width), 4) + 1):
+        room = (facts.registers - 1) // vectors - 1
+        for taps in (t for t in range(1, size + 1) if size % t == 0 and t <= room):
+            most = min(room // taps, w.channels)
+            whole = next(c for c in range(most, 0, -1) if w.channels % c == 0)
+            found += [(vectors, channels, taps) for channels in sorted({whole, most})]
+    return found
+
+
+def _config(
+    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int, cuts: int,
+    shares: int,
+) -> OuterConfig:  # fmt: skip
+    """As many positions as are wanted, then as many outputs and channels as find room.
+
+    ``shares`` is how many workgroups each core should have at least; with 0 the batch stays whole.
+    """
+    vectors, channels, _ = shape
+    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    row = prod(w.counts[1:])
+    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+    images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
+    size, most = images * prod(_extents(w, rows)), min(_OUTPUTS, _ROOM // (images * rows * row))
+    block_o = _equal(w.outputs, max(most, 1), vectors * width)
+    most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
+    block_c = _equal(w.channels, max(most, 1), channels)
+    blocks = w.groups * -(-w.outputs // block_o) * -(-w.channels // block_c)
+    tiles = -(-w.batch // images) * -(-w.counts[0] // rows)
+    parts = max(1, min(-(-shares * facts.threads // blocks), tiles))
+    return OuterConfig(*shape, width, block_o, block_c, images, rows, parts)
+
+
+def _equal(size: int, most: int, unit: int) -> int:
+    """Return about equal parts of a size, whole units and at most ``most`` of elements."""
+    return rounded_up(-(-size // -(-size // min(size, most))), unit)
+
+
+def _extents(w: Windows, rows: int) -> tuple[int, ...]:
+    """Elements of an image on each axis that ``rows`` rows of windows meet."""
+    axes = zip((rows, *w.counts[1:]), w.stride, w.kernel_size, w.dilation, strict=True)
+    return tuple((n - 1) * s + (k - 1) * abs(d) + 1 for n, s, k, d in axes)
+
+
+def _tiles(w: Windows, config: OuterConfig) -> int:
+    return -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
+
+
+def _blocks(w: Windows, config: OuterConfig) -> int:
+    return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
+
+
+def workgroups(w: Windows, config: OuterConfig) -> int:
+    """Return how many workgroups run it."""
+    return _blocks(w, config) * config.parts
+
+
+def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
+    """Return the estimated cycles: at each position two products a cycle, or fewer reads.
+
+    Each line of positions, and each block of sums that waits, costs some more; then the copies.
+    """
+    c = config
+    places, kernel_size = c.channels * c.taps, prod(w.kernel_size)
+    lines = c.images * c.rows * prod(w.counts[1:-1])
+    positions = lines * w.counts[-1]
+    step = max(c.vectors * places, c.vectors + 1.5 * places, 8) / 2
+    block = positions * step + lines * 4 + 3 * c.vectors * places
+    blocks = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
+    *outer, row = _extents(w, c.rows)
+    copied = c.block_c * c.images * prod(outer) * (4 + 8 * -(-row // c.width))
+    turned = c.block_o * positions * 0.6
+    # What does not stay in the first cache beside the rest is read from the second.
+    far = c.block_c * c.images * prod((*outer, row)) + c.block_o * positions > _NEAR
+    block *= 1.1 if far else 1
+    sums = c.block_o * c.block_c * kernel_size
+    rounds = -(-workgroups(w, c) // facts.threads)
+    each = -(-_tiles(w, c) // c.parts) * (blocks * block + copied + turned) + 2 * sums
+    every = w.groups * w.outputs * w.channels * kernel_size
+    joined = _START + c.parts * every / facts.threads if c.parts > 1 else 0
+    return rounds * each + joined
+
+
+# ---- the kernel ----
+
+#: Sides of the blocks of g that are turned in registers.
+_SQUARE: Final = 4
+
+
+def outer_products(
+    w: Windows, x: Layout, g: Layout, out: DType, config: OuterConfig, *, grid: int = 1
+) -> Kernel:
+    """Return the kernel of the gradient of the weight.
+
+    Parameters: x (N, G C, *S), g (N, G O, *S'), each followed by its offset if it has one, and the
+    dense result (G O, C, *K); or, of the accumulator's dtype, ``parts`` of them.
+    """
+    assert config.is_legal(), config
+    b = KernelBuilder("outer_products", workgroup_size=1, grid=grid, index=int64)
+    kernel = _OuterProducts(b, w, x, g, out, config)
+    number = group_number(b)
+    with b.if_(number < workgroups(w, config)):
+        kernel.write(number)
+    return b.build()
+
+
+class _OuterProducts:
+    def __init__(
+        self, b: KernelBuilder, w: Windows, x: Layout, g: Layout, out: DType, config: OuterConfig,
+    ) -> None:  # fmt: skip
+        self.b = b
+        self.w = w
+        self.config = c = config
+        self.accumulator = accumulator_of(x.dtype)
+        self.x, self.g = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")
+        self.out = b.buffer("out", self.accumulator if c.parts > 1 else out, "write")
+        self.kernel_size = prod(w.kernel_size)
+        self.extents = _extents(w, c.rows)
+        self.steps = _steps(self.extents)
+        # An odd number of lines, so that channels do not meet in the same sets of the cache.
+        lines = -(-(c.images * prod(self.extents) + c.width) // c.width)
+        self.channel_size = (lines | 1) * c.width
+        self.positions = c.images * c.rows * prod(w.counts[1:])
+        self.panel_size = (self.positions + _SQUARE) * c.panel
+        self.copy_x = b.private(self.accumulator, c.block_c * self.channel_size)
+        self.turned_g = b.private(self.accumulator, c.block_o // c.panel * self.panel_size)
+        #: A row of sums, of all outputs, for each tap of each channel.
+        self.places = c.block_c * self.kernel_size
+        self.sums = b.private(self.accumulator, self.places * c.block_o)
+
+    def write(self, number: Value) -> None:
+        b, w, c = self.b, self.w, self.config
+        outputs, channels = -(-w.outputs // c.block_o), -(-w.channels // c.block_c)
+        part, block = divided(number, _blocks(w, c)), remainder(number, _blocks(w, c))
+        group = divided(block, outputs * channels)
+        inside = remainder(block, outputs * channels)
+        self.output = times(divided(inside, channels), c.block_o)
+        self.channel = times(remainder(inside, channels), c.block_c)
+        self.first_output = plus(times(group, w.outputs), self.output)
+        self.first_channel = plus(times(group, w.channels), self.channel)
+        zero = b.const(0, vector(self.accumulator, c.width))
+        with b.for_(0, self.places * c.block_o, step=c.width) as loop:
+            self.sums.store(loop.index, zero, is_aligned=True)
+        tiles = _tiles(w, c)
+        each = -(-tiles // c.parts)
+        first = b.index(times(part, each))
+        with b.for_(first, b.min(first + each, tiles)) as tile:
+            self.tile(tile.index)
+        self.store(part)
+
+    def tile(self, tile: Value) -> None:
+        """Add the products of some rows of some images."""
+        b, w, c = self.b, self.w, self.config
+        across = -(-w.counts[0] // c.rows)
+        image = times(divided(tile, across), c.images)
+        row = times(remainder(tile, across), c.rows) if across > 1 else 0
+        self.images = b.min(w.batch - b.index(image), c.images)
+        self.rows = b.min(w.counts[0] - b.index(row), c.rows)
+        self.copy(image, row)
+        self.turn(image, row)
+        with (
+            b.for_(0, c.block_o // c.panel) as panel,
+            b.for_(0, c.block_c, step=c.channels) as channel,
+        ):
+            for first in range(0, self.kernel_size, c.taps):
+                self.block(panel.index, channel.index, first)
+
+    def copy(self, image: Index, row: Index) -> None:
+        """Copy the channels of x, with zeros where windows stand out of the images."""
+        b, w, c = self.b, self.w, self.config
+        spans = [
+            Span(extent, 1, min(0, (k - 1) * d) - p, size, extent)
+            for extent, k, d, p, size in zip(
+                self.extents, w.kernel_size, w.dilation, w.padding, w.sizes, strict=True
+            )
+        ]
+        with b.for_(0, c.block_c) as loop:
+            exists = None
+            if w.channels % c.block_c:
+                exists = b.index(plus(self.channel, loop.index)) < w.channels
+            copy_planes(
+                self.x, self.copy_x, times(loop.index, self.channel_size), spans, c.images,
+                c.width, first_image=image, batch=w.batch, first_row=times(row, w.stride[0]),
+                channel=plus(self.first_channel, loop.index), inside=exists,
+            )  # fmt: skip
+
+    def turn(self, image: Index, row: Index) -> None:
+        """Turn g by small squares: (outputs, positions) becomes (panels, positions, panel)."""
+        b, w, c = self.b, self.w, self.config
+        merged = _is_dense(self.g.layout.strides[2:], w.counts)
+        # Lines of positions that lie at one step: all of an image, or those of its last axis.
+        others: list[Index] = [] if merged else [self.rows, *w.counts[1:-1]]
+        length = self.rows * prod(w.counts[1:]) if merged else b.index(w.counts[-1])
+        per_image = c.rows * prod(w.counts[1:])
+        with b.for_(0, self.images) as loop:
+            start = times(loop.index, per_image)
+            self.turn_lines(others, [plus(image, loop.index)], row, start, length)
+
+    def turn_lines(
+        self, others: list[Index], at: list[Index], row: Index, start: Index, length: Value
+    ) -> None:
+        """Turn the lines of an image; ``at`` is where, as far as is known, and ``start`` where to.
+
+        The sizes of the axes before the line that are yet to be walked are ``others``.
+        """
+        if others:
+            inner = prod(self.w.counts[len(at) :])
+            with self.b.for_(0, others[0]) as loop:
+                here = [*at, plus(loop.index, row) if len(at) == 1 else loop.index]
+                self.turn_lines(
+                    others[1:], here, row, plus(start, times(loop.index, inner)), length
+                )
+            return
+        missing = len(self.w.counts) - len(at)
+        at = [*at, *([0] * missing)] if len(at) > 1 else [*at, row, *([0] * missing)]
+        with self.b.for_(0, self.config.block_o, step=_SQUARE) as output:
+            self.turn_line(at, output.index, start, length)
+
+    def turn_line(self, at: list[Index], output: Value, start: Index, length: Value) -> None:
+        """Turn some outputs of a line; ``at`` is an image and a place."""
+        b, w, c = self.b, self.w, self.config
+        image, *place = at
+        # Outputs beyond the last are the last again, and not stored.
+        last = w.outputs - 1 - b.index(self.output)
+        rows = [
+            self.g.at([image, plus(self.first_output, b.min(output + i, last)), *place])
+            for i in range(_SQUARE)
+        ]
+        panel = plus(times(output // c.panel, self.panel_size), output % c.panel)
+        with b.for_(0, length, step=_SQUARE) as loop:
+            mask = iota(b, _SQUARE) + loop.index < b.splat(length, _SQUARE)
+            far = loop.index * self.g.layout.strides[-1]
+            loaded = [
+                b.cast(
+                    self.g.memory.load(
+                        self.g.lanes(plus(r, far), 1, _SQUARE), width=_SQUARE, mask=mask
+                    ),
+                    self.accumulator,
+                )
+                for r in rows
+            ]
+            for i in range(_SQUARE):
+                turned = b.make([value[i] for value in loaded])
+                to = plus(panel, times(plus(plus(start, loop.index), i), c.panel))
+                self.turned_g.store(to, turned, is_aligned=True)
+
+    def block(self, panel: Value, channel: Value, first_tap: int) -> None:
+        """Add the products of a panel of outputs with some taps of some channels."""
+        c = self.config
+        taps = self.taps()[first_tap : first_tap + c.taps]
+        hops = [i * self.channel_size + tap for i in range(c.channels) for tap in taps]
+        first_row = plus(times(channel, self.kernel_size), first_tap)
+        waiting = [
+            plus(
+                times(plus(first_row, i * self.kernel_size + t), c.block_o),
+                plus(times(panel, c.panel), v * c.width),
+            )
+            for i in range(c.channels)
+            for t in range(c.taps)
+            for v in range(c.vectors)
+        ]
+        start = [self.sums.load(at, width=c.width, is_aligned=True) for at in waiting]
+        x = times(channel, self.channel_size)
+        g = times(panel, self.panel_size)
+        for at, total in zip(waiting, self.along_images(x, g, hops, start), strict=True):
+            self.sums.store(at, total, is_aligned=True)
+
+    def taps(self) -> list[int]:
+        """How far each element of the window is from its first position in the copy."""
+        axes = zip(self.w.kernel_size, self.w.dilation, strict=True)
+        moves = [[t * d - min(0, (k - 1) * d) for t in range(k)] for k, d in axes]
+        return [
+            sum(m * s for m, s in zip(place, self.steps, strict=True))
+            for place in combinations(*moves)
+        ]
+
+    def along_images(
+        self, x: Index, g: Index, hops: list[int], sums: list[Value]
+    ) -> Iterable[Value]:
+        """Go along the images of a tile; x and g are where they begin in the copies."""
+        c = self.config
+        of_g = c.rows * prod(self.w.counts[1:]) * c.panel
+        with self.b.for_(0, self.images, carried=sums) as loop:
+            here = plus(x, times(loop.index, prod(self.extents)))
+            there = plus(g, times(loop.index, of_g))
+            loop.yield_(*self.along(0, here, there, hops, list(loop.carried)))
+        return loop.results
+
+    def along(
+        self, axis: int, x: Index, g: Index, hops: list[int], sums: list[Value]
+    ) -> list[Value]:
+        """Go along an axis of the positions, and the axes inside of it."""
+        w, c = self.w, self.config
+        count: Index = self.rows if axis == 0 else w.counts[axis]
+        is_last = axis == len(w.counts) - 1
+        of_x = w.stride[axis] * self.steps[axis]
+        of_g = prod(w.counts[axis + 1 :]) * c.panel
+        unroll = 1
+        if is_last and axis:
+            unroll = next(u for u in (4, 3, 2, 1) if w.counts[axis] % u == 0)
+        with self.b.for_(0, count, step=unroll, carried=sums) as loop:
+            found = list(loop.carried)
+            for i in range(unroll):
+                here = plus(plus(x, times(loop.index, of_x)), i * of_x)
+                there = plus(plus(g, times(loop.index, of_g)), i * of_g)
+                if is_last:
+                    found = self.position(here, there, hops, found)
+                else:
+                    found = self.along(axis + 1, here, there, hops, found)
+            loop.yield_(*found)
+        return list(loop.results)
+
+    def position(self, x: Index, g: Index, hops: list[int], sums: list[Value]) -> list[Value]:
+        """Add the outer product of a position."""
+        b, c = self.b, self.config
+        left = [
+            self.turned_g.load(plus(g, v * c.width), width=c.width, is_aligned=True)
+            for v in range(c.vectors)
+        ]
+        added: list[Value] = []
+        for hop in hops:
+            element = b.value(self.copy_x.load(plus(x, hop)), left[0].type)
+            added += [self.added(element, y, sums[len(added) + v]) for v, y in enumerate(left)]
+        return added
+
+    def added(self, x: Value, y: Value, sum: Value) -> Value:
+        return self.b.fma(x, y, sum) if self.accumulator.is_float else sum + x * y
+
+    def store(self, part: Index) -> None:
+        """Write the sums of the outputs and channels that exist."""
+        b, w, c = self.b, self.w, self.config
+        row = w.channels * self.kernel_size
+        count = b.min((w.channels - b.index(self.channel)) * self.kernel_size, self.places)
+        begin = plus(times(part, w.groups * w.outputs * row), times(self.channel, self.kernel_size))
+        lanes = iota(b, c.width) if c.width > 1 else 0
+        end = w.outputs - b.index(self.output)
+        with b.for_(0, c.block_o, step=c.width) as output, b.for_(0, count) as place:
+            value = self.sums.load(
+                place.index * c.block_o + output.index, width=c.width, is_aligned=True
+            )
+            first = plus(times(plus(self.first_output, output.index), row), begin)
+            to = b.index(plus(first, place.index)) + times(lanes, row)
+            exists = plus(lanes, output.index) < end
+            self.out.store(to, b.cast(value, self.out.dtype), mask=exists)
+
+
+def _steps(extents: tuple[int, ...]) -> list[int]:
+    return [prod(extents[i + 1 :]) for i in range(len(extents))]
+
+
+def _is_dense(strides: tuple[int, ...], counts: tuple[int, ...]) -> bool:
+    """Whether all positions lie at one step from each other."""
+    return all(
+        stride == strides[-1] * step for stride, step in zip(strides, _steps(counts), strict=True)
+    )
