@@ -330,12 +330,20 @@ class Derivative:
     input; take it where the cotangents share work.  Its keyword ``tracked`` holds the positions of
     the inputs that want one.  Broadcasting is undone by the tape.  An op with several outputs gets
     tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
+
+    With both, ``vjp=(rule, rule)`` and ``joint=rule``, the joint one runs where several inputs are
+    tracked: it saves calls, and a rule that runs alone needs less to be kept.
     """
 
     __slots__ = ("_joint", "_rules", "_wants")
 
-    def __init__(self, vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None]) -> None:
-        self._joint = Rule(vjp) if callable(vjp) else None
+    def __init__(
+        self,
+        vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None],
+        joint: Callable[..., Any] | None = None,
+    ) -> None:
+        joint = vjp if callable(vjp) else joint
+        self._joint = Rule(joint) if joint else None
         self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
         self._wants: dict[tuple[tuple[int, ...], int], tuple[Want, ...]] = {}
 
@@ -348,19 +356,22 @@ class Derivative:
         return found
 
     def _want(self, position: int, tracked: Sequence[int]) -> Want:
-        rules = [self._joint] if self._joint else [self._rules[i] for i in tracked]
+        rules = [self._joint] if self._is_joint(tracked) else [self._rules[i] for i in tracked]
         wants = {rule.want(position) for rule in rules if rule}
         return "value" if "value" in wants else "type" if "type" in wants else "nothing"
 
     def reaches(self, position: int) -> bool:
         """Whether a gradient may flow to the input at that position."""
-        return self._joint is not None or self._rules[position] is not None
+        return not self._rules or self._rules[position] is not None
+
+    def _is_joint(self, tracked: Sequence[int]) -> bool:
+        return self._joint is not None and (not self._rules or len(tracked) > 1)
 
     def __call__(
         self, op: Op, g: Any, saved: Sequence[Any], attrs: Attributes, tracked: Sequence[int]
     ) -> dict[int, Any]:
         """Return the cotangent of each tracked input that has one."""
-        if self._joint:
+        if self._joint and self._is_joint(tracked):
             cotangents = self._joint(g, saved, {**attrs, "tracked": tuple(tracked)})
             if not isinstance(cotangents, tuple):
                 raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
@@ -407,6 +418,7 @@ def composite(
     infer: Callable[..., Types] | None = None,
     canonical: Callable[..., Attributes] | None = None,
     vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    joint: Callable[..., Any] | None = None,
     accepts: Accepts = "any",
     promotes: tuple[int, ...] | Literal["all"] = (),
     domain: tuple[Any, ...] | None = None,
@@ -417,7 +429,7 @@ def composite(
     With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.
     """
     return _declare(
-        is_composite=True, infer=infer, canonical=canonical, vjp=vjp, accepts=accepts,
+        is_composite=True, infer=infer, canonical=canonical, vjp=vjp, joint=joint, accepts=accepts,
         promotes=promotes, domain=domain, samples=samples,
     )  # fmt: skip
 
@@ -481,7 +493,9 @@ def _declare(
     return decorate
 
 
-def _made(function: Callable[P, R], *, vjp: Any = None, **rules: Any) -> tuple[Op, Callable[P, R]]:
+def _made(
+    function: Callable[P, R], *, vjp: Any = None, joint: Any = None, **rules: Any
+) -> tuple[Op, Callable[P, R]]:
     """Return the record of a decorated signature, and the method that users call."""
     signature = inspect.signature(function)
     inputs, attributes, variadic, optional = _split_parameters(signature)
@@ -491,7 +505,7 @@ def _made(function: Callable[P, R], *, vjp: Any = None, **rules: Any) -> tuple[O
         attributes=attributes,
         variadic=variadic,
         optional=optional,
-        derivative=None if vjp is None else Derivative(vjp),
+        derivative=None if vjp is None else Derivative(vjp, joint),
         doc=inspect.getdoc(function) or "",
         **rules,
     )
@@ -547,6 +561,8 @@ def _in_order(
 
     def sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         count = len(args)
+        if count == arity and not kwargs and not defaults:
+            return args, defaults
         if not least <= count <= most:
             return None
         attrs = defaults.copy()
@@ -767,7 +783,11 @@ def _prepared(
     tensors = [i for i in inputs if isinstance(i, TensorBase)]
     cls, backend = _meeting_place(op, tensors, on)
     key = _key(op, inputs, attrs)
-    plan = None if key is None else op.plans.get(key)
+    try:
+        plan = None if key is None else op.plans.get(key)
+    except TypeError:
+        # An attribute that has no hash: a list.
+        key = plan = None
     if plan is None:
         unified, plan = _planned(op, inputs, attrs, tensors)
         if key is not None and _is_lasting(inputs, plan):
@@ -805,12 +825,7 @@ def _key(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Any, ...] | 
             elif kind is float and not value:
                 value = str(value)
             parts += (kind, value)
-    found = tuple(parts)
-    try:
-        hash(found)
-    except TypeError:
-        return None
-    return found
+    return tuple(parts)
 
 
 def _classes(values: tuple[Any, ...]) -> tuple[Any, ...]:

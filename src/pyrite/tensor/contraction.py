@@ -12,6 +12,7 @@ import numpy as np
 
 from pyrite.errors import AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, located, primitive, sample
+from pyrite.tensor.gradient import Gradients, by_position, chosen
 from pyrite.tensor.sets import Sets
 from pyrite.types import (
     Array,
@@ -158,6 +159,17 @@ def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> 
             f"{weight.shape}"
         )
     return TensorType((*x.shape[:-1], weight.shape[0]), x.dtype)
+
+
+def _linear_vjp(g: Any, _: Any, x: Any, weight: Any, *, tracked: tuple[int, ...]) -> Any:
+    return by_position(g._linear_backward(x, weight, argnums=tracked), tracked, 3)
+
+
+def _linear_backward_types(
+    g: TensorType, x: TensorType, weight: TensorType, *, argnums: tuple[int, ...]
+) -> tuple[TensorType, ...]:
+    types = (x, weight, TensorType(weight.shape[:1], weight.dtype))
+    return tuple(types[position] for position in argnums)
 
 
 def _bilinear_type(
@@ -339,6 +351,7 @@ class Contraction(Sets):
             lambda g, _, x: g._linear_weight_gradient(x),
             lambda g, *_: g.sum(tuple(range(g.ndim - 1))),
         ),
+        joint=_linear_vjp,
         accepts="number",
         promotes="all",
         samples=(
@@ -370,6 +383,27 @@ class Contraction(Sets):
         rows = element_count(x.shape[:-1])
         x, g = x.reshape((rows, x.shape[-1])), self.reshape((rows, self.shape[-1]))
         return g._swapped()._matmul(x)
+
+    @composite(
+        infer=_linear_backward_types,
+        accepts="number",
+        promotes="all",
+        samples=(
+            sample((2, 4), (2, 3), (4, 3), argnums=(0, 1, 2)),
+            sample((2, 2, 4), (2, 2, 3), (4, 3), argnums=(0, 1)),
+            sample((4,), (3,), (4, 3), argnums=(1, 2)),
+        ),
+    )
+    def _linear_backward(
+        self, x: Self, weight: Self, /, *, argnums: tuple[int, ...]
+    ) -> Gradients:
+        """Gradients of x, weight and bias of `linear`, those at ``argnums``; self is g."""
+        makers = {
+            0: lambda: self.matmul(weight),
+            1: lambda: self._linear_weight_gradient(x),
+            2: lambda: self.sum(tuple(range(self.ndim - 1))),
+        }
+        return chosen(makers, argnums, self.dtype)
 
     @composite(
         infer=_bilinear_type,

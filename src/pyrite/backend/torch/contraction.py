@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -38,6 +39,25 @@ class Contraction(Native):
         if x.is_floating_point():
             return torch.mm(rows, features)
         return exact_product(torch.mm, rows, features, features.shape[0])
+
+    @native("linear_backward", narrow="cuda")
+    def linear_backward(
+        self,
+        g: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        *,
+        argnums: tuple[int, ...],
+    ) -> Any:
+        made: list[torch.Tensor] = []
+        for position in argnums:
+            if position == 0:
+                made.append(self.matmul(g, weight))
+            elif position == 1:
+                made.append(self.linear_weight_gradient(g, x))
+            else:
+                made.append(g.reshape(-1, g.shape[-1]).sum(0, dtype=g.dtype))
+        return made[0] if len(made) == 1 else tuple(made)
 
 
 def exact_product(
