@@ -1,5 +1,6 @@
 """Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
 
+from pyrite.backend.cube.lowering import batch_norm as batch_norm
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cumulative as cumulative

@@ -1,0 +1,304 @@
+"""Batch norm and its gradient: one kernel each, in which a channel of all samples is a row.
+
+A row is (N, S): the batch, by what is next to each other in a sample.  It is gone over where it
+lies if vectors fit into S; else it is copied together, and the result copied back.  Per channel
+there are numbers too, read and written once.  Formulas and precision are those of the composites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.elementwise import contiguous, map_elements
+from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.rows import At, Row, RowsConfig, as_rows, candidates, from_rows
+from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, Value
+from pyrite.op import Attributes, Op
+from pyrite.types import DType, Shape, TensorType, element_count
+
+# ---- configs ----
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The rows of a kernel: how many, and (N, S) of each; N is 1 where they were copied."""
+
+    count: int
+    outer: int
+    inner: int
+
+    @property
+    def length(self) -> int:
+        """How many elements a channel has."""
+        return self.outer * self.inner
+
+
+def channel_candidates(
+    channels: Channels, dtype: DType, machine: Machine
+) -> tuple[RowsConfig, ...]:
+    """Return the configs for channels: a row of one invocation or of a workgroup, whole vectors."""
+    return tuple(
+        c for c in candidates(channels.length, dtype, machine)
+        if c.lanes in (1, c.workgroup_size)
+        and (channels.outer == 1 or channels.inner % c.width == 0)
+    )  # fmt: skip
+
+
+def select(channels: Channels, dtype: DType, machine: Machine) -> RowsConfig:
+    """Return a config: the widest vectors; on a GPU four or so for each lane."""
+    found = [c for c in channel_candidates(channels, dtype, machine) if c.width <= machine.vector]
+    if machine.kind == "gpu":
+        found = [c for c in found if channels.length % c.width == 0]
+    width = max(c.width for c in found)
+    lanes = 1
+    if machine.kind == "gpu" and channels.length >= 64:
+        most = max(channels.length // (4 * width), 64)
+        lanes = max(c.lanes for c in found if c.lanes <= most)
+    fitting = [c for c in found if c.lanes == lanes and c.width == width]
+    return max(fitting, key=lambda c: (c.keeps, c.vectors))
+
+
+# ---- the kernel ----
+
+
+class Channel(Row):
+    """One channel, inside the kernel: a row, and the numbers of the channel.
+
+    ``numbers`` are read by their position and ``results`` written.
+    """
+
+    def __init__(
+        self, name: str, channels: Channels, sources: Sequence[Layout], targets: Sequence[Layout],
+        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int, *,
+        is_aligned: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            name, channels.count, channels.length, sources, targets, (), config, grid,
+            is_aligned=is_aligned,
+        )  # fmt: skip
+        self._inner = channels.inner
+        b = self.b
+        self._numbers = [Operand(b, f"number{i}", of, "read") for i, of in enumerate(numbers)]
+        self._results = [Operand(b, f"result{i}", of, "write") for i, of in enumerate(results)]
+
+    def _place(self, operand: Operand, at: At) -> Value:
+        if len(operand.layout.strides) == 2:
+            return operand.at([self._row, at.first])
+        return operand.at([self._row, at.first // self._inner, at.first % self._inner])
+
+    def number(self, position: int) -> Value:
+        """Return a number of the channel."""
+        return self._numbers[position][[self._row]]
+
+    def result(self, position: int, value: Value) -> None:
+        """Write a number of the channel; of several lanes the first does."""
+        operand = self._results[position]
+        if self.config.lanes == 1:
+            operand[[self._row]] = value
+            return
+        with self.b.if_(self._lane == 0):
+            operand[[self._row]] = value
+
+    def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
+        """Return the sums over the channel of each of the ``count`` values that ``make`` gives."""
+        return self._totals(count, make, 0, lambda x, y: x + y)
+
+    def centred(self, position: int) -> tuple[Value, Callable[[At], Value]]:
+        """Return the mean of a source, and what gives its values less that."""
+        x = self.sources[position]
+        mean = self.mean(x)
+        return mean, lambda at: x(at) - self.spread(mean, at)
+
+
+def _square(make: Callable[[At], Value]) -> Callable[[At], Value]:
+    def square(at: At) -> Value:
+        y = make(at)
+        return y * y
+
+    return square
+
+
+def for_channels(
+    launcher: Launcher,
+    name: str,
+    variant: str,
+    sources: Sequence[CubeTensor],
+    numbers: Sequence[CubeTensor],
+    targets: Sequence[TensorType],
+    results: Sequence[TensorType],
+    body: Callable[[Channel], None],
+    config: RowsConfig | None = None,
+) -> tuple[list[CubeTensor], list[CubeTensor]]:
+    """Run a body for each channel of tensors of one shape (N, C, ...); return what it writes.
+
+    ``numbers`` and ``results`` are of shape (C,), ``targets`` of the sources' shape.
+    """
+    shape, machine = sources[0].shape, launcher.machine
+    compute = sources[0].dtype.compute
+    views = [_channels_of(x) for x in sources]
+    lie = [view for view in views if view is not None]
+    channels = Channels(shape[1], shape[0], element_count(shape[2:]))
+    is_copied = len(lie) < len(views) or channels.inner % _LEAST_WIDTH != 0
+    if is_copied:
+        axes = (0, *range(2, len(shape)))
+        lie = [as_rows(launcher, x, axes) for x in sources]
+        channels = Channels(shape[1], 1, channels.length)
+    config = config or select(channels, compute, machine)
+    made = [launcher.empty(_written(type, channels, is_copied=is_copied)) for type in targets]
+    written = made if is_copied else [_seen(t) for t in made]
+    totals = [launcher.empty(type) for type in results]
+    given = (lie, written, numbers, totals)
+    of, to, by, by_channel = layouts = [tuple(layout_of(t) for t in group) for group in given]
+    is_aligned = all(_is_aligned(t, config.width) for t in (*lie, *written))
+
+    def build(grid: int) -> Kernel:
+        channel = Channel(
+            name, channels, of, to, by, by_channel, config, grid, is_aligned=is_aligned
+        )
+        channel.run(body)  # type: ignore[arg-type]  # a body of this kind of row
+        return channel.b.build()
+
+    launcher.launch(
+        (name, variant, channels, tuple(layouts), is_aligned, config), build,
+        [b for group in given for t in group for b in bindings_of(t)],
+        -(-channels.count // (config.workgroup_size // config.lanes)),
+    )  # fmt: skip
+    if is_copied:
+        made = [contiguous(launcher, from_rows(t, shape, axes)) for t in made]
+    return made, totals
+
+
+#: Vectors that are narrower are slower than copies.
+_LEAST_WIDTH = 4
+
+
+def _channels_of(x: CubeTensor) -> CubeTensor | None:
+    """Return (N, C, ...) as (C, N, S) if its elements along S are neighbours, else None."""
+    n, c, *rest = x.shape
+    view = x.reshaped((n, c, element_count(rest)))
+    if view is None or view.strides[2] != 1:
+        return None
+    return view.permuted((1, 0, 2))
+
+
+def _seen(x: CubeTensor) -> CubeTensor:
+    view = _channels_of(x)
+    assert view is not None, "what is dense can be seen so"
+    return view
+
+
+def _written(type: TensorType, channels: Channels, *, is_copied: bool) -> TensorType:
+    shape: Shape = (channels.count, channels.length) if is_copied else type.shape
+    return TensorType(shape, type.dtype)
+
+
+def _is_aligned(x: CubeTensor, width: int) -> bool:
+    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])
+
+
+# ---- the ops ----
+
+
+def _has_elements(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether there are moments to take."""
+    return all(i.type.size > 0 for i in inputs if i is not None)
+
+
+@lowers("batch_norm", when=_has_elements)
+def batch_norm(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The moments of a channel, and its values normalised."""
+    x, weight, bias = inputs
+    eps = attrs["eps"]
+
+    def body(channel: Channel) -> None:
+        mean, centred = channel.centred(0)
+        variance = channel.mean(_square(centred))
+        scale = channel.k.rsqrt(variance + eps)
+        if weight is not None:
+            scale = scale * channel.number(0)
+        shift = None if bias is None else channel.number(int(weight is not None))
+
+        def write(at: At) -> None:
+            y = centred(at) * channel.spread(scale, at)
+            channel.targets[0](at, y if shift is None else y + channel.spread(shift, at))
+
+        channel.write(write)
+        channel.result(0, mean)
+        channel.result(1, variance)
+
+    numbers = [v for v in (weight, bias) if v is not None]
+    variant = repr((eps, weight is None, bias is None))
+    made, totals = for_channels(launcher, op.name, variant, [x], numbers, out[:1], out[1:], body)
+    return [*made, *totals]
+
+
+@lowers("batch_norm_backward", when=_has_elements)
+def batch_norm_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The gradients that were asked for: those of the statistics join in per channel."""
+    g, g_mean, g_variance, x, weight = inputs
+    eps, argnums = attrs["eps"], attrs["argnums"]
+    vectors = [n for n in argnums if n != 0]
+
+    def body(channel: Channel) -> None:
+        of_g, length = channel.sources[0], channel.length
+        _, centred = channel.centred(1)
+
+        def both(at: At) -> tuple[Value, Value]:
+            y = of_g(at)
+            return y, y * centred(at)
+
+        rate = channel.k.rsqrt(channel.mean(_square(centred)) + eps)
+        total, product = channel.totals(2, both)
+        if 0 in argnums:
+            slope = rate if weight is None else rate * channel.number(2)
+            shift = (slope * total - channel.number(0)) * (1 / length)
+            pull = (slope * rate * rate * product - channel.number(1) * 2) * (1 / length)
+
+            def write(at: At) -> None:
+                along, above = (channel.spread(v, at) for v in (slope, shift))
+                channel.targets[0](
+                    at, along * of_g(at) - (above + channel.spread(pull, at) * centred(at))
+                )
+
+            channel.write(write)
+        for position, n in enumerate(vectors):
+            channel.result(position, product * rate if n == 1 else total)
+
+    numbers = [v for v in (g_mean, g_variance, weight) if v is not None]
+    types = dict(zip(argnums, out, strict=True))
+    variant = repr((eps, argnums, weight is None))
+    made, totals = for_channels(
+        launcher, op.name, variant, [g, x], numbers,
+        [types[0]] if 0 in argnums else [], [types[n] for n in vectors], body,
+    )  # fmt: skip
+    found = dict(zip(vectors, totals, strict=True))
+    return [made[0] if n == 0 else found[n] for n in argnums]
+
+
+@lowers("batch_norm_inference", when=_has_elements)
+def batch_norm_inference(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Element by element, with the numbers of the channel."""
+    x, *vectors = inputs
+    eps = attrs["eps"]
+    shape = (x.shape[1], *(1,) * (len(x.shape) - 2))
+
+    def rule(k: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> Any:
+        rate = k.rsqrt(variance + eps)
+        y = (x - mean) * (rate if weight is None else rate * weight)
+        return y if bias is None else y + bias
+
+    target = launcher.empty(out[0])
+    along = [v if v is None else contiguous(launcher, v).reshaped(shape) for v in vectors]
+    map_elements(launcher, op.name, repr(eps), rule, [x, *along], target)
+    return [target]
