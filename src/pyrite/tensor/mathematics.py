@@ -25,7 +25,8 @@ def _logaddexp_rule(k: Any, x: Any, y: Any) -> Any:
 
 
 def _xlogy_rule(k: Any, x: Any, y: Any) -> Any:
-    return k.where((x == 0) & ~k.isnan(y), 0.0 * x, x * k.log(y))
+    # x itself where it is 0, rather than 0 * x: a GPU's driver drops the sign of such a product.
+    return k.where((x == 0) & ~k.isnan(y), x, x * k.log(y))
 
 
 def _logistic(x: Any, y: Any) -> Any:

@@ -124,6 +124,19 @@ def test_long_lines_are_right_on_machines(machine: Device, shape: Any, axis: int
     np.testing.assert_array_equal((y > 1.5).argwhere().numpy(), np.argwhere(floats > 1.5))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_running_logarithms_of_sums_begin_after_what_is_minus_infinite(
+    machine: Device, dtype: Any
+) -> None:
+    inf = np.inf
+    array = np.array([[-inf, -inf, 1, 2], [-inf] * 4, [1, -inf, inf, -inf]], dtype)
+    with np.errstate(invalid="ignore"):
+        want = np.logaddexp.accumulate(array, 1)
+
+    for got in (tensor(array, device=machine), tensor(array.T, device=machine).T):
+        np.testing.assert_allclose(got.logcumsumexp(1).numpy(), want, rtol=1e-6)
+
+
 def test_a_sum_has_the_same_bits_in_every_run(machine: Device) -> None:
     array = np.random.default_rng(2).normal(size=300_000).astype(np.float32)
     x = tensor(array, device=machine)
