@@ -37,7 +37,7 @@ def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: A
 
 
 @pytest.mark.parametrize(
-    ("machine", "length"), [(CPU, 1), (CPU, 10), (CPU, 67), (CPU, 64), (GPU, 10), (GPU, 256)],
+    ("machine", "length"), [(CPU, 1), (CPU, 10), (CPU, 67), (CPU, 64), (GPU, 10), (GPU, 100)],
     ids=lambda m: getattr(m, "kind", m),
 )  # fmt: skip
 def test_every_candidate_is_right(
@@ -67,11 +67,12 @@ def test_what_is_selected_is_a_candidate(machine: Machine, length: int) -> None:
             assert config.keeps == (length * dtype.itemsize <= rows.MOST_KEPT)
 
 
-def test_on_a_gpu_a_lane_has_four_vectors_of_a_row_in_registers() -> None:
-    lanes = {length: rows.select(length, float32, GPU) for length in (256, 1024, 4096)}
+def test_on_a_gpu_a_lane_has_a_few_vectors_of_a_row_in_registers() -> None:
+    found = {length: rows.select(length, float32, GPU) for length in (10, 32, 100, 256, 1024, 4096)}
 
-    assert {length: (c.lanes, c.keeps) for length, c in lanes.items()} == {
-        256: (64, True), 1024: (64, True), 4096: (256, True),
+    assert {length: (c.lanes, c.slots, c.keeps) for length, c in found.items()} == {
+        10: (4, 16, True), 32: (8, 8, True), 100: (8, 8, True), 256: (16, 4, True),
+        1024: (64, 1, True), 4096: (256, 1, True),
     }  # fmt: skip
 
 

@@ -39,14 +39,15 @@ from pyrite.types import DType, Number, Shape, element_count
 #: The most bytes of a row's values that an invocation keeps: they and the row fit in a first cache.
 MOST_KEPT = 1 << 15
 
-#: How many vectors each of several lanes may keep in registers.
-TURNS = (1, 2, 4, 8)
+#: The most vectors that each of several lanes may keep in registers.
+MOST_TURNS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class RowsConfig:
     """``lanes`` invocations share a row, ``width`` neighbours together.
 
+    Where several do, a workgroup has as many rows as it has times so many invocations.
     Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
     values that are wanted twice are kept in private memory, rather than made again; where lanes
     share a row, what is read too, in registers, and loops are written out.  An invocation takes
@@ -60,6 +61,15 @@ class RowsConfig:
     keeps: bool
     rows: int = 1
 
+    @property
+    def slots(self) -> int:
+        """How many rows a workgroup has, the rows of an invocation counted as one."""
+        return self.workgroup_size // self.lanes
+
+
+#: How many invocations may share a short row, of which a workgroup has several.
+LANES = (4, 8, 16, 32)
+
 
 def candidates(
     length: int, dtype: DType, machine: Machine, *, adds: bool = False
@@ -71,13 +81,13 @@ def candidates(
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
     shared = [(s, s) for s in sizes if s >= 64]
+    shared += [(small, lanes) for lanes in LANES if lanes < small]
     fits = machine.kind == "cpu" and length * dtype.itemsize <= MOST_KEPT
 
     def may_keep(lanes: int, width: int, vectors: int) -> bool:
         if lanes == 1:
             return fits
-        turns, rest = divmod(length, lanes * width)
-        return rest == 0 and turns in TURNS and vectors == 1
+        return length % width == 0 and length <= MOST_TURNS * lanes * width and vectors == 1
 
     return tuple(
         RowsConfig(size, lanes, width, vectors, keeps, rows)
@@ -91,15 +101,18 @@ def candidates(
 
 
 def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
-    """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane."""
+    """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane.
+
+    On an H200 two to eight vectors a lane are as fast as a copy (benchmarks/gpu_bandwidth.py).
+    """
     found = candidates(length, dtype, machine, adds=adds)
     widths = [w for w in WIDTHS if w <= machine.vector]
     if machine.kind == "cpu":
         lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
     else:
         width = max(w for w in widths if length % w == 0)
-        most = max(length // (4 * width), 64) if length >= 64 else 1
-        lanes = max(c.lanes for c in found if c.lanes <= most)
+        turns = length // width
+        lanes = max(c.lanes for c in found if c.lanes <= max(turns // 4, min(turns, 8)))
     fitting = [c for c in found if c.lanes == lanes and c.width == width]
     return max(fitting, key=lambda c: (c.keeps, c.vectors, c.rows))
 
@@ -109,7 +122,10 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Neighbours in a row: the place of the first, how many, and which exist, None for all."""
+    """Neighbours in a row: the place of the first, how many, and which exist, None for all.
+
+    The mask is one for each, or one for all of them together.
+    """
 
     first: Value
     width: int
@@ -143,25 +159,41 @@ class Row:
         added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
         self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
         self._row = self._group
+        #: Whether the row is one, where not all of a workgroup's are.
+        self._exists: Value | None = None
         self._lane = b.index(0) if config.lanes == 1 else b.local_id(0)
+        if config.lanes > 1 and config.slots > 1:
+            self._share_workgroup()
         self._first = self._lane if config.lanes == 1 else self._lane * config.width
         self._whole = length - length % config.width
         self._tail = self._end_of_row()
         #: The vectors of this lane, where they are few and kept in registers.
-        self._turns: list[At] = []
-        if config.keeps and config.lanes > 1:
-            step = config.lanes * config.width
-            starts = range(0, length, step)
-            self._turns = [At(self._first + i if i else self._first, config.width) for i in starts]
+        self._turns = self._vectors_of_lane() if config.keeps and config.lanes > 1 else []
         self.sources = [self._reader(operand) for operand in read]
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
         self._lines = [] if config.rows == 1 else [_Line(self) for _ in added]
         self.sums = [line.add for line in self._lines] or self._partial
 
+    def _share_workgroup(self) -> None:
+        """Take a row of several that a workgroup has.
+
+        All lanes come to the barriers, so those beyond the last row repeat it.
+        """
+        b, slots, lanes = self.b, self.config.slots, self.config.lanes
+        local = b.local_id(0)
+        row = self._group * slots + local // lanes
+        self._lane = local % lanes
+        self._row = row
+        if self.rows % slots:
+            self._row, self._exists = b.min(row, self.rows - 1), row < self.rows
+
     def run(self, body: Body) -> None:
         """Write the body for each row of the invocation."""
-        with self.b.if_(self._group < groups_of(self.rows, self.config)):
+        units = groups_of(self.rows, self.config)
+        if self.config.lanes > 1:
+            units = -(-units // self.config.slots)
+        with self.b.if_(self._group < units):
             if self.config.rows == 1:
                 body(self)
             else:
@@ -186,6 +218,16 @@ class Row:
             body(self)
         self._row = self._group
         self.write(write_sums)
+
+    def _vectors_of_lane(self) -> list[At]:
+        """Return the vectors of a lane, of which some lanes lack the last."""
+        width, step = self.config.width, self.config.lanes * self.config.width
+        starts = range(0, self.length, step)
+        found = [At(self._first + i if i else self._first, width) for i in starts]
+        if self.length % step:
+            last = found[-1].first
+            found[-1] = At(last, width, last < self.length)
+        return found
 
     def _end_of_row(self) -> At | None:
         """Return the vector that ends beyond the row, which is the first invocation's."""
@@ -220,6 +262,13 @@ class Row:
 
     def _writer(self, operand: Operand) -> Store:
         def store(at: At, value: Value) -> None:
+            if self._exists is None:
+                put(at, value)
+                return
+            with self.b.if_(self._exists):
+                put(at, value)
+
+        def put(at: At, value: Value) -> None:
             place = self._place(operand, at)
             operand.store(place, value, mask=at.mask, is_aligned=self.is_aligned)
 
@@ -256,7 +305,7 @@ class Row:
         width, vectors = config.width, config.vectors
         empty = b.const(start, vector(self.dtype, width))
         if self._turns:
-            each = [make(at) for at in self._turns]
+            each = [self._made(make, at, start) for at in self._turns]
             kept = [joined(values, join) for values in zip(*each, strict=True)]
             return [self._across_lanes(joined(_elements(x), join), join) for x in kept]
         step = config.lanes * width
@@ -268,25 +317,33 @@ class Row:
                 made += make(At(loop.index + i * step if i else loop.index, width))
             loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
         totals = [joined(loop.results[i::count], join) for i in range(count)]
-        tail = self._tail
-        if tail is not None and tail.mask is not None:
-            there = [b.select(tail.mask, x, empty) for x in make(tail)]
+        if self._tail is not None:
+            there = self._made(make, self._tail, start)
             totals = [join(x, y) for x, y in zip(totals, there, strict=True)]
         totals = [joined(_elements(x), join) for x in totals]
         return totals if config.lanes == 1 else [self._across_lanes(x, join) for x in totals]
 
+    def _made(
+        self, make: Callable[[At], Sequence[Value]], at: At, start: Number
+    ) -> Sequence[Value]:
+        """Return what is made of neighbours, and where there are none the start of a total."""
+        if at.mask is None:
+            return make(at)
+        empty = self.b.const(start, vector(self.dtype, at.width))
+        return [self.b.select(at.mask, x, empty) for x in make(at)]
+
     def _across_lanes(self, x: Value, join: Join) -> Value:
-        """Join the numbers of a workgroup's invocations in shared memory, halves at a time."""
+        """Join the numbers of a row's invocations in shared memory, halves at a time."""
         b, half = self.b, self.config.lanes // 2
-        shared = b.shared(x.dtype, self.config.lanes)
-        shared[self._lane] = x
+        shared, place = b.shared(x.dtype, self.config.workgroup_size), b.local_id(0)
+        shared[place] = x
         while half:
             b.barrier()
             with b.if_(self._lane < half):
-                shared[self._lane] = join(shared[self._lane], shared[self._lane + half])
+                shared[place] = join(shared[place], shared[place + half])
             half //= 2
         b.barrier()
-        return shared[0]
+        return shared[0] if self.config.slots == 1 else shared[place - self._lane]
 
     # ---- elements ----
 
@@ -345,7 +402,8 @@ def joined(values: Sequence[Value], join: Join) -> Value:
     values = list(values)
     while len(values) > 1:
         half = len(values) // 2
-        values = [join(x, y) for x, y in zip(values[:half], values[half:], strict=True)]
+        pairs, rest = zip(values[:half], values[half : 2 * half], strict=True), values[2 * half :]
+        values = [*(join(x, y) for x, y in pairs), *rest]
     return values[0]
 
 
