@@ -14,6 +14,7 @@ from pyrite.backend.cube.lowering.reduction import (
     Problem,
     ReductionConfig,
     candidates,
+    position_of,
     problem_of,
     reduce_axes,
     select,
@@ -64,6 +65,26 @@ def test_every_candidate_gives_the_sum(
         got = reduce_axes(
             backend.launcher, sum_of(int32), x, axes, TensorType(want.shape, int32), config
         )
+        np.testing.assert_array_equal(backend.download(got), want, err_msg=str(config))
+
+
+@pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
+@pytest.mark.parametrize(("shape", "axes"), [((67,), (0,)), ((3, 64), (1,)), ((64, 8), (0,))])
+def test_every_candidate_gives_the_first_of_the_greatest(
+    fresh: Device, machine: Machine, shape: Any, axes: Any
+) -> None:
+    array = np.random.default_rng(0).integers(0, 9, shape).astype(np.int32)
+    x = tensor(array, device=fresh)._handle
+    want = array.argmax(*axes)
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    found = candidates(problem_of(x, axes), machine)
+    assert max(config.parts for config in found) > 1
+    for config in found:
+        got = reduce_axes(
+            backend.launcher, position_of("argmax", int32), x, axes,
+            TensorType(want.shape, int32), config,
+        )  # fmt: skip
         np.testing.assert_array_equal(backend.download(got), want, err_msg=str(config))
 
 

@@ -7,7 +7,8 @@ The input is seen as [outputs, reduced], each side merged to as few axes as it h
 - along "rows" an invocation folds one output, ``vectors`` of ``width`` reduced elements at a time,
   each into a state of its own, so that no addition waits for the one before it;
 - ``lanes`` invocations of a workgroup share the work and join in shared memory;
-- with ``parts`` > 1 the reduced side is cut, and a second fold of the same kind joins the parts.
+- with ``parts`` > 1 the reduced side is cut, and a second fold of the same kind joins the states
+  of the parts, whose values lie in a tensor each.
 
 Who joins whom is fixed by the config, so a sum has the same bits in every run.
 """
@@ -257,19 +258,28 @@ def position_of(name: str, dtype: DType) -> Fold:
 
 
 class _Body:
-    """The kernel of one fold, while it is being written."""
+    """The kernel of one fold, while it is being written.
+
+    Without ``ends`` it writes states, each value to a target of its own; and it joins such states,
+    rather than take in elements, where it has a source for each of their values.
+    """
 
     def __init__(
-        self, fold: Fold, problem: Problem, source: Layout, target: DType,
-        config: ReductionConfig, grid: int, *, is_aligned: bool, ends: bool,
+        self, fold: Fold, problem: Problem, sources: Sequence[Layout], targets: Sequence[DType],
+        config: ReductionConfig, grid: int, *, is_aligned: bool, takes: bool, ends: bool,
     ) -> None:  # fmt: skip
-        self.fold, self.problem, self.config, self.ends = fold, problem, config, ends
-        self.is_aligned = is_aligned
+        self.fold, self.problem, self.config = fold, problem, config
+        self.is_aligned, self.takes, self.ends = is_aligned, takes, ends
         b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         strides = problem.output_strides + problem.reduced_strides
-        self.source = Operand(b, "x", replace(source, strides=strides), "read")
-        self.target = Operand(b, "out", Layout(target, (1,)), "write")
+        self.sources = [
+            Operand(b, f"x{i}", replace(source, strides=strides), "read")
+            for i, source in enumerate(sources)
+        ]
+        self.targets = [
+            Operand(b, f"out{i}", Layout(target, (1,)), "write") for i, target in enumerate(targets)
+        ]
 
     def write(self) -> None:
         b, config = self.b, self.config
@@ -330,9 +340,7 @@ class _Body:
             joined: list[Value] = []
             for i, state in enumerate(self.states(loop.carried)):
                 at = [*outer[:-1], outer[-1] + i * width] if i else outer
-                place = self.source.at([*at, *inner])
-                x = self.source.load(place, width=width, is_aligned=self.is_aligned)
-                joined += self.fold.join(self.k, state, self.fold.take(self.k, x, position))
+                joined += self.fold.join(self.k, state, self.loaded([*at, *inner], position, None))
             loop.yield_(*joined)
         return self.states(loop.results)
 
@@ -376,10 +384,16 @@ class _Body:
 
     def taken(self, outer: list[Value | int], index: Value, mask: Value | None) -> State:
         inner = unravel(self.b, index, self.problem.reduced)
-        place = self.source.at([*outer, *inner])
+        return self.loaded([*outer, *inner], self.places(index), mask)
+
+    def loaded(self, at: Sequence[Value | int], position: Value, mask: Value | None) -> State:
+        """Return the states of neighbouring elements, or the neighbouring states, of the source."""
         width, is_aligned = self.config.width, self.is_aligned
-        x = self.source.load(place, width=width, mask=mask, is_aligned=is_aligned)
-        return self.fold.take(self.k, x, self.places(index))
+        values = tuple(
+            source.load(source.at(at), width=width, mask=mask, is_aligned=is_aligned)
+            for source in self.sources
+        )
+        return self.fold.take(self.k, values[0], position) if self.takes else values
 
     def places(self, first: Value) -> Value:
         """Return the positions of a vector of reduced elements."""
@@ -433,17 +447,22 @@ class _Body:
         return get(place)
 
     def finish(self, place: Value, state: State, exists: Value | None) -> None:
-        """Write what a state ends as; of several lanes the first does."""
-        result = self.fold.end(self.k, state) if self.ends else state[0]
+        """Write a state, or what it ends as; of several lanes the first does."""
+        results = (self.fold.end(self.k, state),) if self.ends else state
+
+        def write() -> None:
+            for target, result in zip(self.targets, results, strict=True):
+                target.store(place, result)
+
         if exists is None:
-            self.target.store(place, result)
+            write()
             return
         with self.b.if_(exists & (self.lane == 0)):
-            self.target.store(place, result)
+            write()
 
 
-def _kernel(*given: Any, is_aligned: bool, ends: bool) -> Kernel:
-    body = _Body(*given, is_aligned=is_aligned, ends=ends)
+def _kernel(*given: Any, is_aligned: bool, takes: bool, ends: bool) -> Kernel:
+    body = _Body(*given, is_aligned=is_aligned, takes=takes, ends=ends)
     body.write()
     return body.b.build()
 
@@ -488,40 +507,38 @@ def reduce_axes(
         variant = repr((fold.variant, fold.start))
         map_elements(launcher, fold.name, variant, of_nothing, [], target)
         return target
-    # The elements of a split state would not lie together.
     machine = launcher.machine
     config = config or select(problem, machine, len(fold.start))
-    if len(fold.start) > 1:
-        config = replace(config, parts=1)
     if config.parts == 1:
-        _launch(launcher, fold, x, problem, config, target, ends=True)
+        _launch(launcher, fold, [x], problem, config, [target], takes=True, ends=True)
         return target
     count, parts = problem.count, config.parts
     is_column = config.along == "columns"
     shape = (parts, count) if is_column else (count, parts)
-    partial = launcher.empty(TensorType(shape, fold.start[0][1]))
-    _launch(launcher, fold, x, problem, config, partial, ends=False)
-    rest = problem_of(partial, (0,) if is_column else (1,))
+    states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
+    _launch(launcher, fold, [x], problem, config, states, takes=True, ends=False)
+    rest = problem_of(states[0], (0,) if is_column else (1,))
     second = replace(select(rest, machine), parts=1)
-    _launch(launcher, fold, partial, rest, second, target, ends=True)
+    _launch(launcher, fold, states, rest, second, [target], takes=False, ends=True)
     return target
 
 
 def _launch(
-    launcher: Launcher, fold: Fold, x: CubeTensor, problem: Problem, config: ReductionConfig,
-    target: CubeTensor, *, ends: bool,
+    launcher: Launcher, fold: Fold, sources: Sequence[CubeTensor], problem: Problem,
+    config: ReductionConfig, targets: Sequence[CubeTensor], *, takes: bool, ends: bool,
 ) -> None:  # fmt: skip
     together = config.width * config.vectors if config.along == "columns" else 1
     per_workgroup = config.workgroup_size // config.lanes
     groups = -(-(problem.count // together) // per_workgroup)
-    source = Layout(x.dtype, (), x.offset != 0)
-    is_aligned = _is_aligned(problem, x.offset, config)
-    given = (fold, problem, source, target.dtype, config)
-    computed = (fold.name, fold.variant, fold.start, is_aligned, ends)
+    read = tuple(Layout(x.dtype, (), x.offset != 0) for x in sources)
+    written = tuple(target.dtype for target in targets)
+    is_aligned = all(_is_aligned(problem, x.offset, config) for x in sources)
+    given = (fold, problem, read, written, config)
+    computed = (fold.name, fold.variant, fold.start, is_aligned, takes, ends)
     launcher.launch(
-        ("reduce", computed, problem, source, target.dtype, config),
-        lambda grid: _kernel(*given, grid, is_aligned=is_aligned, ends=ends),
-        bindings_of(x) + bindings_of(target),
+        ("reduce", computed, problem, read, written, config),
+        lambda grid: _kernel(*given, grid, is_aligned=is_aligned, takes=takes, ends=ends),
+        [b for t in (*sources, *targets) for b in bindings_of(t)],
         groups * config.parts,
     )
 
