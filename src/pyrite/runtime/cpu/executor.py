@@ -97,7 +97,7 @@ class Executor:
         self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
         self._at = self._words.ctypes.data
         # NumPy takes ten times as long to read a number.
-        self._counters = memoryview(self._words)
+        self._counters = self._words.data
         self._words[_WIDTH], self._words[_SPINS] = self.width, patience
         self._words[_SEAT_OF:_SEATS] = -1
         self._words[[_SEAT_OF + cpu for cpu in self.cpus]] = range(len(self.cpus))
