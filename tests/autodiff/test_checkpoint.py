@@ -39,10 +39,10 @@ def test_second_order_through_a_checkpoint():
 
 
 def test_fewer_bytes_are_kept():
-    x = tensor(points(), device=autodiff("numpy")).require_grad()
+    x = tensor(points(), device=autodiff()).require_grad()
     everything = saved_bytes(chain(x).sum())
     assert saved_bytes(checkpoint(chain)(x).sum()) < everything / 4
-    balanced = tensor(points(), device=autodiff("numpy", checkpointing="balanced")).require_grad()
+    balanced = tensor(points(), device=autodiff(checkpointing="balanced")).require_grad()
     assert saved_bytes(chain(balanced).sum()) < everything
 
 
@@ -107,7 +107,7 @@ def test_the_training_mode_is_that_of_the_first_run():
         seen.append(training())
         return x * x
 
-    x = tensor([1.0], device=autodiff("numpy")).require_grad()
+    x = tensor([1.0], device=autodiff()).require_grad()
     with training_mode(False):
         loss = checkpoint(block)(x).sum()
     loss.backward()

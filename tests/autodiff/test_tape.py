@@ -15,7 +15,7 @@ from pyrite.tensor.parameter import Parameter, State
 
 
 def leaf(values: object) -> object:
-    return tensor(values, device=autodiff("numpy")).require_grad()
+    return tensor(values, device=autodiff()).require_grad()
 
 
 def test_backward_gives_the_gradient_of_each_leaf():
@@ -45,11 +45,17 @@ def test_gradients_live_one_level_down():
     assert g.device == x.device
 
 
+def memory_of(x):
+    """Its array, or the buffer of a device that has some."""
+    primitive = x.primitive()
+    return primitive.handle.buffer if hasattr(primitive, "handle") else primitive
+
+
 def test_detach_cuts_the_graph_and_shares_the_memory():
     x = leaf([1.0, 2.0])
     cut = (x * x).detach()
     assert not cut.is_tracked
-    assert x.detach().primitive() is x.primitive()
+    assert memory_of(x.detach()) is memory_of(x)
     np.testing.assert_array_equal((cut * x).sum().backward()[x].numpy(), [1.0, 4.0])
 
 
@@ -63,7 +69,7 @@ def test_a_tensor_that_the_loss_does_not_depend_on_has_no_gradient():
 
 def test_backward_of_an_untracked_loss_says_what_to_do():
     with pytest.raises(GradientError, match="call require_grad"):
-        tensor(1.0, device=autodiff("numpy")).backward()
+        tensor(1.0, device=autodiff()).backward()
 
 
 def test_backward_on_a_plain_device_names_the_way():
@@ -90,7 +96,7 @@ def test_no_grad_records_nothing():
 
 
 def test_no_grad_of_one_level_leaves_the_others_alone():
-    inner = autodiff("numpy")
+    inner = autodiff()
     x = tensor(2.0, device=inner).require_grad().to(autodiff(inner)).require_grad()
     with no_grad(2):
         y = x * x
@@ -100,14 +106,14 @@ def test_no_grad_of_one_level_leaves_the_others_alone():
 
 def test_a_lower_level_is_lifted_as_a_constant():
     x = leaf(2.0)
-    constant = tensor(5.0, device="numpy")
+    constant = tensor(5.0)
     assert (x * constant).backward()[x].item() == 5.0
     assert (constant * x).backward()[x].item() == 5.0
 
 
 def test_two_separate_levels_of_one_device_meet():
-    x = tensor(2.0, device=autodiff("numpy")).require_grad()
-    y = tensor(3.0, device=autodiff("numpy")).require_grad()
+    x = tensor(2.0, device=autodiff()).require_grad()
+    y = tensor(3.0, device=autodiff()).require_grad()
     assert (x * y).backward()[y].item() == 2.0
 
 

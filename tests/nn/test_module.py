@@ -109,7 +109,7 @@ def test_tied_weights_stay_tied(tmp_path):
     with random_stream(1):
         tied = Tied()
     assert tied.num_params() == 9
-    for made in (tied.map(lambda p: p + 1), tied.to(autodiff("numpy")), tied.astype("float64")):
+    for made in (tied.map(lambda p: p + 1), tied.to(autodiff()), tied.astype("float64")):
         assert made.first.weight is made.second.weight
     tied.save(tmp_path / "tied.safetensors")
     loaded = Tied().load(tmp_path / "tied.safetensors")
@@ -160,13 +160,13 @@ def test_training_mode_follows_the_context_and_can_be_overridden():
     assert mode(probe.with_training(False)) is False
     assert probe.with_training(True)(x)[1] is True
     assert probe.with_training(True).with_training(None)(x)[1] is False
-    assert probe.to(autodiff("numpy"))(x)[1] is True
-    assert probe.freeze().to(autodiff("numpy"))(x)[1] is False
+    assert probe.to(autodiff())(x)[1] is True
+    assert probe.freeze().to(autodiff())(x)[1] is False
 
 
 def test_a_tracked_input_does_not_train():
     probe = nn.Dropout(0.5)
-    x = full((64,), 1.0, device=autodiff("numpy")).require_grad()
+    x = full((64,), 1.0, device=autodiff()).require_grad()
     np.testing.assert_array_equal(probe(x).numpy(), np.ones(64))
 
 
@@ -202,7 +202,7 @@ def test_initial_values_are_lazy_and_do_not_depend_on_the_order_of_looking():
 def test_a_module_moves_before_its_values_are_drawn():
     with random_stream(5):
         net = nn.Linear(3, 4)
-    moved = net.to(autodiff("numpy"))
+    moved = net.to(autodiff())
     assert not net.weight.is_initialized
     assert not moved.weight.is_initialized
     np.testing.assert_array_equal(moved.weight.numpy(), net.weight.numpy())
@@ -355,7 +355,7 @@ def test_a_deep_copy_has_parameters_of_its_own_with_the_same_values():
     assert stack.pair["a"].weight is stack.pair["b"].weight
     np.testing.assert_array_equal(stack.others[1].weight.numpy(), stack.first.weight.numpy())
     assert copy.copy(stack) is stack
-    apart = copy.deepcopy(stack.to(autodiff("numpy")))
+    apart = copy.deepcopy(stack.to(autodiff()))
     grads = apart.first.weight.sum().backward()
     assert apart.first.weight in grads
     assert stack.first.weight not in grads
@@ -388,7 +388,7 @@ def test_a_training_step_leaves_no_cycle(way):
     )
     optimizer, x = optim.Adam(0.1), full((8, 4), 1.0)
     if way == "backward":
-        model = model.to(autodiff("numpy"))
+        model = model.to(autodiff())
 
     def step(model):
         if way == "backward":

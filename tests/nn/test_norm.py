@@ -154,7 +154,7 @@ def test_training_off_the_tape_normalises_by_the_batch() -> None:
     x = tensor(rng.standard_normal((50, 2)).astype(np.float32) * 3 + 7)
     out = nn.BatchNorm(2).with_training(True)(x).numpy()
     np.testing.assert_allclose(out.mean(0), [0, 0], atol=1e-5)
-    tracked = nn.BatchNorm(2).to(autodiff("numpy"))
+    tracked = nn.BatchNorm(2).to(autodiff())
     with no_grad():
         np.testing.assert_allclose(tracked(x).numpy(), out, rtol=1e-5, atol=1e-6)
 

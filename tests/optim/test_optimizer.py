@@ -140,7 +140,7 @@ def test_states_are_committed_with_the_step():
 
 def test_states_are_committed_when_no_parameter_has_a_gradient():
     model = Averaging().freeze()
-    device = autodiff("numpy")
+    device = autodiff()
     x = tensor([1.0, 3.0], device=device).require_grad()
     gradients = model.with_training(True)(x).sum().backward()
     after = optim.SGD(0.5).step(model, gradients.only(model))
@@ -149,7 +149,7 @@ def test_states_are_committed_when_no_parameter_has_a_gradient():
 
 
 def test_a_model_on_an_autodiff_device_steps_and_stays_tracked(problem64):
-    device = autodiff("numpy")
+    device = autodiff()
     net = problem64.net.to(device)
     optimizer = optim.Adam(0.01)
     for _ in range(5):
@@ -161,7 +161,7 @@ def test_a_model_on_an_autodiff_device_steps_and_stays_tracked(problem64):
 
 
 def test_states_on_an_autodiff_device_are_committed():
-    device = autodiff("numpy")
+    device = autodiff()
     model = Averaging().to(device)
     loss = model(tensor([1.0, 3.0], device=device)).sum()
     after = optim.SGD(0.5).step(model, loss.backward())

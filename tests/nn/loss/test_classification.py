@@ -253,5 +253,6 @@ def test_a_mean_in_half_precision_may_be_over_more_samples_than_it_counts() -> N
     ],
 )
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
+    # Some devices tell of an index out of range at the next read.
     with pytest.raises(error, match=message):
-        call()
+        call().numpy()
