@@ -103,14 +103,22 @@ def test_what_is_selected_is_a_candidate(machine: Machine, outputs: int, reduced
 def test_a_long_row_is_shared_by_a_workgroup_or_cut_in_parts() -> None:
     row = Problem((), (), (1 << 22,), (1,))
 
-    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 16, 64, 4)
+    assert select(row, CPU) == ReductionConfig("rows", 1, 1, 8, 64, 16)
     assert select(row, GPU) == ReductionConfig("rows", 256, 256, 4, 1024)
+
+
+def test_what_lies_far_is_read_by_halves_of_a_line() -> None:
+    far = Problem((4096,), (4096,), (4096,), (1,))
+    near = Problem((64,), (4096,), (4096,), (1,))
+
+    assert select(far, CPU) == ReductionConfig("rows", 1, 1, 8, 1, 16)
+    assert select(near, CPU) == ReductionConfig("rows", 1, 1, 16, 1, 4)
 
 
 def test_neighbouring_columns_are_folded_together() -> None:
     columns = Problem((4096,), (1,), (4096,), (4096,))
 
-    assert select(columns, CPU) == ReductionConfig("columns", 1, 1, 16, 4, 16)
+    assert select(columns, CPU) == ReductionConfig("columns", 1, 1, 8, 1, 16)
     assert select(columns, CPU, values=2).vectors == 4
     assert select(columns, GPU) == ReductionConfig("columns", 256, 8, 4, 16)
 

@@ -132,14 +132,19 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
     """
     is_column = bool(problem.outputs) and problem.output_strides[-1] == 1
     along = "columns" if is_column else "rows"
-    fitting = [
-        c for c in candidates(problem, machine) if c.along == along and c.width <= machine.vector
-    ]
+    is_far = machine.kind == "cpu" and problem.count * problem.size >= _FAR
+    most = max(machine.vector // 2, 1) if is_far else machine.vector
+    fitting = [c for c in candidates(problem, machine) if c.along == along and c.width <= most]
     widest = max(c.width for c in fitting)
     fitting = [c for c in fitting if c.width == widest]
     if machine.kind == "gpu":
         return _for_gpu(problem, fitting)
-    return _for_cpu(problem, fitting, machine.vector // values if is_column else 4)
+    return _for_cpu(problem, fitting, machine.vector // values if is_column or is_far else 4)
+
+
+#: Elements that are read from beyond the nearer caches.  There processors fetch the next lines by
+X
+_FAR = 1 << 20
 
 
 def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:
