@@ -143,7 +143,7 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
 
 
 #: Elements that are read from beyond the nearer caches.  There processors fetch the next lines by
-X
+#: themselves, and sooner if two vectors share a line: medians of sums are some 6 % less.
 _FAR = 1 << 20
 
 
