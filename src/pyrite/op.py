@@ -711,8 +711,7 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
     if len(backends) == 1:
         (backend,) = backends.values()
         made = [
-            Call(_handles(inputs, backend), plan.attrs, plan.out)
-            for _, _, inputs, plan in prepared
+            Call(_handles(inputs, backend), plan.attrs, plan.out) for _, _, inputs, plan in prepared
         ]
         if op.body is None or all(backend.keeps(op, call.inputs) for call in made):
             results = backend.run_many(op, made)

@@ -135,7 +135,7 @@ class MultiHeadAttention(Module):
     ) -> Tensor:
         """Return what the queries attend to among keys and values that were projected before."""
         q = _split_heads(self.query(query), self.heads)
-        return self.output(_join_heads(self._mixed(q, memory, mask, bias, is_causal)))
+        return self.output(self._mixed(q, memory, mask, bias, is_causal)._join_heads())
 
     def decode(
         self, x: Tensor, cache: KeyValueCache | None = None, *, mask: Tensor | None = None
@@ -179,14 +179,7 @@ def _split_heads(x: Tensor, heads: int) -> Tensor:
     """(N, T, heads * D) -> (N, heads, T, D)."""
     if x.ndim != 3:
         raise ShapeError(f"MultiHeadAttention requires tensors (N, T, D), got {x.shape}")
-    n, t, features = x.shape
-    return x.reshape((n, t, heads, features // heads)).permute_dims((0, 2, 1, 3))
-
-
-def _join_heads(x: Tensor) -> Tensor:
-    """(N, heads, T, D) -> (N, T, heads * D)."""
-    n, heads, t, size = x.shape
-    return x.permute_dims((0, 2, 1, 3)).reshape((n, t, heads * size))
+    return x._split_heads(heads=heads)
 
 
 def _causal_after(past: int, length: int, like: Tensor) -> Tensor:

@@ -38,6 +38,26 @@ Given = TensorType | None
 _OP = "scaled_dot_product_attention"
 
 
+# ---- heads ----
+
+
+def _split_type(x: TensorType, *, heads: int) -> TensorType:
+    if x.ndim != 3 or x.shape[2] % heads:
+        raise ShapeError(
+            f"split_heads requires x (N, T, D) with D a multiple of heads, got {x.shape} and "
+            f"heads={heads}"
+        )
+    n, t, features = x.shape
+    return TensorType((n, heads, t, features // heads), x.dtype)
+
+
+def _join_type(x: TensorType) -> TensorType:
+    if x.ndim != 4:
+        raise ShapeError(f"join_heads requires x (N, H, T, D), got {x.shape}")
+    n, heads, t, size = x.shape
+    return TensorType((n, t, heads * size), x.dtype)
+
+
 # ---- dropout ----
 
 
@@ -274,6 +294,33 @@ class Attention(ChannelNormalization):
     def _dropout(self, bits: Self, /, *, p: float) -> Self:
         """x / (1 - p), and 0 where the random word is below p * 2 ** 32; all 0 for p = 1."""
         ...
+
+    # ---- heads ----
+
+    @composite(
+        infer=_split_type,
+        vjp=(lambda g, *_: g._join_heads(),),
+        samples=(sample((2, 3, 4), heads=2), sample((1, 2, 3), heads=1)),
+    )
+    def _split_heads(self, /, *, heads: int) -> Self:
+        """Features cut into heads, which are then an axis before time: (N, T, H D) -> (N, H, T, D).
+
+        Raises ShapeError unless x has three axes, the last a multiple of the heads.
+        """
+        n, t, features = self.shape
+        return self.reshape((n, t, heads, features // heads)).permute_dims((0, 2, 1, 3))
+
+    @composite(
+        infer=_join_type,
+        vjp=(lambda g, _, x_type: g._split_heads(heads=x_type.shape[1]),),
+        samples=(sample((2, 2, 3, 4)), sample((1, 3, 1, 2))),
+    )
+    def _join_heads(self, /) -> Self:
+        """The opposite of ``_split_heads``: (N, H, T, D) -> (N, T, H D)."""
+        n, heads, t, size = self.shape
+        return self.permute_dims((0, 2, 1, 3)).reshape((n, t, heads * size))
+
+    # ---- attention ----
 
     @composite(
         canonical=_canonical,

@@ -394,9 +394,7 @@ class Contraction(Sets):
             sample((4,), (3,), (4, 3), argnums=(1, 2)),
         ),
     )
-    def _linear_backward(
-        self, x: Self, weight: Self, /, *, argnums: tuple[int, ...]
-    ) -> Gradients:
+    def _linear_backward(self, x: Self, weight: Self, /, *, argnums: tuple[int, ...]) -> Gradients:
         """Gradients of x, weight and bias of `linear`, those at ``argnums``; self is g."""
         makers = {
             0: lambda: self.matmul(weight),

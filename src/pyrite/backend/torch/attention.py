@@ -24,6 +24,14 @@ _aten = torch.ops.aten
 class Attention(Native):
     """Attention, forward and backward."""
 
+    @native("split_heads", carrier="bits", narrow="everywhere")
+    def split_heads(self, x: torch.Tensor, *, heads: int) -> torch.Tensor:
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    @native("join_heads", carrier="bits", narrow="everywhere")
+    def join_heads(self, x: torch.Tensor) -> torch.Tensor:
+        return x.transpose(1, 2).flatten(2)
+
     @native("scaled_dot_product_attention", narrow="cuda", carrier="order")
     def scaled_dot_product_attention(
         self,

@@ -107,10 +107,9 @@ class Native(Backend):
         condition = f"{op} requires {lowest} <= index < {size} {where}"
         whole = indices.to(torch.int64)
         if not self.is_host:
-            outside = (whole < lowest) | (whole >= size)
-            self.faults.note(outside, f"{condition}, got one outside")
-            whole = torch.where(outside, 0, whole)
-            return torch.where(whole < 0, whole + size, whole) if negative else whole
+            known = torch.clamp(whole, lowest, max(size - 1, lowest))
+            self.faults.note(known != whole, f"{condition}, got one outside")
+            return torch.where(known < 0, known + size, known) if negative else known
         if whole.numel() == 0:
             return whole
         least, greatest = (int(bound) for bound in torch.aminmax(whole))

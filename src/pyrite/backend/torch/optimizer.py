@@ -79,7 +79,8 @@ class Optimizer(Native):
     ) -> Any:
         g = _decayed(g, p, weight_decay)
         moments, divisor = _moments(g, first, second, largest, correction2, **betas)
-        return torch._foreach_addcdiv(p, moments[0], divisor, value=-rate / correction1), *moments
+        gain = math.sqrt(correction2) / correction1
+        return torch._foreach_addcdiv(p, moments[0], divisor, value=-rate * gain), *moments
 
     @native("adamw_update", given="columns", when=_has_numbers(5))
     def adamw_update(
@@ -103,7 +104,8 @@ class Optimizer(Native):
             # The step goes where the first moment points.
             toward = torch._foreach_mul(moments[0], p)
             kept = [torch.where(t >= 0, k, x) for t, k, x in zip(toward, kept, p, strict=True)]
-        torch._foreach_addcdiv_(kept, moments[0], divisor, value=-rate / correction1)
+        gain = math.sqrt(correction2) / correction1
+        torch._foreach_addcdiv_(kept, moments[0], divisor, value=-rate * gain)
         return kept, *moments
 
 
@@ -122,7 +124,10 @@ def _moments(
     beta2: float,
     eps: float,
 ) -> tuple[tuple[Any, ...], Any]:
-    """Return the moments after a step, and sqrt(second / correction2) + eps."""
+    """Return the moments after a step, and sqrt(correction2) (sqrt(second / correction2) + eps).
+
+    With that factor, of which the step makes up, it takes one pass less.
+    """
     first = torch._foreach_lerp(first, g, 1 - beta1)
     second = torch._foreach_mul(second, beta2)
     torch._foreach_addcmul_(second, g, g, value=1 - beta2)
@@ -132,6 +137,5 @@ def _moments(
         scale = torch._foreach_maximum(largest, second)
         moments = (first, second, scale)
     divisor = torch._foreach_sqrt(scale)
-    torch._foreach_div_(divisor, math.sqrt(correction2))
-    torch._foreach_add_(divisor, eps)
+    torch._foreach_add_(divisor, eps * math.sqrt(correction2))
     return moments, divisor

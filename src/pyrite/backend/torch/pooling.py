@@ -26,6 +26,9 @@ _AVG_POOLS: dict[int, Callable[..., torch.Tensor]] = {
     3: functional.avg_pool3d,
 }
 
+#: Kernel size, stride, padding and dilation of a pool.
+Windows = tuple[Shape, Shape, Pairs, Shape]
+
 
 class Pooling(Gather):
     """Pools of (N, C, *sizes)."""
@@ -103,11 +106,12 @@ class Pooling(Gather):
 
     @native("max_pool_backward")
     def max_pool_backward(
-        self, g: torch.Tensor, indices: torch.Tensor, *, sizes: Shape, windows: object
+        self, g: torch.Tensor, indices: torch.Tensor, *, sizes: Shape, windows: Windows | None
     ) -> torch.Tensor:
         images, size = g.shape[0] * g.shape[1], element_count(sizes)
         rows, places = g.reshape(images, -1) if images else g, indices.to(torch.int64)
-        if self.is_host or not images:
+        if self.is_host or not images or _are_apart(windows):
+            # Of windows that share no element no sums are made, so their order is no matter.
             out = g.new_zeros((images, size))
             if images:
                 out.scatter_add_(1, places.reshape(images, -1), rows)
@@ -155,6 +159,15 @@ def _pool_transposed(
     return getattr(torch.ops.aten, name)(  # type: ignore[no-any-return]
         g, like, kernel_size, stride, none, False, True, None
     )
+
+
+def _are_apart(windows: Windows | None) -> bool:
+    """Whether windows are known to share no element."""
+    if windows is None:
+        return False
+    kernel_size, stride, _, dilation = windows
+    reach = (d * (k - 1) + 1 for k, d in zip(kernel_size, dilation, strict=True))
+    return all(r <= s for r, s in zip(reach, stride, strict=True))
 
 
 def _starts(
