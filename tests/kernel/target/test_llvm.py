@@ -15,8 +15,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel.build import KernelBuilder, Memory, Value
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
-from pyrite.kernel.target import llvm
-from pyrite.kernel.target.llvm import LLVMTarget, to_llvm
+from pyrite.kernel.target.llvm import LLVMTarget, printer, spelling, to_llvm
 from pyrite.kernel.verify import verify
 from pyrite.types import (
     DTYPES,
@@ -137,7 +136,7 @@ def elementwise(
 
 @pytest.mark.parametrize("opcode", [*OPCODES.values()], ids=lambda o: o.name)
 def test_every_opcode_is_spelled_for_every_kind_that_it_accepts(opcode: Any) -> None:
-    tables = (llvm.BINARY, llvm.COMPARE, llvm.CALL, llvm.SPELLED)
+    tables = (spelling.BINARY, spelling.COMPARE, spelling.CALL, printer.SPELLED)
 
     for kind in sorted({d.kind for d in ACCEPTED[opcode.accepts]}):
         count = sum((opcode.name, kind) in table for table in tables)
@@ -147,11 +146,15 @@ def test_every_opcode_is_spelled_for_every_kind_that_it_accepts(opcode: Any) -> 
 def test_every_kind_of_node_is_printed() -> None:
     parameters = {"argument", "buffer", "parameter"}
 
-    assert set(llvm._NODES) == set(EFFECTS) - parameters
+    assert set(printer._NODES) == set(EFFECTS) - parameters
 
 
 def test_nothing_is_spelled_that_the_ir_does_not_have() -> None:
-    spelled = {key for t in (llvm.BINARY, llvm.COMPARE, llvm.CALL, llvm.SPELLED) for key in t}
+    spelled = {
+        key
+        for t in (spelling.BINARY, spelling.COMPARE, spelling.CALL, printer.SPELLED)
+        for key in t
+    }
 
     wrong = {
         (name, kind)

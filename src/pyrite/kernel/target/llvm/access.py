@@ -1,0 +1,175 @@
+"""Loads, stores and atomics, each plain where its mask is one for the whole vector."""
+
+from __future__ import annotations
+
+from pyrite.kernel.ir import Node, Type, dtype_of
+from pyrite.kernel.target.llvm.assembly import Assembly
+from pyrite.kernel.target.llvm.spelling import (
+    ATOMIC,
+    mangled,
+    mangled_pointer,
+    memory_type,
+    splat,
+    type_of,
+    vector,
+)
+from pyrite.types import DType, uint32
+
+
+class Accesses(Assembly):
+    """The part of the printer that reads and writes memory."""
+
+    def alloc(self, node: Node) -> None:
+        space, size, _ = node.attr
+        number = dict(self.target.spaces).get(space, 0)
+        suffix = f", addrspace({number})" if number else ""
+        array = f"[{size} x {memory_type(dtype_of(node))}]"
+        self.names[node] = self.value(f"alloca {array}, align 64{suffix}")
+
+    def memory_pointer(self, memory: Node) -> str:
+        space = "buffer" if memory.kind == "buffer" else memory.attr[0]
+        return self.target.pointer(space)
+
+    def address(self, node: Node) -> tuple[str, str]:
+        """The address of an access and its type: one pointer, or a vector of them."""
+        memory, index = node.inputs[:2]
+        type, name = type_of(index.value_type), self.names[index]
+        if self.kernel.index is uint32:
+            # LLVM would extend the sign.
+            wide = vector("i64", index.value_type.width)
+            type, name = wide, self.convert("zext", name, type, wide)
+        pointer = self.memory_pointer(memory)
+        element = memory_type(dtype_of(memory))
+        at = self.value(f"getelementptr {element}, {pointer} {self.names[memory]}, {type} {name}")
+        return at, vector(pointer, index.value_type.width)
+
+    def to_memory(self, x: str, type: Type) -> str:
+        if not type.dtype.is_bool:
+            return x
+        return self.convert("zext", x, type_of(type), vector("i8", type.width))
+
+    def from_memory(self, x: str, type: Type) -> str:
+        if not type.dtype.is_bool:
+            return x
+        return self.value(f"icmp ne {vector('i8', type.width)} {x}, {splat('i8', type.width, '0')}")
+
+    def load(self, node: Node) -> str:
+        _memory, index = node.inputs[:2]
+        mask, other = node.inputs[2:] or (None, None)
+        at, pointer = self.address(node)
+        of = node.value_type
+        type = vector(memory_type(of.dtype), of.width)
+        if index.value_type.width == 1 and (mask is None or mask.value_type.width == 1):
+            return self.load_together(node, at, type)
+        names = (mangled(memory_type(of.dtype), of.width), mangled_pointer(pointer))
+        mask_name = "splat (i1 true)" if mask is None else self.mask(mask, of.width)
+        default = "zeroinitializer" if other is None else self.to_memory(self.names[other], of)
+        kind = "load" if index.value_type.width == 1 else "gather"
+        loaded = self.call(
+            type,
+            f"llvm.masked.{kind}.{names[0]}.{names[1]}",
+            (pointer, at),
+            ("i32", str(of.dtype.itemsize)),
+            (vector("i1", of.width), mask_name),
+            (type, default),
+        )
+        return self.from_memory(loaded, of)
+
+    def load_together(self, node: Node, at: str, type: str) -> str:
+        """A whole vector, under no mask or one for all: where it is false, zeros are read."""
+        of, pointer = node.value_type, self.memory_pointer(node.inputs[0])
+        if len(node.inputs) == 2:
+            return self.from_memory(
+                self.value(f"load {type}, {pointer} {at}, align {of.dtype.itemsize}"), of
+            )
+        condition, other = node.inputs[2:]
+        spare = self.spare("@zeros", pointer)
+        safe = self.value(f"select {self.typed(condition)}, {pointer} {at}, {pointer} {spare}")
+        loaded = self.value(f"load {type}, {pointer} {safe}, align {of.dtype.itemsize}")
+        value = self.from_memory(loaded, of)
+        return self.value(
+            f"select {self.typed(condition)}, {type_of(of)} {value}, {self.typed(other)}"
+        )
+
+    def spare(self, name: str, pointer: str) -> str:
+        """Memory that may be touched for nothing, as a pointer of the type."""
+        self.spares.add(name)
+        return name if pointer == "ptr" else self.convert("addrspacecast", name, "ptr", pointer)
+
+    def mask(self, mask: Node, width: int) -> str:
+        if mask.value_type.width == width:
+            return self.names[mask]
+        return self.splat_value(self.names[mask], mask.value_type.with_width(width))
+
+    def store(self, node: Node) -> None:
+        _memory, index, value = node.inputs[:3]
+        mask = node.inputs[3] if len(node.inputs) == 4 else None
+        of = value.value_type
+        at, pointer = self.address(node)
+        type = vector(memory_type(of.dtype), of.width)
+        stored = self.to_memory(self.names[value], of)
+        if index.value_type.width == 1 and (mask is None or mask.value_type.width == 1):
+            if mask is not None:
+                spare = self.spare("%sink", pointer)
+                at = self.value(f"select {self.typed(mask)}, {pointer} {at}, {pointer} {spare}")
+            self.line(f"store {type} {stored}, {pointer} {at}, {self.hints(node, type)}")
+            return
+        names = (mangled(memory_type(of.dtype), of.width), mangled_pointer(pointer))
+        mask_name = "splat (i1 true)" if mask is None else self.mask(mask, of.width)
+        kind = "store" if index.value_type.width == 1 else "scatter"
+        self.call(
+            "void",
+            f"llvm.masked.{kind}.{names[0]}.{names[1]}",
+            (type, stored),
+            (pointer, at),
+            ("i32", str(of.dtype.itemsize)),
+            (vector("i1", of.width), mask_name),
+        )
+
+    def hints(self, node: Node, type: str) -> str:
+        """The alignment of a store; past the caches if its buffer is one that streams."""
+        memory, of = node.inputs[0], node.inputs[2].value_type
+        nbytes = of.dtype.itemsize * of.width
+        streams = memory.kind == "buffer" and memory.attr[0] in self.streams
+        if streams and node.attr is True and nbytes >= 16 and len(node.inputs) == 3:
+            return f"align {min(nbytes, 64)}, !nontemporal !0"
+        return f"align {of.dtype.itemsize}"
+
+    def atomic(self, node: Node) -> str:
+        name, has_mask = node.attr
+        memory = node.inputs[0]
+        at, pointer = self.address(node)
+        mask = self.names[node.inputs[-1]] if has_mask else None
+        if mask is not None:
+            # The value read where the mask is false is replaced below.
+            spare = self.spare("%sink", pointer)
+            at = self.value(f"select i1 {mask}, {pointer} {at}, {pointer} {spare}")
+        old = self.exchange(node, name, f"{pointer} {at}", dtype_of(memory))
+        if mask is None:
+            return old
+        return self.value(f"select i1 {mask}, i32 {old}, i32 0")
+
+    def exchange(self, node: Node, name: str, at: str, dtype: DType) -> str:
+        if name == "load":
+            return self.value(f"load atomic i32, {at} monotonic, align 4")
+        if name == "exchange_equal":
+            new, expected = (self.typed(i) for i in node.inputs[2:4])
+            pair = self.value(f"cmpxchg {at}, {expected}, {new} monotonic monotonic")
+            return self.value(f"extractvalue {{ i32, i1 }} {pair}, 0")
+        spelled = ATOMIC.get(name) or (name if dtype.kind == "int" else f"u{name}")
+        return self.value(f"atomicrmw {spelled} {at}, {self.typed(node.inputs[2])} monotonic")
+
+    def error(self, node: Node) -> None:
+        memory, failed, code = node.inputs
+        width = failed.value_type.width
+        any_failed = self.names[failed]
+        if width > 1:
+            name = f"llvm.vector.reduce.or.v{width}i1"
+            any_failed = self.call("i1", name, (f"<{width} x i1>", any_failed))
+        yes, after = self.labels("failed", "after")
+        self.line(f"br i1 {any_failed}, label %{yes}, label %{after}")
+        self.label(yes)
+        at = f"{self.memory_pointer(memory)} {self.names[memory]}"
+        self.value(f"atomicrmw umax {at}, {self.typed(code)} monotonic")
+        self.line(f"br label %{after}")
+        self.label(after)
