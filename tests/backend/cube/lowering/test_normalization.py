@@ -71,7 +71,7 @@ def test_on_a_gpu_a_lane_has_a_few_vectors_of_a_row_in_registers() -> None:
     found = {length: rows.select(length, float32, GPU) for length in (10, 32, 100, 256, 1024, 4096)}
 
     assert {length: (c.lanes, c.slots, c.keeps) for length, c in found.items()} == {
-        10: (4, 16, True), 32: (8, 8, True), 100: (8, 8, True), 256: (16, 4, True),
+        10: (4, 16, True), 32: (4, 16, True), 100: (8, 8, True), 256: (16, 4, True),
         1024: (64, 1, True), 4096: (256, 1, True),
     }  # fmt: skip
 

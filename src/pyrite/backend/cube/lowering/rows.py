@@ -103,7 +103,7 @@ def candidates(
 def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
     """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane.
 
-    On an H200 two to eight vectors a lane are as fast as a copy (benchmarks/gpu_bandwidth.py).
+    On an H200 two to eight vectors a lane are as fast as a copy, and one less so.
     """
     found = candidates(length, dtype, machine, adds=adds)
     widths = [w for w in WIDTHS if w <= machine.vector]
@@ -111,8 +111,9 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
         lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
     else:
         width = max(w for w in widths if length % w == 0)
-        turns = length // width
-        lanes = max(c.lanes for c in found if c.lanes <= max(turns // 4, min(turns, 8)))
+        vectors = length // width
+        most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
+        lanes = max(c.lanes for c in found if c.lanes <= most)
     fitting = [c for c in found if c.lanes == lanes and c.width == width]
     return max(fitting, key=lambda c: (c.keeps, c.vectors, c.rows))
 
