@@ -3,6 +3,7 @@
 from pyrite.backend.cube.lowering import batch_norm as batch_norm
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import creation as creation
+from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
 from pyrite.backend.cube.lowering import cumulative as cumulative
 from pyrite.backend.cube.lowering import folding as folding
 from pyrite.backend.cube.lowering import gathering as gathering

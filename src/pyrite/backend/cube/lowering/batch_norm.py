@@ -13,8 +13,9 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.elementwise import contiguous, map_elements
+from pyrite.backend.cube.lowering.numbered_rows import NumberedRow, numbered_candidates, widest
 from pyrite.backend.cube.lowering.registry import Input, lowers
-from pyrite.backend.cube.lowering.rows import At, Row, RowsConfig, as_rows, candidates, from_rows
+from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, Value
@@ -42,35 +43,20 @@ def channel_candidates(
     channels: Channels, dtype: DType, machine: Machine
 ) -> tuple[RowsConfig, ...]:
     """Return the configs for channels: a row of one invocation or of a workgroup, whole vectors."""
-    return tuple(
-        c for c in candidates(channels.length, dtype, machine)
-        if c.lanes in (1, c.workgroup_size)
-        and (channels.outer == 1 or channels.inner % c.width == 0)
-    )  # fmt: skip
+    divisor = 0 if channels.outer == 1 else channels.inner
+    return numbered_candidates(channels.length, dtype, machine, divisor=divisor)
 
 
 def select(channels: Channels, dtype: DType, machine: Machine) -> RowsConfig:
-    """Return a config: the widest vectors; on a GPU four or so for each lane."""
-    found = [c for c in channel_candidates(channels, dtype, machine) if c.width <= machine.vector]
-    if machine.kind == "gpu":
-        found = [c for c in found if channels.length % c.width == 0]
-    width = max(c.width for c in found)
-    lanes = 1
-    if machine.kind == "gpu" and channels.length >= 64:
-        most = max(channels.length // (4 * width), 64)
-        lanes = max(c.lanes for c in found if c.lanes <= most)
-    fitting = [c for c in found if c.lanes == lanes and c.width == width]
-    return max(fitting, key=lambda c: (c.keeps, c.vectors))
+    """Return a config."""
+    return widest(channel_candidates(channels, dtype, machine), channels.length, machine)
 
 
 # ---- the kernel ----
 
 
-class Channel(Row):
-    """One channel, inside the kernel: a row, and the numbers of the channel.
-
-    ``numbers`` are read by their position and ``results`` written.
-    """
+class Channel(NumberedRow):
+    """One channel, inside the kernel: a row, and the numbers of the channel."""
 
     def __init__(
         self, name: str, channels: Channels, sources: Sequence[Layout], targets: Sequence[Layout],
@@ -78,35 +64,15 @@ class Channel(Row):
         is_aligned: bool,
     ) -> None:  # fmt: skip
         super().__init__(
-            name, channels.count, channels.length, sources, targets, (), config, grid,
+            name, channels.count, channels.length, sources, targets, numbers, results, config, grid,
             is_aligned=is_aligned,
         )  # fmt: skip
         self._inner = channels.inner
-        b = self.b
-        self._numbers = [Operand(b, f"number{i}", of, "read") for i, of in enumerate(numbers)]
-        self._results = [Operand(b, f"result{i}", of, "write") for i, of in enumerate(results)]
 
     def _place(self, operand: Operand, at: At) -> Value:
         if len(operand.layout.strides) == 2:
             return operand.at([self._row, at.first])
         return operand.at([self._row, at.first // self._inner, at.first % self._inner])
-
-    def number(self, position: int) -> Value:
-        """Return a number of the channel."""
-        return self._numbers[position][[self._row]]
-
-    def result(self, position: int, value: Value) -> None:
-        """Write a number of the channel; of several lanes the first does."""
-        operand = self._results[position]
-        if self.config.lanes == 1:
-            operand[[self._row]] = value
-            return
-        with self.b.if_(self._lane == 0):
-            operand[[self._row]] = value
-
-    def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
-        """Return the sums over the channel of each of the ``count`` values that ``make`` gives."""
-        return self._totals(count, make, 0, lambda x, y: x + y)
 
     def centred(self, position: int) -> tuple[Value, Callable[[At], Value]]:
         """Return the mean of a source, and what gives its values less that."""

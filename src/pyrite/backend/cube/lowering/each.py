@@ -86,18 +86,25 @@ class Each:
 
         ``from_end`` lets the negative ones count from the end: -size <= x < size.
         """
-        b, dtype = self.b, x.dtype
-        lowest = -size if from_end else 0
-        inside = b.const(size > 0, bool_)
-        # A bound that the dtype does not reach needs no test, and has no constant.
-        if size <= int(dtype.highest):
-            inside = inside & (x < size)
-        if lowest > int(dtype.lowest):
-            inside = inside & (x >= lowest)
-        index = b.select(inside, b.cast(x, b.index_type.dtype), 0)
-        if from_end and dtype.kind == "int":
-            index = b.select(index < 0, index + size, index)
-        return inside, index
+        return as_index(self.b, x, size, from_end=from_end)
+
+
+def as_index(
+    b: KernelBuilder, x: Value, size: int, *, from_end: bool = True
+) -> tuple[Value, Value]:
+    """Return whether x is an index of an axis, and the index, or 0; see `Each.as_index`."""
+    dtype = x.dtype
+    lowest = -size if from_end else 0
+    inside = b.const(size > 0, bool_)
+    # A bound that the dtype does not reach needs no test, and has no constant.
+    if size <= int(dtype.highest):
+        inside = inside & (x < size)
+    if lowest > int(dtype.lowest):
+        inside = inside & (x >= lowest)
+    index = b.select(inside, b.cast(x, b.index_type.dtype), 0)
+    if from_end and dtype.kind == "int":
+        index = b.select(index < 0, index + size, index)
+    return inside, index
 
 
 Body = Callable[[Each], None]

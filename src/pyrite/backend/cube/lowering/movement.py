@@ -7,7 +7,14 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import as_tensor, contiguous, copy, dense, zeros
+from pyrite.backend.cube.lowering.elementwise import (
+    as_tensor,
+    contiguous,
+    copy,
+    dense,
+    elementwise,
+    zeros,
+)
 from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.tensor import CubeTensor
@@ -59,6 +66,15 @@ def sliding_window(
 ) -> Sequence[CubeTensor]:
     """One more axis, over the same elements again."""
     return [inputs[0].windowed(attrs["axis"], attrs["size"], attrs["step"])]
+
+
+@lowers("astype")
+def astype(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The same memory where the dtype is that already, else a new tensor by the scalar rule."""
+    (x,) = inputs
+    return [x] if x.dtype is out[0].dtype else elementwise(launcher, op, inputs, attrs, out)
 
 
 # ---- copies ----
@@ -155,6 +171,14 @@ def overlap_add(
     return [target]
 
 
+def no_class(classes: int) -> str:
+    """Return the error of an index that is no class."""
+    return (
+        f"cross_entropy requires targets 0 <= index < {classes}, the number of classes, got one "
+        "outside; mark samples without a target by ignore_index"
+    )
+
+
 @lowers("class_mask")
 def class_mask(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
@@ -170,10 +194,7 @@ def class_mask(
         each.fail(~inside)
         result[each.at] = (number == each.b.index(each.at[axis])) & inside
 
-    fault = (
-        f"cross_entropy requires targets 0 <= index < {classes}, the number of classes, got one "
-        "outside; mark samples without a target by ignore_index"
-    )
     variant = f"{axis} {classes}"
+    fault = no_class(classes)
     for_each(launcher, op.name, variant, target.shape, inputs, target, body, fault=fault)
     return [target]

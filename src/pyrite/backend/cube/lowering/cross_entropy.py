@@ -1,0 +1,247 @@
+"""Cross-entropy with class indices, and its gradient: one kernel each, in which a sample is a row.
+
+The target of a row is one class, so its distribution is never written: the loss is read at the
+class, and the gradient is the softmax less 1 there.  Targets that are distributions are expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.each import as_index
+from pyrite.backend.cube.lowering.elementwise import contiguous
+from pyrite.backend.cube.lowering.movement import no_class
+from pyrite.backend.cube.lowering.numbered_rows import NumberedRow, numbered_candidates, widest
+from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
+from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
+from pyrite.backend.cube.operand import bindings_of, iota, layout_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, Value
+from pyrite.kernel.ir import vector
+from pyrite.op import Attributes, Op
+from pyrite.types import DType, TensorType, bool_
+
+
+def select(classes: int, dtype: DType, machine: Machine) -> RowsConfig:
+    """Return a config for rows of so many classes."""
+    return widest(numbered_candidates(classes, dtype, machine), classes, machine)
+
+
+# ---- the kernel ----
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the distribution of a row depends on, besides the index."""
+
+    rows: int
+    classes: int
+    smoothing: float
+    ignored: tuple[int, ...]
+    has_weight: bool
+
+    @property
+    def share(self) -> float:
+        """What smoothing gives to each class."""
+        return self.smoothing / self.classes
+
+    @property
+    def peak(self) -> float:
+        """What the target has besides."""
+        return 1.0 - self.smoothing
+
+
+class SampleRow:
+    """One sample, inside the kernel: its logits and its target; number 0 is the index."""
+
+    def __init__(self, row: NumberedRow, problem: Problem) -> None:
+        self.row, self.problem = row, problem
+        self.b, self.k = row.b, row.k
+        target = row.number(0)
+        inside, self.index = as_index(self.b, target, problem.classes, from_end=False)
+        is_ignored = self.b.const(False, bool_)
+        lowest, highest = int(target.dtype.lowest), int(target.dtype.highest)
+        for index in problem.ignored:
+            if lowest <= index <= highest:
+                is_ignored = is_ignored | (target == index)
+        row.fail(~inside & ~is_ignored)
+        #: Whether it counts.
+        self.counts = inside & ~is_ignored
+        self._there = At(self.index, 1)
+        self.logits = row.sources[0]
+        self.shift = row.largest(self.logits)
+
+    def weight(self, at: At) -> Value:
+        """Return the weights of classes."""
+        if self.problem.has_weight:
+            return self.row.sources[1](at)
+        return self.b.const(1, vector(self.row.dtype, at.width))
+
+    def power(self, at: At) -> Value:
+        """Return e to the logits less their greatest."""
+        return self.k.exp(self.logits(at) - self.row.spread(self.shift, at))
+
+    def target(self, at: At) -> Value:
+        """Return the probabilities that the target gives to classes; 0 where it is ignored."""
+        b, dtype, problem = self.b, self.row.dtype, self.problem
+        places = at.first if at.width == 1 else at.first + iota(b, at.width)
+        kind = vector(dtype, at.width)
+        rest = b.const(problem.share, kind)
+        is_class = places == self.row.spread(self.index, at)
+        found = b.select(is_class, b.const(problem.peak + problem.share, kind), rest)
+        return b.select(self.row.spread(self.counts, at), found, b.const(0, kind))
+
+    def at_target(self) -> tuple[Value, Value]:
+        """Return the logit and the weight of the class that is the target."""
+        return self.logits(self._there), self.weight(self._there)
+
+
+def _loss(sample: SampleRow) -> Value:
+    """Return the loss; a class of weight 0 adds nothing, also where its probability is 0."""
+    row, b, problem = sample.row, sample.b, sample.problem
+    logarithm = sample.k.log(row.sum(sample.power)) + sample.shift
+    zero = b.const(0, vector(row.dtype, 1))
+
+    def term(share: float, weight: Value, surprise: Value) -> Value:
+        nothing = b.const(0, vector(row.dtype, weight.width))
+        return b.select(weight == nothing, nothing, weight * surprise * share)
+
+    def surprise(at: At) -> Value:
+        return row.spread(logarithm, at) - sample.logits(at)
+
+    found = zero
+    if problem.peak:
+        logit, weight = sample.at_target()
+        found = term(problem.peak, weight, logarithm - logit)
+    if problem.share:
+        found = found + row.sum(lambda at: term(problem.share, sample.weight(at), surprise(at)))
+    return b.select(sample.counts, found, zero)
+
+
+def _write_gradients(sample: SampleRow, argnums: Sequence[int]) -> None:
+    """Write those of the logits and, of each sample, of the weights; number 1 is g."""
+    row = sample.row
+    g = row.number(1)
+    first, again = row.kept(sample.power)
+    power, total = row.totals(2, lambda at: (first(at), sample.target(at) * sample.weight(at)))
+    scale, logarithm = total / power, sample.k.log(power) + sample.shift
+
+    def of_logits(at: At) -> Value:
+        coefficients = sample.target(at) * sample.weight(at)
+        return row.spread(g, at) * (again(at) * row.spread(scale, at) - coefficients)
+
+    def of_weight(at: At) -> Value:
+        surprise = row.spread(logarithm, at) - sample.logits(at)
+        return row.spread(g, at) * sample.target(at) * surprise
+
+    def write(at: At) -> None:
+        for n, target in zip(argnums, row.targets, strict=True):
+            target(at, of_logits(at) if n == 0 else of_weight(at))
+
+    row.write(write)
+
+
+# ---- launching ----
+
+
+def _has_indices(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether the targets, which come after the logits, are classes, and there are elements."""
+    tensors = [i for i in inputs if isinstance(i, CubeTensor)]
+    return any(t.dtype.is_integer for t in tensors) and all(t.type.size > 0 for t in tensors)
+
+
+def _launch(
+    launcher: Launcher,
+    op: Op,
+    attrs: Attributes,
+    logits: CubeTensor,
+    weight: CubeTensor | None,
+    numbers: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor],
+    results: Sequence[CubeTensor],
+) -> None:
+    """Run the kernel of an op over rows of logits."""
+    rows, classes = logits.shape
+    problem = Problem(
+        rows, classes, attrs["label_smoothing"], attrs["ignore_index"], weight is not None
+    )
+    config = select(classes, logits.dtype.compute, launcher.machine)
+    sources = [logits, *([] if weight is None else [contiguous(launcher, weight)])]
+    groups = (sources, targets, numbers, results)
+    of, to, by, kept = layouts = [tuple(layout_of(t) for t in group) for group in groups]
+    whole = [*sources, *targets]
+    is_aligned = all(
+        t.offset % config.width == 0 and all(s % config.width == 0 for s in t.strides[:-1])
+        for t in whole
+    )
+    argnums = attrs.get("argnums", ())
+
+    def build(grid: int) -> Kernel:
+        row = NumberedRow(
+            op.name, rows, classes, of, to, by, kept, config, grid,
+            is_aligned=is_aligned, can_fail=True,
+        )  # fmt: skip
+
+        def body(_: Any) -> None:
+            sample = SampleRow(row, problem)
+            if results:
+                row.result(0, _loss(sample))
+            else:
+                _write_gradients(sample, argnums)
+
+        row.run(body)
+        return row.b.build()
+
+    bindings = [b for group in groups for t in group for b in bindings_of(t)]
+    bindings += launcher.expect(no_class(classes))
+    launcher.launch(
+        (op.name, problem, argnums, tuple(layouts), is_aligned, config), build, bindings,
+        -(-rows // (config.workgroup_size // config.lanes)),
+    )  # fmt: skip
+
+
+def _numbers(launcher: Launcher, x: CubeTensor) -> CubeTensor:
+    """Return a tensor of one number for each row as a vector."""
+    flat = x.reshaped((x.type.size,))
+    if flat is None:
+        flat = contiguous(launcher, x).reshaped((x.type.size,))
+    assert flat is not None, "what has no gaps has any shape"
+    return flat
+
+
+@lowers("cross_entropy", when=_has_indices)
+def cross_entropy(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Minus the logarithm of the softmax at the target, for each sample."""
+    x, indices, weight = inputs
+    logits = as_rows(launcher, x, (attrs["axis"],))
+    losses = launcher.empty(out[0])
+    _launch(
+        launcher, op, attrs, logits, weight,
+        [_numbers(launcher, indices)], [], [_numbers(launcher, losses)],
+    )  # fmt: skip
+    return [losses]
+
+
+@lowers("cross_entropy_backward", when=_has_indices)
+def cross_entropy_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """g times the softmax less the target; that of the weights is summed over samples."""
+    g, x, indices, weight = inputs
+    axes, compute = (attrs["axis"],), x.dtype.compute
+    logits = as_rows(launcher, x, axes)
+    dtypes = [x.dtype if n == 0 else compute for n in attrs["argnums"]]
+    targets = [launcher.empty(TensorType(logits.shape, dtype)) for dtype in dtypes]
+    numbers = [_numbers(launcher, t) for t in (indices, g)]
+    _launch(launcher, op, attrs, logits, weight, numbers, targets, [])
+    return [
+        from_rows(target, x.shape, axes) if n == 0
+        else reduce_axes(launcher, sum_of(compute), target, (0,), type)
+        for n, target, type in zip(attrs["argnums"], targets, out, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Rows with numbers of their own: a scale of a channel, the class of a sample, a sum that is kept.
+
+A row is one invocation's or a whole workgroup's here, so that who writes its numbers is clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering.rows import At, Row, RowsConfig, candidates
+from pyrite.backend.cube.operand import Layout, Operand
+from pyrite.kernel import Memory, Value
+from pyrite.types import DType, uint32
+
+
+def numbered_candidates(
+    length: int, dtype: DType, machine: Machine, *, divisor: int = 0
+) -> tuple[RowsConfig, ...]:
+    """Return the configs for rows of so many elements, whose widths divide a number."""
+    found = candidates(length, dtype, machine)
+    return tuple(c for c in found if c.lanes in (1, c.workgroup_size) and divisor % c.width == 0)
+
+
+def widest(found: Sequence[RowsConfig], length: int, machine: Machine) -> RowsConfig:
+    """Return one of the configs: vectors no wider than a row; on a GPU four or so for each lane."""
+    found = [c for c in found if c.width <= machine.vector]
+    lanes = 1
+    if machine.kind == "gpu":
+        found = [c for c in found if length % c.width == 0]
+        most = max(length // (4 * max(c.width for c in found)), 64)
+        lanes = max(c.lanes for c in found if c.lanes <= (most if length >= 64 else 1))
+    found = [c for c in found if c.lanes == lanes]
+    widths = sorted({c.width for c in found})
+    width = next((w for w in widths if w >= length), widths[-1])
+    return max((c for c in found if c.width == width), key=lambda c: (c.keeps, c.vectors))
+
+
+class NumberedRow(Row):
+    """One row, inside the kernel, and its numbers: some are read and some written."""
+
+    def __init__(
+        self, name: str, rows: int, length: int, sources: Sequence[Layout],
+        targets: Sequence[Layout], numbers: Sequence[Layout], results: Sequence[Layout],
+        config: RowsConfig, grid: int, *, is_aligned: bool, can_fail: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            name, rows, length, sources, targets, (), config, grid, is_aligned=is_aligned
+        )
+        b = self.b
+        self._numbers = [Operand(b, f"number{i}", of, "read") for i, of in enumerate(numbers)]
+        self._results = [Operand(b, f"result{i}", of, "write") for i, of in enumerate(results)]
+        self._word: Memory | None = b.buffer("error", uint32, "atomic") if can_fail else None
+        self._error = b.scalar("error_number", uint32) if can_fail else None
+
+    def number(self, position: int) -> Value:
+        """Return a number of the row."""
+        return self._numbers[position][[self._row]]
+
+    def result(self, position: int, value: Value) -> None:
+        """Write a number of the row; of several lanes the first does."""
+        operand = self._results[position]
+        if self.config.lanes == 1:
+            operand[[self._row]] = value
+            return
+        with self.b.if_(self._lane == 0):
+            operand[[self._row]] = value
+
+    def fail(self, failed: Value) -> None:
+        """Have the next read raise, if that is true."""
+        assert self._word is not None
+        assert self._error is not None
+        self.b.error(self._word, failed, self._error)
+
+    def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
+        """Return the sums over the row of each of the ``count`` values that ``make`` gives."""
+        return self._totals(count, make, 0, lambda x, y: x + y)

@@ -1,0 +1,140 @@
+"""Cross-entropy with class indices as kernels: every option and config, judged by NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.lowering import cross_entropy
+from pyrite.backend.cube.lowering.numbered_rows import numbered_candidates
+from pyrite.backend.device import Device
+from pyrite.errors import IndexRangeError
+from pyrite.tensor.creation import tensor
+from pyrite.types import INTEGERS, Array, DType, bfloat16, float16, float32, float64, int32
+
+RNG = np.random.default_rng(0)
+
+
+def array(*shape: int, dtype: DType = float32) -> Array:
+    return RNG.standard_normal(shape).astype(dtype.numpy)
+
+
+def classes(n: int, *shape: int, dtype: DType = int32) -> Array:
+    return RNG.integers(0, n, shape).astype(dtype.numpy)
+
+
+def on(device: Device | None, given: list[Any]) -> list[Any]:
+    return [g if g is None else tensor(g, device=device) for g in given]
+
+
+def agree(device: Device, name: str, given: list[Any], **attrs: Any) -> None:
+    def called(where: Device | None) -> list[Array]:
+        x, *rest = on(where, given)
+        found = getattr(x, name)(*rest, **attrs)
+        return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
+
+    tolerance = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-12}
+    for x, y in zip(called(device), called(None), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        limit = tolerance[x.dtype.name]
+        np.testing.assert_allclose(
+            x.astype(np.float64), y.astype(np.float64), rtol=limit, atol=limit
+        )
+
+
+def both(
+    device: Device, x: Array, targets: Array, weight: Array | None, *, axis: int = -1,
+    label_smoothing: float = 0.0, ignore_index: int | tuple[int, ...] | None = None,
+) -> None:  # fmt: skip
+    attrs = {"axis": axis, "label_smoothing": label_smoothing, "ignore_index": ignore_index}
+    agree(device, "_cross_entropy", [x, targets, weight], **attrs)
+    given = [array(*targets.shape).astype(x.dtype), x, targets, weight]
+    for argnums in ((0,), *(((0, 2), (2,)) if weight is not None else ())):
+        agree(device, "_cross_entropy_backward", given, argnums=argnums, **attrs)
+
+
+@pytest.mark.parametrize("n", [1, 3, 16, 40, 130])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3, 1.0])
+def test_any_number_of_classes(interpreter: Device, n: int, smoothing: float) -> None:
+    both(interpreter, array(5, n), classes(n, 5), None, label_smoothing=smoothing)
+    both(interpreter, array(5, n), classes(n, 5), array(n), label_smoothing=smoothing)
+
+
+def test_classes_on_any_axis_of_any_layout(interpreter: Device) -> None:
+    for shape, axis in (((2, 5, 3), 1), ((5, 2, 3), 0), ((2, 3, 5), 2), ((5,), 0)):
+        rest = tuple(n for a, n in enumerate(shape) if a != axis)
+        both(interpreter, array(*shape), classes(5, *rest), array(5), axis=axis)
+    x, y = tensor(array(6, 4), device=interpreter), tensor(classes(6, 8), device=interpreter)
+    found = x.T._cross_entropy(y[::2], None)
+    want = tensor(x.numpy().T)._cross_entropy(tensor(y.numpy()[::2]), None)
+
+    np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [float64, float16, bfloat16], ids=lambda d: d.name)
+def test_all_dtypes(interpreter: Device, dtype: DType) -> None:
+    x, weight = array(4, 7, dtype=dtype), array(7, dtype=dtype)
+    both(interpreter, x, classes(7, 4), weight, label_smoothing=0.25)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+def test_indices_of_all_dtypes_and_what_is_ignored(interpreter: Device, dtype: DType) -> None:
+    targets = np.array([0, 2, 1, 2, 0], dtype.numpy)
+    both(interpreter, array(5, 3), targets, array(3), ignore_index=2)
+    both(interpreter, array(5, 3), targets, None, ignore_index=(0, 1), label_smoothing=0.1)
+
+
+def test_an_index_that_is_ignored_need_not_be_a_class(interpreter: Device) -> None:
+    targets = np.array([0, -100, 2], np.int32)
+    both(interpreter, array(3, 3), targets, None, ignore_index=-100)
+
+
+@pytest.mark.parametrize("outside", [-1, 3])
+def test_an_index_outside_is_an_error_of_the_next_read(interpreter: Device, outside: int) -> None:
+    x, targets = on(interpreter, [array(3, 3), np.array([0, outside, 2], np.int32)])
+    loss = x.cross_entropy_with_logits(targets, ignore_index=-100)
+
+    with pytest.raises(IndexRangeError, match="targets 0 <= index < 3") as raised:
+        loss.numpy()
+
+    assert __file__ in str(raised.value.location)
+
+
+def test_a_class_of_weight_zero_adds_nothing_at_minus_infinity(interpreter: Device) -> None:
+    x = np.array([[0.0, -np.inf, 1.0], [-np.inf, 0.0, 0.0]], np.float32)
+    targets, weight = np.array([1, 2], np.int32), np.array([1.0, 0.0, 2.0], np.float32)
+    agree(interpreter, "_cross_entropy", [x, targets, weight])
+    agree(interpreter, "_cross_entropy", [x[:1, ::2], targets[:1] - 1, None])
+
+
+MACHINES = [Machine("cpu", 8, (1,), 2**31 - 1), Machine("gpu", 4, (64, 32), 65535)]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.kind)
+@pytest.mark.parametrize("n", [10, 256])
+def test_every_config_gives_the_same(
+    n: int, machine: Machine, monkeypatch: pytest.MonkeyPatch, fresh: Device
+) -> None:
+    x, weight = array(3, n), array(n)
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    for number, config in enumerate(numbered_candidates(n, float32, machine)):
+        monkeypatch.setattr(cross_entropy, "select", lambda *_, config=config: config)
+        # An index to ignore of its own, so that nothing is found recorded.
+        both(fresh, x, classes(n, 3), weight, ignore_index=-1 - number, label_smoothing=0.1)
+
+
+def test_each_is_one_kernel(fresh: Device) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    x, y = on(fresh, [array(4, 3), classes(3, 4)])
+    losses = x._cross_entropy(y, None)
+    losses._cross_entropy_backward(
+        x, y, None, axis=-1, label_smoothing=0.0, ignore_index=None, argnums=(0,)
+    )
+
+    assert backend.runtime.report()["launches"] == 2
