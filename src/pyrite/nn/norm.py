@@ -112,7 +112,7 @@ class BatchNorm(Module):
 
 
 def _towards(running: Tensor, batch: Tensor, share: Any) -> Tensor:
-    renewed: Tensor = running * (1 - share) + batch * share
+    renewed: Tensor = running.lerp(batch, share)
     return renewed.astype(running.dtype)
 
 
