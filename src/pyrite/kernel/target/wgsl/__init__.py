@@ -20,6 +20,10 @@ Bindings
     Buffers are bindings 0, 1, … of group 0 in the order of parameters.  Arguments are one struct:
     immediates where the device has them, else a uniform buffer, the next binding; a bool travels
     as u32, a float16 as f32.
+
+Files
+    `spelling` has the words, `place` says where a vector lies, `text` writes lines; `access`,
+    `control` and `subgroup` print what their names say, and `printer` the head and the rest.
 """
 
 from pyrite.kernel.target.wgsl.printer import to_wgsl as to_wgsl
