@@ -10,6 +10,7 @@ device but `download` and `synchronize`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -294,7 +295,7 @@ class Torch(
 
     def type_of(self, handle: torch.Tensor) -> TensorType:
         """Return shape and dtype of the tensor."""
-        return TensorType(tuple(handle.shape), PYRITE[handle.dtype])
+        return _type(handle.shape, handle.dtype)
 
     def export(self, handle: torch.Tensor) -> torch.Tensor:
         """Return a torch.Tensor with the handle's memory; of a stretched one, a copy."""
@@ -313,6 +314,11 @@ class Torch(
         elif self.device.type == "mps":
             torch.mps.synchronize()
         self.faults.raise_any()
+
+
+@functools.lru_cache(maxsize=4096)
+def _type(shape: torch.Size, dtype: torch.dtype) -> TensorType:
+    return TensorType(tuple(shape), PYRITE[dtype])
 
 
 def _alike(calls: Sequence[Call]) -> list[list[int]]:

@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import torch
 
 from pyrite.errors import IndexRangeError
 from pyrite.op import user_location
 
+#: How many answers are kept apart.  64 checks are four to a step in 16 steps that nobody reads.
+_NOTED_APART = 64
+
+#: The number of a message, and whether it is to be raised: a bool.  Without a number, the number of
+#: the first of several, or 0.
+Noted = tuple[int | None, torch.Tensor]
+
+
+def _first(noted: Sequence[Noted]) -> torch.Tensor:
+    """Return the number of the first message that is to be raised, 0 for none."""
+    total = torch.zeros((), dtype=torch.int64, device=noted[0][1].device)
+    for number, found in reversed(noted):
+        total = (
+            torch.where(found, number, total) if number else torch.where(found == 0, total, found)
+        )
+    return total
+
 
 class Faults:
     """The first index error of a device since it was last read, without waiting for it.
 
-    Invariant: the word is 0, or the number of the message of the first error.
+    What an op notes is one kernel; the answers of many ops are put together at once.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._word: torch.Tensor | None = None
+        self._noted: list[Noted] = []
         self._numbers: dict[tuple[str, str], int] = {}
 
     def note(self, outside: torch.Tensor, message: str) -> None:
         """Remember the message if any index is outside; the user's line goes with it."""
         key = (message, user_location())
+        found = outside.any()
         with self._lock:
-            number = self._numbers.setdefault(key, len(self._numbers) + 1)
-            found = outside.any().to(torch.int64) * number
-            self._word = found if self._word is None else self._first(found)
-
-    def _first(self, found: torch.Tensor) -> torch.Tensor:
-        assert self._word is not None
-        return torch.where(self._word == 0, found, self._word)
+            self._noted.append((self._numbers.setdefault(key, len(self._numbers) + 1), found))
+            if len(self._noted) == _NOTED_APART:
+                self._noted = [(None, _first(self._noted))]
 
     def raise_any(self) -> None:
         """Raise the IndexRangeError that was found, if one was.  Waits for the device."""
         with self._lock:
-            word, self._word = self._word, None
-        number = 0 if word is None else int(word)
+            noted, self._noted = self._noted, []
+        number = int(_first(noted)) if noted else 0
         if number:
             message, location = next(k for k, n in self._numbers.items() if n == number)
             error = IndexRangeError(message)

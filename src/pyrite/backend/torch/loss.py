@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class Loss(Native):
             found = self._distribution(targets, logits, axis, label_smoothing, ignore_index)
             coefficients = _by_class(found, weight, axis)
             return -torch.where(coefficients == 0, 0.0, coefficients * logs).sum(axis)
-        classes, ignored = self._classes(targets, logits.shape[axis], ignore_index)
+        classes, ignored = self._classes(targets, logits.shape[axis], ignore_index, self.inside)
         losses = -torch.gather(logs, axis, classes.unsqueeze(axis)).squeeze(axis)
         if weight is not None:
             chosen = weight[classes]
@@ -51,7 +52,7 @@ class Loss(Native):
     ) -> Any:
         is_plain = not targets.is_floating_point() and label_smoothing == 0
         if is_plain and argnums == (0,):
-            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index)
+            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index, self.again)
             if weight is not None:
                 g = g * weight[classes]
             if ignored is not None:
@@ -76,7 +77,11 @@ class Loss(Native):
         return made[0] if len(made) == 1 else tuple(made)
 
     def _classes(
-        self, targets: torch.Tensor, count: int, ignore_index: tuple[int, ...]
+        self,
+        targets: torch.Tensor,
+        count: int,
+        ignore_index: tuple[int, ...],
+        inside: Callable[..., torch.Tensor],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return class indices, 0 for those to ignore, and which these are; None for none."""
         ignored: torch.Tensor | None = None
@@ -85,7 +90,7 @@ class Loss(Native):
             ignored = same if ignored is None else ignored | same
         if ignored is not None:
             targets = torch.where(ignored, 0, targets)
-        return self.inside("cross_entropy", targets, count, 0, negative=False), ignored
+        return inside("cross_entropy", targets, count, 0, negative=False), ignored
 
     def _distribution(
         self,
@@ -100,7 +105,7 @@ class Loss(Native):
         if targets.is_floating_point():
             found = targets
         else:
-            classes, ignored = self._classes(targets, count, ignore_index)
+            classes, ignored = self._classes(targets, count, ignore_index, self.inside)
             found = torch.zeros_like(logits).scatter_(axis, classes.unsqueeze(axis), 1.0)
         if label_smoothing:
             found = found * (1.0 - label_smoothing) + label_smoothing / max(1, count)
