@@ -11,7 +11,7 @@ device but `download` and `synchronize`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -63,6 +63,9 @@ _CACHED = 1 << 16
 #: Dtypes that a kind of device lacks.
 _LACKING: dict[str, frozenset[DType]] = {"mps": frozenset({float64})}
 
+#: An implementation and how it wants its inputs.
+_Native = tuple[Callable[..., Any], Demand]
+
 
 class Torch(
     Movement,
@@ -88,18 +91,21 @@ class Torch(
         self.faults = Faults()
         self._zeros = {}
         self._lacks = _LACKING.get(self.device.type, frozenset())
+        self._natives = {
+            op: (getattr(self, method), self._demands[method])
+            for op, method in self._implementations.items()
+        }
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has a native implementation that takes such inputs."""
-        return self._implementation(op, inputs) is not None
+        return self._native(op, inputs) is not None
 
-    def _implementation(self, op: Op, inputs: Sequence[Any]) -> str | None:
-        """Return the method that is for the op and such inputs, None where there is none."""
-        method = self._implementations.get(op.name)
-        if method is None:
-            return None
-        when = self._demands[method].when
-        return method if when is None or when(*inputs) else None
+    def _native(self, op: Op, inputs: Sequence[Any]) -> _Native | None:
+        """Return what is for the op and such inputs, None where there is nothing."""
+        found = self._natives.get(op.name)
+        if found is None or found[1].when is None or found[1].when(*inputs):
+            return found
+        return None
 
     def run(
         self,
@@ -111,9 +117,9 @@ class Torch(
         """Execute one op by its native implementation or its scalar rule."""
         if self._lacks:
             self._require_supported(op, out)
-        method = self._implementation(op, inputs)
-        if method is not None:
-            return self._by_implementation(method, inputs, attrs, out)
+        native = self._native(op, inputs)
+        if native is not None:
+            return self._by_implementation(native, inputs, attrs, out)
         if op.scalar is not None:
             assert out is not None
             return (self._by_rule(op, inputs, attrs, out[0]),)
@@ -121,16 +127,16 @@ class Torch(
 
     def _by_implementation(
         self,
-        method: str,
+        native: _Native,
         inputs: Sequence[Any],
         attrs: Attributes,
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[torch.Tensor]:
-        demand = self._demands[method]
+        method, demand = native
         if demand.given == "columns":
-            return self._joined(method, [Call(inputs, attrs, out)])[0]
+            return _joined(method, [Call(inputs, attrs, out)])[0]
         if demand.given == "untouched":
-            result = getattr(self, method)(*inputs, **attrs)
+            result = method(*inputs, **attrs)
         else:
             operands = [
                 i
@@ -138,7 +144,7 @@ class Torch(
                 else self._operand(i, demand)
                 for i in inputs
             ]
-            result = getattr(self, method)(*operands, **attrs)
+            result = method(*operands, **attrs)
         results = result if isinstance(result, tuple) else (result,)
         if out is None:
             return results
@@ -151,13 +157,13 @@ class Torch(
 
     def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
         """Execute an op on several lists of inputs, joined where its implementation takes many."""
-        method = self._implementations.get(op.name)
-        if method is None or self._demands[method].given != "columns":
+        method, demand = self._natives.get(op.name, (None, None))
+        if method is None or demand is None or demand.given != "columns":
             return super().run_many(op, calls)
         found: list[Sequence[torch.Tensor]] = [()] * len(calls)
         for places in _alike(calls):
             for part in self._parts(places, calls):
-                results = self._joined(method, [calls[place] for place in part])
+                results = _joined(method, [calls[place] for place in part])
                 for place, result in zip(part, results, strict=True):
                     found[place] = result
         return found
@@ -176,18 +182,6 @@ class Torch(
                 part, size = [], calls[place].inputs[0].numel()
             part.append(place)
         yield part
-
-    def _joined(self, method: str, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
-        """Return the results of calls that differ in their tensors only."""
-        columns = [
-            list(column)
-            if isinstance(column[0], torch.Tensor)
-            else column[0].value
-            if isinstance(column[0], Constant)
-            else None
-            for column in zip(*(call.inputs for call in calls), strict=True)
-        ]
-        return list(zip(*getattr(self, method)(*columns, **calls[0].attrs), strict=True))
 
     def _operand(self, value: Any, demand: Demand) -> Any:
         """Return an input that is no plain tensor as an implementation wants it."""
@@ -314,6 +308,19 @@ class Torch(
         elif self.device.type == "mps":
             torch.mps.synchronize()
         self.faults.raise_any()
+
+
+def _joined(method: Callable[..., Any], calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
+    """Return the results of calls that differ in their tensors only."""
+    columns = [
+        list(column) if isinstance(column[0], torch.Tensor) else _number(column[0])
+        for column in zip(*(call.inputs for call in calls), strict=True)
+    ]
+    return list(zip(*method(*columns, **calls[0].attrs), strict=True))
+
+
+def _number(value: Any) -> Any:
+    return value.value if isinstance(value, Constant) else value
 
 
 @functools.lru_cache(maxsize=4096)
