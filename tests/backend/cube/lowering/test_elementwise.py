@@ -27,12 +27,15 @@ def test_every_candidate_writes_what_it_should(fresh: Device, machine: Machine, 
     twice = np.repeat(array, 2, axis=-1)
     x = tensor(twice, device=fresh)[..., ::2]._handle
     row = tensor(array[..., :1].copy(), device=fresh)._handle
+    part = tensor(np.tile(array, 3), device=fresh)[..., 1 : 1 + shape[-1]]._handle
     for config in candidates(shape, machine):
         target = backend.launcher.empty(TensorType(shape, float32))
         map_elements(
-            backend.launcher, "add", "", lambda _, x, y: x + y, [x, row], target, config
+            backend.launcher, "add", "", lambda _, x, y, z: x + y * z, [x, row, part], target,
+            config,
         )  # fmt: skip
-        np.testing.assert_array_equal(backend.download(target), array + array[..., :1])
+        want = array + array[..., :1] * np.tile(array, 3)[..., 1 : 1 + shape[-1]]
+        np.testing.assert_array_equal(backend.download(target), want)
 
 
 def test_a_strided_target_keeps_what_lies_between(fresh: Device) -> None:
@@ -51,6 +54,11 @@ def test_a_strided_target_keeps_what_lies_between(fresh: Device) -> None:
 @pytest.mark.parametrize("shape", [(1,), (7,), (1 << 20,), (3, 5), (3, 1 << 10), (64, 8)])
 def test_what_is_selected_is_a_candidate(machine: Machine, shape: Any) -> None:
     assert select(shape, machine) in candidates(shape, machine)
+
+
+def test_rows_of_an_odd_size_are_read_by_masked_vectors_on_a_cpu() -> None:
+    assert [select((64, n), CPU).width for n in (254, 127, 10, 3, 24, 48)] == [16, 16, 16, 4, 8, 16]
+    assert [select((64, n), GPU).width for n in (254, 127, 10, 3, 24, 48)] == [2, 1, 2, 1, 4, 4]
 
 
 def test_an_aligned_row_is_read_by_vectors(fresh: Device) -> None:

@@ -2,7 +2,8 @@
 
 Inputs broadcast by strides of 0 and axes are merged where all operands continue, so most kernels
 see one axis; then the number of elements is an argument, and one kernel serves all sizes.  Numbers
-are arguments too: a learning rate that changes compiles nothing.
+are arguments too: a learning rate that changes compiles nothing.  On several axes a vector stays in
+one row, and the last of a row may be masked.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class ElementwiseConfig:
 
 
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
-    """Return the configs for a merged shape: on several axes a width must divide the last."""
-    widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or shape[-1] % w == 0]
+    """Return the configs for a merged shape: on several axes a vector is not longer than rows."""
+    widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
     rows = [r for r in (1, 16) if element_count(shape[:-1]) % r == 0]
     return tuple(
         ElementwiseConfig(size, width, r)
@@ -63,8 +64,15 @@ def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> Elemen
     """Return a config: as wide as the machine likes and the shape allows.
 
     ``is_turned`` says that the elements of a source are neighbours on another axis than the last.
+    Masks on a CPU are worth it where rows have much fewer vectors then; GPUs test lane by lane.
     """
     found = [c for c in candidates(shape, machine) if c.width <= machine.vector]
+    if len(shape) > 1:
+        whole = next(c.width for c in found if shape[-1] % c.width == 0)
+        masked = min((c.width for c in found), key=lambda w: (-(-shape[-1] // w), w))
+        is_shorter = 3 * -(-shape[-1] // masked) < 2 * (shape[-1] // whole)
+        width = masked if is_shorter and machine.kind == "cpu" else whole
+        found = [c for c in found if c.width == width]
     rows = max(c.rows for c in found) if is_turned and machine.kind == "cpu" else 1
     return next(c for c in found if c.rows == rows)
 
@@ -95,7 +103,7 @@ class _Plan:
     """All that the kernel depends on, besides the rule; made once, and known by its identity.
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
-    for a single axis, whose size is an argument; ``is_whole`` says that the width divides it.
+    for a single axis, whose size is an argument; ``is_whole`` says that the width divides the last.
     """
 
     sources: tuple[Layout | _Argument | bool | None, ...]
@@ -104,6 +112,16 @@ class _Plan:
     is_whole: bool
     is_aligned: bool
     config: ElementwiseConfig
+
+    @property
+    def per_row(self) -> int:
+        """Vectors of a row."""
+        return -(-self.shape[-1] // self.config.width)
+
+    @property
+    def in_rows(self) -> int:
+        """Vectors of all rows."""
+        return element_count(self.shape[:-1]) * self.per_row
 
 
 def map_elements(
@@ -130,7 +148,8 @@ def map_elements(
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
-    workgroups = -(-count // (plan.config.width * plan.config.workgroup_size))
+    vectors = plan.in_rows if plan.shape else -(-count // plan.config.width)
+    workgroups = -(-vectors // plan.config.workgroup_size)
     launcher.launch(
         (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
         workgroups,
@@ -174,7 +193,7 @@ def _plan(
         sources=tuple(_source(s, remaining) for s in sources),
         target=layouts[-1],
         shape=() if len(sizes) == 1 else sizes,
-        is_whole=element_count(sizes) % found.width == 0,
+        is_whole=sizes[-1] % found.width == 0,
         is_aligned=all(
             _is_aligned(layout, offset, found.width)
             for layout, (_, _, _, offset) in zip(layouts, seen, strict=True)
@@ -216,28 +235,31 @@ class _Body:
 
     def write(self, rule: Rule) -> None:
         b, width = self.b, self.width
-        first = self.first(invocation_of(b))
+        vector, shape = self.vector(invocation_of(b)), self.plan.shape
+        first = vector * width if width > 1 else vector
         if self.plan.is_whole:
             with b.if_(first < self.count):
-                self.store(rule, first)
-            return
-        lanes = first + iota(b, width)
-        self.mask = lanes < self.count
-        self.store(rule, first)
+                self.store(rule, unravel(b, first, shape) if shape else [first])
+        elif shape:
+            with b.if_(vector < self.plan.in_rows):
+                column = vector % self.plan.per_row * width
+                self.mask = column + iota(b, width) < shape[-1]
+                self.store(rule, [*unravel(b, vector // self.plan.per_row, shape[:-1]), column])
+        else:
+            self.mask = first + iota(b, width) < self.count
+            self.store(rule, [first])
 
-    def first(self, invocation: Value) -> Value:
-        """Return the number of the first element of an invocation."""
-        rows, width = self.plan.config.rows, self.width
-        vector = invocation
-        if rows > 1:
-            per_row = self.plan.shape[-1] // width
-            block, within = invocation // (rows * per_row), invocation % (rows * per_row)
-            vector = (block * rows + within % rows) * per_row + within // rows
-        return vector * width if width > 1 else vector
+    def vector(self, invocation: Value) -> Value:
+        """Return the number of an invocation's vector in row-major order."""
+        rows = self.plan.config.rows
+        if rows == 1:
+            return invocation
+        per_row = self.plan.per_row
+        block, within = invocation // (rows * per_row), invocation % (rows * per_row)
+        return (block * rows + within % rows) * per_row + within // rows
 
-    def store(self, rule: Rule, first: Value) -> None:
-        shape = self.plan.shape
-        coordinates: list[Value | int] = unravel(self.b, first, shape) if shape else [first]
+    def store(self, rule: Rule, coordinates: list[Value | int]) -> None:
+        """Write what the rule makes of a vector of elements."""
         values = [self.value(source, coordinates) for source in self.sources]
         result = trace(self.b, rule, values, self.plan.target.dtype)
         self.put(coordinates, self.spread(result))
