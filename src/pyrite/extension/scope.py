@@ -64,7 +64,7 @@ class KernelScope(KernelBuilder):
         step: int = 1,
         carried: Sequence[Value] = (),
         unroll: bool = False,
-    ) -> ForLoop:
+    ) -> ForLoop[Value]:
         """Open a counted loop: ``with k.for_(0, n, carried=[total]) as loop``."""
         return _KnownLoop(self, self.index(start), self.index(stop), step, carried, unroll)
 
@@ -153,10 +153,10 @@ _OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
 }  # fmt: skip
 
 
-class _KnownLoop(ForLoop):
+class _KnownLoop(ForLoop[Value]):
     """A loop between constants tells how far its counter goes."""
 
-    def __enter__(self) -> ForLoop:
+    def __enter__(self) -> ForLoop[Value]:
         super().__enter__()
         scope, (start, stop) = self._builder, self._bounds
         if isinstance(scope, KernelScope) and start.node.kind == stop.node.kind == "const":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.build import KernelBuilder
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, scalar
 from pyrite.types import Number
 
@@ -108,7 +108,3 @@ class EmittingBuilder(KernelBuilder):
     ) -> Node:
         """Append a node to the new kernel."""
         return self.rewriter.make(kind, type, inputs, attr, regions)
-
-    def of(self, node: Node) -> Value:
-        """Return a node of the new kernel as a value."""
-        return Value(self, node)
