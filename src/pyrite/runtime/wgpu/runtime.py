@@ -38,11 +38,11 @@ from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
-from pyrite.runtime.bundle import LaunchList
 from pyrite.runtime.protocol import MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
+from pyrite.runtime.wgpu.bundle import WgpuBundle
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, bound, check_limits
 from pyrite.runtime.wgpu.memory import ALIGNMENT, USAGE, Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.native import (
@@ -182,8 +182,18 @@ class WgpuRuntime:
         """
         buffers, numbers = executable.part(bindings)
         is_folded = executable.check_grid(grid)
-        if 0 in grid:
-            return
+        if 0 not in grid:
+            self._launch(executable, buffers, numbers, grid, is_folded)
+
+    def _launch(
+        self,
+        executable: Executable,
+        buffers: list[Buffer],
+        numbers: list[Number],
+        grid: Sequence[int],
+        is_folded: bool,
+    ) -> None:
+        """Append a launch whose bindings fit; a folded grid is spread over two axes."""
         x, y, z = (*grid, 1, 1)[:3]
         if is_folded:
             numbers.append(x)
@@ -219,9 +229,9 @@ class WgpuRuntime:
                 )
             )
 
-    def bundle(self, steps: Sequence[Step]) -> LaunchList:
+    def bundle(self, steps: Sequence[Step]) -> WgpuBundle:
         """Return launches, in order, that can be made many times."""
-        return LaunchList(self.launch, steps)
+        return WgpuBundle(self._launch, steps)
 
     # Memory.
 

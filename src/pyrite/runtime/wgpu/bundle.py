@@ -1,0 +1,58 @@
+"""Launches that are made again and again: checked once, then only bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.runtime.protocol import Fixed, Step
+from pyrite.runtime.wgpu.executable import Executable
+from pyrite.runtime.wgpu.memory import Buffer
+from pyrite.types import Number
+
+Launch = Callable[[Executable, list[Buffer], list[Number], Sequence[int], bool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A launch: where its buffers are among the operands, and its numbers, fixed or there too."""
+
+    executable: Executable
+    buffers: tuple[int, ...]
+    numbers: tuple[int | Fixed, ...]
+    grid: tuple[int, ...]
+    is_folded: bool
+
+
+class WgpuBundle:
+    """Launches of one device, whose bindings fit their kernels."""
+
+    __slots__ = ("_launch", "_steps")
+
+    def __init__(self, launch: Launch, steps: Sequence[Step]) -> None:
+        self._launch = launch
+        self._steps = tuple(_prepared(step) for step in steps if 0 not in step.grid)
+
+    def launch(self, operands: Sequence[Any]) -> None:
+        """Append them; see `pyrite.runtime.protocol.Bundle`."""
+        for step in self._steps:
+            numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in step.numbers]
+            self._launch(
+                step.executable, [operands[i] for i in step.buffers], numbers,
+                step.grid, step.is_folded,
+            )  # fmt: skip
+
+
+def _prepared(step: Step) -> _Prepared:
+    executable: Executable = step.executable
+    parameters = list(zip(executable.signature.parameters, step.bindings, strict=True))
+    buffers = [b for dtype, b in parameters if dtype is None]
+    assert not any(isinstance(b, Fixed) for b in buffers), "a buffer is an operand"
+    return _Prepared(
+        executable,
+        tuple(b for b in buffers if not isinstance(b, Fixed)),
+        tuple(b for dtype, b in parameters if dtype is not None),
+        step.grid,
+        executable.check_grid(step.grid),
+    )
