@@ -138,9 +138,11 @@ class Autodiff(Backend):
 
     def lift(self, tensor: TensorBase) -> Variable:
         """Return a handle of this level for a tensor of it, or of a lower one as a constant."""
+        if tensor._backend is self.inner:
+            return Variable(Tensor._wrap(tensor._handle, tensor._type, self.inner))
         if tensor._backend == self:
-            handle: Variable = tensor._handle
-            return handle
+            own: Variable = tensor._handle
+            return own
         if tensor._backend.level >= self._level:
             different_devices(self, tensor._backend)
         handle = self.inner.lift(tensor)

@@ -113,11 +113,11 @@ def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
 
 
 def _lift(tensor: Tensor, backend: Autodiff) -> Tensor:
-    lifted = Tensor(backend.lift(tensor), tensor._type, backend)
     if isinstance(tensor, Parameter):
-        return tensor.with_value(lifted)
+        return tensor.lifted(backend)
     if isinstance(tensor, Identified):
         return tensor
+    lifted = Tensor(backend.lift(tensor), tensor._type, backend)
     return lifted.require_grad() if tensor.dtype.is_float else lifted
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from contextvars import ContextVar
 from copy import deepcopy
 from fnmatch import fnmatchcase
@@ -107,9 +106,10 @@ class Module(TreeNode, metaclass=_Declared):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``; an error names the path of the layer in which it arose."""
         token = _trail.set((self, *_trail.get()))
-        is_decided = training() is not None
         try:
-            with nullcontext() if is_decided else training_mode(self._is_tracked()):
+            if training() is not None:
+                return self.forward(*args, **kwargs)
+            with training_mode(self._is_tracked()):
                 return self.forward(*args, **kwargs)
         except AttributeError as error:
             if not isinstance(error.obj, np.ndarray):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from pyrite.backend.device import DeviceLike, device
+from pyrite.backend.protocol import Backend
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DType, Shape, TensorType
 
@@ -146,7 +147,18 @@ class Parameter(Identified):
             return value._handle
         # The leaf knows who it is by numbers: a reference to this object would close a cycle, and
         # each step's parameters would live on until the garbage collector ran.
-        return backend.track(backend.detach(value._handle), (self.id, self.version))
+        return backend.track(value._handle, (self.id, self.version))
+
+    def lifted(self, backend: Backend) -> Parameter:
+        """Return the same parameter as a leaf of a backend one level up."""
+        handle = backend.lift(self)
+        made = Parameter.__new__(type(self))
+        made._type = self._type
+        made._backend = backend
+        made.id, made.version, made.trainable = self.id, self.version, self.trainable
+        made._initial = None
+        made._handle = backend.track(handle, (self.id, self.version)) if self.trainable else handle
+        return made
 
 
 class State(Identified):
