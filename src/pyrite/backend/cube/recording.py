@@ -255,21 +255,24 @@ class Recording:
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
         """Make the launches for inputs; return the results."""
         operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
-        if self.bundle is not None:
-            allocate = launcher.runtime.allocate
-            for nbytes in self.sizes:
-                operands.append(allocate(nbytes))
-            for fault in self.faults:
-                operands += launcher.faults.expect(fault)
-            for position, dtype in self.arguments:
-                operands.append(number_of(inputs[position], dtype))
-            self.bundle.launch(operands)
-        elif self.sizes:
-            operands += [launcher.runtime.allocate(nbytes) for nbytes in self.sizes]
+        allocate = launcher.runtime.allocate
+        for nbytes in self.sizes:
+            operands.append(allocate(nbytes))
+        bundle = self.bundle
+        if bundle is not None:
+            if self.faults or self.arguments:
+                self._append_numbers(operands, launcher, inputs)
+            bundle.launch(operands)
         return [
             CubeTensor(operands[at], type, strides, offset)
             for at, type, strides, offset in self.results
         ]
+
+    def _append_numbers(self, operands: list[Any], launcher: Launcher, inputs: Any) -> None:
+        for fault in self.faults:
+            operands += launcher.faults.expect(fault)
+        for position, dtype in self.arguments:
+            operands.append(number_of(inputs[position], dtype))
 
 
 def record(
