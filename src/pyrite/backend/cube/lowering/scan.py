@@ -3,8 +3,9 @@
 A unit walks along its line, carrying a state.  The config says who is a unit:
 
 - with ``lanes`` = 1 an invocation, on ``width`` * ``strips`` lines at once, which are best
-  neighbours in memory, ``items`` elements at a time, which are joined among themselves before they
-  meet the carried state, so that the next ones wait for one join only;
+  neighbours in memory, ``items`` elements at a time: of one line they are joined among themselves
+  before they meet the carried state, so that the next ones wait for one join only; of several that
+  are no neighbours they are read and written as they lie, and turned in registers;
 - with more a workgroup, on one line, tile by tile in shared memory: each lane joins ``items``
   neighbours, the lanes' totals are scanned by doubling, and both are joined to the carried state.
 
@@ -122,7 +123,7 @@ def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig,
         (small, 1, width, strips, items)
         for width in (16, 8, 4, 2, 1)
         for strips in (8, 4, 2, 1)
-        for items in ((1, 4) if width == strips == 1 else (1,))
+        for items in ((1, 4) if strips == 1 and (width == 1 or not lines.are_neighbours) else (1,))
         if strips <= most and last % (width * strips) == 0
     ]
     return tuple(
@@ -157,8 +158,8 @@ def _for_cpu(
     lines: Lines, fold: Fold, found: Sequence[ScanConfig], machine: Machine
 ) -> list[ScanConfig]:
     is_cheap = fold.name in ("sum", "prod")
-    # To gather a vector from several lines takes as long as a few joins, and the lines share the
-    # few places of a cache that their distance allows.
+    # To turn elements of several lines takes as long as a few joins, and the lines share the few
+    # places of a cache that their distance allows.
     most = machine.vector
     if not lines.are_neighbours:
         most = 1 if is_cheap else max(1, most // 2)
@@ -168,7 +169,8 @@ def _for_cpu(
         c.strips for c in found
         if c.width == width and (c.strips == 1 or c.lines * 4 <= lines.count)
     )  # fmt: skip
-    items = 4 if width == strips == 1 and is_cheap else 1
+    is_turned = width > 1 and not lines.are_neighbours
+    items = 4 if is_turned or (width == strips == 1 and is_cheap) else 1
     wanted = (width, strips, items)
     return [c for c in found if (c.width, c.strips, c.items) == wanted]
 
@@ -322,6 +324,8 @@ class _Body:
     ) -> State:
         """Take so many elements of a line, write the folds, and return the last one."""
         b, fold = self.b, self.fold
+        if width > 1 and items > 1:
+            return self.stepped_turned(line, i, items, width, carry)
         local: State | None = None
         joined = carry
         for number in range(items):
@@ -334,6 +338,38 @@ class _Body:
             if self.target is not None:
                 self.put(line, position, fold.end(self.k, joined), width)
         return joined
+
+    def stepped_turned(
+        self, line: list[Value | int], i: Value, items: int, width: int, carry: State
+    ) -> State:
+        """Take so many elements of several lines, which are read line by line."""
+        b, fold = self.b, self.fold
+        # In the order of the scan they may go backward in memory.
+        order = range(items - 1, -1, -1) if self.lines.is_reverse else range(items)
+        first = i + (items - 1) if self.lines.is_reverse else i
+        *_, line_step, step = self.lines.source
+        start = self.read_at(line, first)
+        read = [
+            self.source.load(_neighbours(b, start + n * line_step, items, step))
+            if step != 1 else self.source.load(start + n * line_step, width=items)
+            for n in range(width)
+        ]  # fmt: skip
+        results, state = [], carry
+        for number, at in enumerate(order):
+            position = b.splat(i + number, width)
+            x = b.make([values[at] for values in read])
+            state = self.join(state, fold.take(self.k, x, position))
+            results.append(fold.end(self.k, state))
+        if self.target is not None:
+            *_, line_step, step = self.lines.target
+            start = self.written_at(line, first)
+            for n in range(width):
+                turned = b.make([results[order[at]][n] for at in range(items)])
+                place = start + n * line_step
+                self.target.store(
+                    place if step == 1 else _neighbours(b, place, items, step), turned
+                )
+        return state
 
     def read(self, line: list[Value | int], i: Value, width: int) -> Value:
         """Return element i of so many lines."""
@@ -443,6 +479,11 @@ class _Body:
         carry = _load(self.totals, b.index(config.lanes - 1))
         b.barrier()
         return carry
+
+
+def _neighbours(b: KernelBuilder, first: Value, count: int, step: int) -> Value:
+    """Return the places of so many elements of a line."""
+    return first + iota(b, count) * step
 
 
 def _grouped(flat: Sequence[Value], size: int) -> list[State]:
