@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -118,7 +119,7 @@ def test_no_room_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     held = allocator.allocate(512)
     monkeypatch.setattr(memory, "Block", NoBlock)
 
-    with pytest.raises(DeviceError, match=r"requires 1024 bytes, .* beside 512 live ones"):
+    with pytest.raises(DeviceError, match=r"room for 1,024 bytes, .* free, 512 are in use"):
         allocator.allocate(1024)
     assert held.nbytes == 512
 
@@ -159,3 +160,14 @@ def test_many_threads_share_no_block() -> None:
 
     assert not clashes
     assert allocator.report().live == 0
+
+
+def test_a_block_that_is_lost_on_its_way_is_not_freed_under_a_launch() -> None:
+    allocator = Stream().allocator
+    buffer = allocator.allocate(1000)
+    memory = weakref.ref(buffer.bytes().base)
+
+    del buffer
+    allocator._ended.clear()  # as Ctrl-C between two lines would
+
+    assert memory() is not None

@@ -23,6 +23,7 @@ import numpy as np
 from pyrite.errors import DeviceError
 from pyrite.runtime.cpu.module import Code, Compiler
 from pyrite.runtime.cpu.parking import parking
+from pyrite.runtime.interruption import Uninterrupted
 
 #: Words of the state in `executor.ll` that Python reads or sets.
 _HEAD, _COMPLETED, _WIDTH, _SPINS, _SEAT_OF, _SEATS = 24, 25, 48, 49, 2112, 3136
@@ -45,21 +46,32 @@ _FUNCTIONS = {
 
 
 class Program:
-    """A list of commands in memory, as `executor.ll` reads them; may be submitted many times."""
+    """Commands in order.  None is added once it was submitted: its memory must not move."""
 
-    __slots__ = ("count", "words")
+    __slots__ = ("_parts", "_words", "count")
 
     def __init__(self) -> None:
-        self.words = array("q")
+        self._parts: list[tuple[list[int], int]] = []
+        self._words = array("q")
+        #: About how many commands it has: Ctrl-C may have come between the lines of `extend`.
         self.count = 0
 
-    def extend(self, words: list[int], count: int) -> None:
-        """Add the words of so many commands.
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no command."""
+        return not self._parts
 
-        Not once the program was submitted: its memory must not move.
-        """
-        self.words.fromlist(words)
+    def extend(self, words: list[int], count: int) -> None:
+        """Add the words of so many commands."""
+        self._parts.append((words, count))
         self.count += count
+
+    def in_memory(self) -> tuple[int, int]:
+        """Return where the first command is, as `executor.ll` reads it, and how many there are."""
+        self._words = array("q")
+        for words, _ in self._parts:
+            self._words.fromlist(words)
+        return self._words.buffer_info()[0], sum(count for _, count in self._parts)
 
 
 #: Words of a command before its slots.
@@ -140,32 +152,35 @@ class Executor:
         Waits only when a thousand programs are under way.
         Raises DeviceError when the executor is closed.
         """
+        self.check()
         return self._enqueue(program, NO_SEAT)[0]
 
     def submit_seated(self, program: Program) -> tuple[int, int]:
-        """As `submit` for who waits for the program right after: return a seat for `wait` too.
+        """As `submit` for who waits for the program right after: return a seat for `help` too.
 
         Taken before others are woken, so that none is woken for it.
         """
+        self.check()
         return self._enqueue(program, self._sit(self._at))
 
-    def wait(self, number: int, seat: int = NO_SEAT) -> None:
+    def help(self, number: int, seat: int) -> bool:
+        """Work on a seat, which is free then, for a while; whether that submission is done."""
+        return bool(self._wait(self._at, number, seat))
+
+    def wait(self, number: int) -> None:
         """Return when the submission of that number is done; this thread helps."""
         self.check()
-        if seat == NO_SEAT and self.completed >= number:
-            return
-        seat = self._sit(self._at) if seat == NO_SEAT else seat
-        # Python treats signals between the calls.
-        while not self._wait(self._at, number, seat):
+        while self.completed < number:
+            # A seat that nobody knows of would stay taken.  Signals are treated between the turns.
+            with Uninterrupted():
+                self.help(number, self._sit(self._at))
             self.check()
-            seat = self._sit(self._at)
 
     def _enqueue(self, program: Program, seat: int) -> tuple[int, int]:
-        self.check()
-        first = program.words.buffer_info()[0]
+        first, count = program.in_memory()
         with self._lock:
-            while not (number := self._submit(self._at, first, program.count)):
-                self.wait(self.completed + 1, seat)
+            while not (number := self._submit(self._at, first, count)):
+                self.help(self.completed + 1, seat)
                 seat = NO_SEAT
             self._programs.append((number, program))
             completed = self.completed

@@ -4,13 +4,13 @@ A block that nobody holds may still be used by launches that come earlier in the
 gets it for launches comes later, so it is given away at once; but the host, which writes now,
 gets a block only when those launches are done.  A free block remembers the submission to wait for.
 
-Invariant: ``live + free == reserved``, and ``free <= limit`` once what came back is sorted.
+Invariant: ``live + free == reserved``, and ``free <= limit`` once what ended is taken back.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import lru_cache
@@ -28,9 +28,6 @@ from pyrite.types import Array
 ALIGNMENT: Final = 64
 #: The smallest block.
 SMALLEST: Final = 256
-#: Blocks of so many bytes, or so many blocks, are sorted as soon as they come back.
-MUCH: Final = 1 << 16
-MANY: Final = 64
 
 
 class Block:
@@ -50,12 +47,11 @@ class Block:
 
 
 class CpuBuffer:
-    """A buffer; its block goes back to the allocator when nobody holds it."""
+    """A buffer; its block goes back to the allocator when nobody holds it: see `Lease`."""
 
-    __slots__ = ("__weakref__", "_allocator", "_block", "address", "nbytes")
+    __slots__ = ("__weakref__", "_block", "address", "nbytes")
 
-    def __init__(self, allocator: Allocator, block: Block, nbytes: int) -> None:
-        self._allocator = allocator
+    def __init__(self, block: Block, nbytes: int) -> None:
         self._block = block
         self.address = block.address
         self.nbytes = nbytes
@@ -72,10 +68,13 @@ class CpuBuffer:
         """Return its memory, without a copy: whoever holds the view holds the buffer."""
         return _leased(self)
 
-    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # An interpreter that ends has cleared the modules that this would call.
-        if not is_ending():
-            self._allocator.give_back(self._block)
+
+class Lease(weakref.ref[CpuBuffer]):
+    """That somebody holds a buffer.  Its callback is not Python: Ctrl-C in a finalizer is lost."""
+
+    __slots__ = ("block",)
+
+    block: Block
 
 
 class CpuView:
@@ -131,10 +130,13 @@ class Allocator:
         self._done = done
         self.limit = psutil.virtual_memory().total // 4 if limit is None else limit
         self._lock = Lock()
+        #: All that there are: what Ctrl-C loses on its way must not be freed under a launch.
+        self._blocks: set[Block] = set()
         self._free: defaultdict[int, deque[Block]] = defaultdict(deque)
-        #: Blocks that came back.  A buffer may die anywhere, even while this thread holds the
-        #: lock, so coming back waits for none: appending to a deque is atomic.
-        self._returned: deque[Block] = deque()
+        self._leases: set[Lease] = set()
+        #: Leases that ended.  A buffer may die anywhere, even while this thread holds the lock, so
+        #: its end waits for none: appending to a deque is atomic.
+        self._ended: deque[Lease] = deque()
         self._live = self._kept = self._peak = 0
 
     def allocate(self, nbytes: int, *, for_host: bool = False) -> CpuBuffer:
@@ -144,32 +146,24 @@ class Allocator:
         """
         capacity = size_class(nbytes)
         with self._lock:
-            if self._returned:
-                self._sort_returned()
+            if self._ended:
+                self._take_back()
             block = self._take(capacity, for_host)
             if block is None:
                 block = self._reserve(capacity)
             self._live += capacity
             if self._live > self._peak:
                 self._peak = self._live
-        return CpuBuffer(self, block, nbytes)
-
-    def give_back(self, block: Block) -> None:
-        """Take a block of which the last holder is gone."""
-        block.submission = self._now()
-        self._returned.append(block)
-        # Small ones can wait for the next who asks for memory.
-        is_much = block.capacity >= MUCH or len(self._returned) >= MANY
-        if is_much and self._lock.acquire(blocking=False):
-            try:
-                self._sort_returned()
-            finally:
-                self._lock.release()
+        buffer = CpuBuffer(block, nbytes)
+        lease = Lease(buffer, self._ended.append)
+        lease.block = block
+        self._leases.add(lease)
+        return buffer
 
     def report(self) -> MemoryReport:
         """How much is in use."""
         with self._lock:
-            self._sort_returned()
+            self._take_back()
             return MemoryReport(self._live, self._live + self._kept, self._peak)
 
     def trim(self, keep: int = 0) -> None:
@@ -178,12 +172,17 @@ class Allocator:
         Blocks that a launch may still use are not given back.
         """
         with self._lock:
-            self._sort_returned()
+            self._take_back()
             self._shrink(keep)
 
-    def _sort_returned(self) -> None:
-        while self._returned:
-            block = self._returned.popleft()
+    def _take_back(self) -> None:
+        """Free the blocks of the leases that ended."""
+        while self._ended:
+            lease = self._ended.popleft()
+            self._leases.discard(lease)
+            block = lease.block
+            # Later than need be, but not by much: the next who asks for memory comes here.
+            block.submission = self._now()
             self._free[block.capacity].append(block)
             self._live -= block.capacity
             self._kept += block.capacity
@@ -206,16 +205,22 @@ class Allocator:
 
     def _reserve(self, capacity: int) -> Block:
         try:
-            return Block(capacity)
+            return self._make(capacity)
         except MemoryError:
             self._shrink(0)
         try:
-            return Block(capacity)
+            return self._make(capacity)
         except MemoryError:
+            free = psutil.virtual_memory().available
             raise DeviceError(
-                f"cpu requires {capacity} bytes, but there is no room beside {self._live} live "
-                "ones; use smaller batches, or checkpoint"
+                f"cpu requires room for {capacity:,} bytes, got none: the system has {free:,} "
+                f"free, {self._live:,} are in use here; use smaller batches, or checkpoint"
             ) from None
+
+    def _make(self, capacity: int) -> Block:
+        block = Block(capacity)
+        self._blocks.add(block)
+        return block
 
     def _shrink(self, keep: int) -> None:
         """Large blocks first: they are the quickest way there."""
@@ -223,7 +228,7 @@ class Allocator:
         for capacity in sorted(self._free, reverse=True):
             blocks = self._free[capacity]
             while self._kept > keep and blocks and blocks[0].submission <= done:
-                blocks.popleft()
+                self._blocks.remove(blocks.popleft())
                 self._kept -= capacity
             if not blocks:
                 del self._free[capacity]

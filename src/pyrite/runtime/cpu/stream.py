@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Final
 
 from pyrite.runtime.cpu.executor import NO_SEAT, Executor, Program
+from pyrite.runtime.interruption import Uninterrupted
 
 #: Launches that are handed over together.
 _TOGETHER: Final = 32
@@ -33,7 +34,7 @@ class Stream:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
         with self._lock:
-            if self._pending.count:
+            if not self._pending.is_empty:
                 self._submit()
             return self.executor.submitted
 
@@ -44,11 +45,15 @@ class Stream:
     def synchronize(self) -> None:
         """Hand over what was added and wait for everything."""
         self.executor.check()
-        with self._lock:
-            number, seat = self.executor.submitted, NO_SEAT
-            if self._pending.count:
-                number, seat = self._submit(is_waited_for=True)
-        self.executor.wait(number, seat)
+        with Uninterrupted():
+            with self._lock:
+                number, seat = self.executor.submitted, NO_SEAT
+                if not self._pending.is_empty:
+                    number, seat = self.executor.submit_seated(self._pending)
+                    self._pending = Program()
+            if seat != NO_SEAT:
+                self.executor.help(number, seat)
+        self.executor.wait(number)
 
     def now(self) -> int:
         """The submission of the next launch."""
@@ -57,13 +62,11 @@ class Stream:
     def done(self) -> int:
         """The last submission that is done; the next one too while nothing was added to it."""
         completed = self.executor.completed
-        return completed + (completed == self.executor.submitted and not self._pending.count)
+        return completed + (completed == self.executor.submitted and self._pending.is_empty)
 
-    def _submit(self, *, is_waited_for: bool = False) -> tuple[int, int]:
-        if is_waited_for:
-            number, seat = self.executor.submit_seated(self._pending)
-        else:
-            number, seat = self.executor.submit(self._pending), NO_SEAT
-        # Not before: `done` takes nothing pending and nothing submitted for idleness.
-        self._pending = Program()
-        return number, seat
+    def _submit(self) -> None:
+        # Whole: what ran without being noted would be freed under it, or run again.
+        with Uninterrupted():
+            self.executor.submit(self._pending)
+            # Not before: `done` takes nothing pending and nothing submitted for idleness.
+            self._pending = Program()

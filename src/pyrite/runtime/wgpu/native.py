@@ -1,7 +1,7 @@
 """wgpu-native by raw C calls: the one place that knows what wgpu-py keeps private.
 
 wgpu-py's methods cost 3 to 25 µs each, the C calls under them 0.3 to 2 µs, so what happens for
-every launch is called raw; what happens seldom goes through wgpu-py.  Three traps rule how:
+every launch is called raw; what happens seldom goes through wgpu-py.  Traps rule how:
 
 - A raw call reports its error to wgpu-py's error handler, on the same thread, before it returns:
   `captured` collects it.  Without that it would only be logged.
@@ -10,6 +10,8 @@ every launch is called raw; what happens seldom goes through wgpu-py.  Three tra
   a bad command by ``finish``, a destroyed buffer by making a bind group of it.
 - ``wgpuDevicePoll`` that waits keeps all other threads from submitting until the device is idle, so
   Pyrite never calls it so: it polls without waiting, and sleeps in between.
+- An exception in a callback is dropped, KeyboardInterrupt too, and what the callback was to note
+  with it, for which somebody waits.  So Ctrl-C waits for the end of calls that call back.
 - A daemon thread that Python ends while wgpu-native calls it back takes the process with it: frames
   of Rust cannot be unwound.  So every call that calls back is made under a lock, and the thread
   that ends the process takes these locks for good: see `end_of_process`.
@@ -30,6 +32,7 @@ from wgpu.backends.wgpu_native import _api
 from wgpu.backends.wgpu_native._ffi import ffi as _ffi
 from wgpu.backends.wgpu_native._ffi import lib as _lib
 
+from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.wgpu.header import read_types
 
 # cffi makes its types when it reads the header, so to a type checker all of it is Any.
@@ -87,7 +90,7 @@ def text(string: str) -> tuple[Any, Any]:
 
 def poll(device: Pointer) -> None:
     """Let the callbacks of finished work run, without waiting."""
-    with polling:
+    with polling, Uninterrupted():
         lib.wgpuDevicePoll(device, False, ffi.NULL)
 
 

@@ -38,6 +38,7 @@ from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
+from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.protocol import MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
@@ -346,9 +347,11 @@ class WgpuRuntime:
             pending = self._pending
             if not len(pending):
                 return pending.number - 1
-            commands = self._encode(self._sound(pending))
-            self._pending = Submission(pending.number + 1)
-            self._submit(pending, commands)
+            # Whole: commands that are dropped, or run twice, would be wrong values.
+            with Uninterrupted():
+                commands = self._encode(self._sound(pending))
+                self._pending = Submission(pending.number + 1)
+                self._submit(pending, commands)
             if pending.number - self._progress.completed > IN_FLIGHT:
                 self._wait_until(lambda: self._progress.completed >= pending.number - IN_FLIGHT)
             return pending.number
