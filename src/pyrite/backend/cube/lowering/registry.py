@@ -8,10 +8,10 @@ A family is a file that defines lowerings and marks them with the names of their
 It is then imported in `lowering/__init__.py`, which is all that makes it known.  Ops with a scalar
 rule need no entry.  A composite with an entry is run whole, without one it is expanded.
 
-A lowering runs once for inputs of the same types and layouts, on slots in place of their buffers, and
-what it asked the launcher for is repeated after that (see `backend.cube.recording`).  So memory comes
-from ``launcher.empty``, numbers from ``launcher.number``, and nothing depends on values; only one of
-an op with ``sync`` may read.
+A lowering runs once for inputs of the same types and layouts, on slots in place of their buffers,
+and what it asked the launcher for is repeated after that (see `backend.cube.recording`).  So memory
+comes from ``launcher.empty``, numbers from ``launcher.number``, and nothing depends on values; only
+a lowering of an op with ``sync`` may read.
 
 Each family has a frozen config record with the sizes that its kernels leave open, a function
 ``candidates(...)`` that lists the configs that are right for a problem, and ``select(...)`` which
