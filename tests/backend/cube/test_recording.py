@@ -14,7 +14,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.recording import key_of
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
-from pyrite.op import OPS
+from pyrite.op import OPS, custom_op
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing import Example, examples
@@ -177,3 +177,16 @@ def test_what_depends_on_values_is_not_recorded(fresh: Device, op: str) -> None:
     assert OPS[op].sync
     assert [call(v).shape for v in (x, y)] == [(2, 1), (1, 1)]
     assert call(x).dtype is int32
+
+
+def test_two_ops_of_one_name_are_two_ops(fresh: Device) -> None:
+    def times(n: int) -> Callable[[Any], Any]:
+        @custom_op(scalar=lambda k, x: x * n)
+        def scaled(self: Any, /) -> Any:
+            """Self times n."""
+
+        return scaled
+
+    x = tensor(np.ones(3, np.float32), device=fresh)
+
+    assert [times(n)(x).tolist() for n in (2, 3)] == [[2.0] * 3, [3.0] * 3]

@@ -8,7 +8,7 @@ one row, and the last of a row may be masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -85,7 +85,8 @@ def elementwise(
     rule = op.scalar
     target = launcher.empty(out[0])
     map_elements(
-        launcher, op.name, repr(sorted(attrs.items())),
+        # Two applications may have ops of one name.
+        launcher, op.name, (op, repr(sorted(attrs.items()))),
         lambda k, *values: rule(k, *values, **attrs), inputs, target,
     )  # fmt: skip
     return [target]
@@ -127,7 +128,7 @@ class _Plan:
 def map_elements(
     launcher: Launcher,
     name: str,
-    variant: str,
+    variant: Hashable,
     rule: Rule,
     inputs: Sequence[Input],
     target: CubeTensor,
