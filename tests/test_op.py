@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from pyrite import op
-from pyrite.autodiff import grad, tape
+from pyrite.autodiff import autodiff, grad, tape
 from pyrite.errors import DeviceError, DTypeError, PyriteError, ShapeError
 from pyrite.op import OPS, custom_op, primitive
 from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
 from pyrite.types import float16, float32, int8, int32
 
 
@@ -171,3 +172,99 @@ def test_an_op_that_cannot_run_on_a_device_says_so():
 
     with pytest.raises(DeviceError, match="kernels_only requires a kernel that runs on numpy"):
         kernels_only(tensor([1.0], device="numpy"))
+
+
+# ---- plans ----
+
+
+def test_a_call_like_one_before_gives_the_same_type_and_attributes():
+    for shape in ((2, 3), (3, 2), (2, 3)):
+        x = tensor(np.arange(6.0, dtype=np.float32).reshape(shape))
+        assert x.sum(-1).tolist() == x.numpy().sum(-1).tolist()
+        assert (x + 1).dtype is float32
+
+
+def test_a_mistake_is_an_error_each_time():
+    for _ in range(2):
+        with pytest.raises(ShapeError, match="matmul requires"):
+            tensor(np.ones((2, 3))) @ tensor(np.ones((2, 3)))
+
+
+def test_equal_attributes_of_other_classes_are_not_taken_for_one_another():
+    x = tensor([[1.0, 2.0]])
+    assert x.sum(1).shape == (1,)
+    with pytest.raises(PyriteError, match="sum requires an integer axis, got True"):
+        x.sum(True)
+    assert x.sum((0, 1)).shape == ()
+    with pytest.raises(PyriteError, match="sum requires an integer axis, got True"):
+        x.sum((0, True))
+
+
+def test_an_integer_is_held_against_the_dtype_at_each_call():
+    x = tensor([1], dtype="int8")
+    assert (x + 3).tolist() == [4]
+    with pytest.raises(DTypeError, match="a number between -128 and 127"):
+        x + 300
+    assert (x + 4).tolist() == [5]
+
+
+def test_zeros_of_both_signs_are_told_apart():
+    seen = []
+
+    @custom_op(infer=lambda x, **_: x, body=lambda x, *, by: seen.append(str(by)) or x)
+    def shifted(x, /, *, by): ...
+
+    for by in (0.0, -0.0, 0.0):
+        shifted(tensor([1.0]), by=by)
+    assert seen == ["0.0", "-0.0", "0.0"]
+
+
+def test_plans_do_not_pile_up():
+    plans = OPS["broadcast_to"].plans
+    for size in range(1, 1200):
+        tensor(1.0).broadcast_to((size,))
+    assert 0 < len(plans) <= 512
+
+
+def test_an_attribute_without_a_hash_is_planned_each_time():
+    assert tensor([[1.0, 2.0]]).sum([0, 1]).item() == 3.0
+
+
+def test_many_returns_what_as_many_calls_return():
+    x, y = tensor([1.0, 2.0]), tensor([[3]])
+    found = op.many(Tensor.add, [(x, 1), (y, y), (x, x)])
+    assert [f.tolist() for f in found] == [[2.0, 3.0], [[6]], [2.0, 4.0]]
+    assert [f.dtype for f in found] == [float32, int32, float32]
+    with pytest.raises(ShapeError, match="add requires") as caught:
+        op.many(Tensor.add, [(x, 1), (x, tensor([1.0, 2.0, 3.0]))])
+    assert Path(__file__).name in str(caught.value.location)
+
+
+def test_many_takes_calls_of_several_devices():
+    up = tensor([1.0], device=autodiff("numpy")).require_grad()
+    found = op.many(Tensor.multiply, [(tensor([2.0]), 3), (up, 4)])
+    assert [f.is_tracked for f in found] == [False, True]
+    assert [f.item() for f in found] == [6.0, 4.0]
+
+
+# ---- joint rules ----
+
+
+def test_a_joint_rule_runs_where_several_inputs_are_tracked():
+    ran = []
+
+    def joint(g, _out, x, y, *, tracked):
+        ran.append(tracked)
+        return g * y, g * x
+
+    rules = (lambda g, _out, _x, y: g * y, lambda g, _out, x: g * x)
+    derivative = op.Derivative(rules, joint)
+    assert derivative.wants((0,), 2) == ("nothing", "nothing", "value")
+    assert derivative.wants((0, 1), 2) == ("nothing", "value", "value")
+    saved = (None, tensor(2.0), tensor(3.0))
+    alone = derivative(OPS["multiply"], tensor(1.0), saved, {}, (0,))
+    assert alone[0].item() == 3.0
+    assert ran == []
+    both = derivative(OPS["multiply"], tensor(1.0), saved, {}, (0, 1))
+    assert [both[0].item(), both[1].item()] == [3.0, 2.0]
+    assert ran == [(0, 1)]

@@ -297,3 +297,19 @@ def test_the_repr_is_what_was_written():
         ".with_clipping(global_norm=1.0).with_group('*.bias', SGD(learning_rate=0.1, momentum=0.5, "
         "dampening=0.0, nesterov=False, weight_decay=0.0))"
     )
+
+
+def test_parameters_of_different_age_are_stepped_together_as_one_by_one(problem64):
+    class Apart(optim.AdamW):
+        update_many = Optimizer.update_many
+
+    together, apart = optim.AdamW(0.1, amsgrad=True), Apart(0.1, amsgrad=True)
+    nets = []
+    for optimizer in (together, apart):
+        net = problem64.net.freeze("*.bias")
+        for unfrozen in (net, net.unfreeze()):
+            _, grads = value_and_grad(problem64.loss)(unfrozen)
+            net = optimizer.step(unfrozen, grads)
+        nets.append(net)
+    for one, other in zip(values(nets[0]), values(nets[1]), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -12,10 +12,13 @@ import pytest
 import pyrite
 from pyrite.backend import device_problem
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, SyncError
-from pyrite.op import OPS, primitive
+from pyrite.op import OPS, many, primitive
+from pyrite.optim.adamw import adamw_update
 from pyrite.types import TensorType
 
 torch = pytest.importorskip("torch")
+
+from pyrite.backend.torch.fault import Faults  # noqa: E402 - torch may be missing
 
 HAS_CUDA = device_problem("torch:cuda") is None
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device")
@@ -32,7 +35,7 @@ def test_a_device_has_one_backend_under_all_of_its_names() -> None:
 
 @pytest.mark.parametrize("name", ["torch", "torch:tpu", "torch:cpu:x", "numpy:0", "torch:"])
 def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
-    with pytest.raises(DeviceError, match="device requires one of numpy, .*torch:cpu, torch:cuda"):
+    with pytest.raises(DeviceError, match=r"device requires one of numpy, .*torch:cpu, torch:cuda"):
         pyrite.device(name)
 
 
@@ -316,3 +319,48 @@ def test_a_network_trains_as_on_numpy(name: str) -> None:
         return losses
 
     np.testing.assert_allclose(train(name), train("numpy"), rtol=1e-4)
+
+
+# ---- many at once ----
+
+
+def _turns(name: str, dtypes: list[str], sizes: list[int]) -> list[tuple[object, ...]]:
+    rng = np.random.default_rng(0)
+    return [
+        (*(pyrite.tensor(rng.random(n), dtype=d, device=name) for _ in range(5)), 0.1, c, 0.5, 0.01)
+        for d, n, c in zip(dtypes, sizes, [0.1, 0.1, 0.2, 0.1, 0.1], strict=True)
+    ]
+
+
+@each_device
+def test_steps_of_many_parameters_are_those_of_each(name: str) -> None:
+    turns = _turns(
+        name, ["float32", "float64", "float32", "float32", "float16"], [3, 5, 70_000, 40_000, 4]
+    )
+    settings = {"beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "cautious": True}
+    together = many(adamw_update, turns, **settings)
+    for found, turn in zip(together, turns, strict=True):
+        alone = adamw_update(*turn, **settings)  # type: ignore[arg-type]
+        for one, other in zip(found, alone, strict=True):
+            assert one.dtype is other.dtype
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+# ---- faults ----
+
+
+def test_of_many_noted_faults_the_first_is_raised() -> None:
+    faults = Faults()
+    for i in range(200):
+        faults.note(torch.tensor([False, i in (150, 190)]), f"number {i % 180}")
+    with pytest.raises(IndexRangeError, match="number 150"):
+        faults.raise_any()
+    faults.raise_any()
+
+
+def test_what_was_noted_before_a_fault_is_kept_apart() -> None:
+    faults = Faults()
+    for i in range(3):
+        faults.note(torch.tensor([i > 0]), f"number {i}")
+    with pytest.raises(IndexRangeError, match="number 1"):
+        faults.raise_any()
