@@ -262,7 +262,8 @@ class Mean:
     def end(self, pool: Pool, state: State, lanes: Lanes) -> State:
         """Return the sum divided."""
         windows = [*pool.row, lanes.positions]
-        return (state[0] / divisor(pool.b, pool.axes, windows, self.bounds, self.dtype),)
+        axes = [axis for axis in pool.axes if isinstance(axis, Sliding)]  # all: no other is averaged
+        return (state[0] / divisor(pool.b, axes, windows, self.bounds, self.dtype),)
 
 
 # ---- launching ----

@@ -146,7 +146,7 @@ class Covering:
 
 
 #: A fixed set of axes, hashable: kernels are kept by it.
-Axes = tuple[Sliding, ...] | tuple[Covering, ...]
+Axes = tuple[Sliding | Covering, ...]
 
 #: The square of this is the greatest int32.
 _MOST_COVERING = 46340
