@@ -7,6 +7,7 @@ changed afterwards: ``pyrite.config.full_traceback = True``.  Print it to see al
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from pyrite.errors import ArgumentError
@@ -26,6 +27,9 @@ class Config:
     strict: bool = False
     #: The folder of compiled code, None for the user's own, or "off" to keep none on disk.
     cache: str | None = None
+    #: Threads of the device ``cpu``, or None for one on each processor; results do not depend on it.
+    #: Read when the device is first used.
+    threads: int | None = None
 
     @classmethod
     def from_environment(cls, environment: dict[str, str]) -> Config:
@@ -36,9 +40,12 @@ class Config:
             text = environment.get(name)
             if text is None:
                 continue
-            is_flag = isinstance(getattr(config, field.name), bool)
-            setattr(config, field.name, _flag(name, text) if is_flag else text)
+            setattr(config, field.name, _READERS.get(str(field.type), _text)(name, text))
         return config
+
+
+def _text(name: str, text: str) -> str:
+    return text
 
 
 def _flag(name: str, text: str) -> bool:
@@ -48,5 +55,14 @@ def _flag(name: str, text: str) -> bool:
         return False
     raise ArgumentError(f"{name} requires one of {_TRUE + _FALSE[:-1]}, got {text!r}")
 
+
+def _count(name: str, text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise ArgumentError(f"{name} requires a whole number from 1 on, got {text!r}")
+
+
+#: How a setting is read from the environment, by its annotation; a text as it is.
+_READERS: dict[str, Callable[[str, str], object]] = {"bool": _flag, "int | None": _count}
 
 config = Config.from_environment(dict(os.environ))

@@ -16,6 +16,10 @@ from pyrite.testing import Example, examples
 from pyrite.types import DType, float16, float32
 
 pytest.importorskip("llvmlite")
+
+from pyrite.backend.cube.backend import CubeBackend
+from pyrite.runtime.cpu.runtime import CpuRuntime
+
 pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
 
 EXAMPLES = list(examples())
@@ -105,3 +109,17 @@ def test_what_is_freed_is_used_again(cpu: Device) -> None:
 
     assert runtime.memory_report().live == early.live
     assert x.numpy()[0] == 30
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_number_of_threads_changes_no_bit(cpu: Device, threads: int) -> None:
+    other = Device(CubeBackend(CpuRuntime(threads=threads)))
+    a = np.random.default_rng(0).standard_normal((257, 3001), dtype=np.float32)
+
+    def results(device: Device) -> list[Tensor]:
+        x = tensor(a, device=device)
+        sums = [x.sum(axis) for axis in (None, 0, 1)]
+        return [*sums, x @ x.mT, x.var(0), x.softmax(1), x.cumsum(0), x.cumsum(1)]
+
+    for got, want in zip(results(other), results(cpu), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())

@@ -1,0 +1,27 @@
+"""Settings come from the environment, typed, and a bad one is an error that names the variable."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyrite.config import Config
+from pyrite.errors import ArgumentError
+
+
+def test_every_kind_of_setting_is_read() -> None:
+    found = Config.from_environment(
+        {"PYRITE_DEVICE": "numpy", "PYRITE_STRICT": "yes", "PYRITE_THREADS": "3", "OTHER": "1"}
+    )
+
+    assert found == Config(device="numpy", strict=True, threads=3)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_a_number_of_threads_is_positive(text: str) -> None:
+    with pytest.raises(ArgumentError, match=f"PYRITE_THREADS requires .* got '{text}'"):
+        Config.from_environment({"PYRITE_THREADS": text})
+
+
+def test_a_flag_is_yes_or_no() -> None:
+    with pytest.raises(ArgumentError, match="PYRITE_STRICT requires .* got 'maybe'"):
+        Config.from_environment({"PYRITE_STRICT": "maybe"})
