@@ -18,10 +18,10 @@ def test_every_kind_of_setting_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
 def test_a_number_of_threads_is_positive(text: str) -> None:
-    with pytest.raises(ArgumentError, match=f"PYRITE_THREADS requires .* got '{text}'"):
+    with pytest.raises(ArgumentError, match=rf"PYRITE_THREADS requires .* got '{text}'"):
         Config.from_environment({"PYRITE_THREADS": text})
 
 
 def test_a_flag_is_yes_or_no() -> None:
-    with pytest.raises(ArgumentError, match="PYRITE_STRICT requires .* got 'maybe'"):
+    with pytest.raises(ArgumentError, match=r"PYRITE_STRICT requires .* got 'maybe'"):
         Config.from_environment({"PYRITE_STRICT": "maybe"})
