@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,11 +11,13 @@ import numpy as np
 import pytest
 
 from pyrite.errors import KernelError
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.build import KernelBuilder
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
 from pyrite.kernel.target.llvm import LLVMTarget, printer, spelling, to_llvm
 from pyrite.kernel.verify import verify
+from pyrite.testing.operands import SIZE, elementwise, operands_of, values_of
+from pyrite.testing.random_expressions import RandomExpressions
 from pyrite.types import (
     DTYPES,
     Array,
@@ -36,8 +37,6 @@ from pyrite.types import (
 if TYPE_CHECKING:
     from pyrite.runtime.cpu.runtime import CpuRuntime
 
-#: Elements of each buffer in these tests: 16 special ones and others.
-SIZE = 64
 #: A processor of which the goldens show the code, whatever runs the tests.
 FIXED = LLVMTarget("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma", 32, has_fma=True)
 #: Dtypes in which kernels compute.
@@ -97,40 +96,6 @@ def bits(x: Any) -> Any:
     return np.where(np.isnan(x.astype(np.float64)), pattern.dtype.type(1), pattern)
 
 
-def values_of(dtype: DType, seed: int = 0) -> Array:
-    """Values of all sizes, among them the special ones."""
-    rng = np.random.default_rng([seed, DTYPES.index(dtype)])
-    if dtype.is_bool:
-        return rng.random(SIZE) < 0.5
-    if dtype.is_integer:
-        wild = rng.integers(0, 256, SIZE * dtype.itemsize, dtype=np.uint8).view(dtype.numpy)
-        small = rng.integers(0, 100, SIZE).astype(dtype.numpy)
-        x = np.where(rng.random(SIZE) < 0.5, wild, small)
-        x[:4] = [0, 1, dtype.lowest, dtype.highest]
-    else:
-        x = (rng.standard_normal(SIZE) * 10.0 ** rng.integers(-6, 7, SIZE)).astype(dtype.numpy)
-        x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, 2.5, -1.5]
-        smallest = np.arange(1, 5).astype(f"u{dtype.itemsize}").view(dtype.numpy)
-        x[8:12] = smallest  # subnormal
-    return rng.permutation(x)
-
-
-def elementwise(
-    name: str,
-    inputs: Sequence[DType],
-    to: DType,
-    width: int,
-    body: Callable[[KernelBuilder, list[Value]], Value],
-) -> Kernel:
-    """A kernel that maps vectors of its inputs to those of its output, 64 elements."""
-    b = KernelBuilder(name)
-    xs = [b.buffer(f"x{i}", d, "read") for i, d in enumerate(inputs)]
-    y = b.buffer("y", to, "write")
-    i = b.workgroup_id() * width
-    y.store(i, body(b, [x.load(i, width=width, is_aligned=True) for x in xs]), is_aligned=True)
-    return b.build()
-
-
 # ---- spelling ----
 
 
@@ -174,18 +139,6 @@ def test_a_workgroup_of_many_is_refused_with_the_pass_that_mends_it() -> None:
 # ---- arithmetic ----
 
 
-def safe_operands(name: str, dtype: DType) -> list[Array]:
-    """Operands for which the opcode specifies a value."""
-    x, y, z = (values_of(dtype, seed) for seed in range(3))
-    if name in ("shl", "shr"):
-        y = (y.view(f"u{dtype.itemsize}") % dtype.bits).astype(dtype.numpy)
-    if name in ("div", "rem") and dtype.is_integer:
-        y[y == 0] = 3
-        if dtype.kind == "int":
-            y[y == -1] = 7
-    return [x, y, z][: OPCODES[name].arity]
-
-
 def opcode_cases() -> Iterator[Any]:
     for opcode in OPCODES.values():
         for dtype in sorted(ACCEPTED[opcode.accepts], key=DTYPES.index):
@@ -196,7 +149,7 @@ def opcode_cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "dtype"), [*opcode_cases()])
 def test_an_opcode_equals_the_interpreters(agree: Run, name: str, dtype: DType) -> None:
     to = bool_ if OPCODES[name].compares else dtype
-    operands = safe_operands(name, dtype)
+    operands = operands_of(name, [values_of(dtype, i) for i in range(3)], dtype)
     if name == "fma" and dtype is float64:
         # The interpreter rounds twice.
         operands = [np.trunc(x) % 1000 for x in operands]
@@ -607,107 +560,10 @@ def test_a_subgroup_is_one_invocation(agree: Run) -> None:
 # ---- at random ----
 
 
-class RandomKernel:
-    """Straight code, branches and loops, without unspecified values; an output for each dtype."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.b = KernelBuilder(f"random {seed}", index=self.random.choice((int32, uint32, int64)))
-        self.width = self.random.choice(WIDTHS)
-        self.values: list[Value] = []
-        self.inputs = [self.b.buffer(f"x_{d.name}", d, "read") for d in DTYPES]
-        self.outputs = [self.b.buffer(f"y_{d.name}", d, "write") for d in DTYPES]
-
-    def build(self) -> Kernel:
-        self.values += [self.load(memory) for memory in self.inputs]
-        for _ in range(25):
-            self.step(depth=0)
-        for memory in self.outputs:
-            memory.store(0, [v for v in self.values if v.dtype is memory.dtype][-1])
-        return self.b.build()
-
-    def load(self, memory: Memory) -> Value:
-        at = self.random.randrange(SIZE - self.width)
-        if self.width > 1 and self.random.random() < 0.3:
-            places = [self.random.randrange(SIZE) for _ in range(self.width)]
-            return memory.load(self.b.const(places, self.b.index_type.with_width(self.width)))
-        return memory.load(at, width=self.width)
-
-    def any(self, *kinds: str) -> Value:
-        return self.random.choice([v for v in self.values if v.dtype.kind in kinds])
-
-    def step(self, depth: int) -> None:
-        kind = self.random.random()
-        if kind < 0.1 and depth < 2:
-            self.loop(depth)
-        elif kind < 0.2 and depth < 2:
-            self.branch(depth)
-        elif kind < 0.4:
-            self.cast()
-        elif kind < 0.5:
-            self.values.append(self.select())
-        else:
-            self.alu()
-
-    def alu(self) -> None:
-        """An opcode of which no operand is a fault or unspecified."""
-        x = self.random.choice([v for v in self.values if v.dtype in COMPUTED])
-        exact = ("div", "rem", "shl", "shr", "fma")
-        names = [
-            o.name
-            for o in OPCODES.values()
-            if x.dtype in ACCEPTED[o.accepts] and (o.name not in exact or x.dtype.is_float)
-        ]
-        name = self.random.choice([n for n in names if n != "fma"])
-        others = [v for v in self.values if v.type is x.type]
-        operands = [self.random.choice(others) for _ in range(OPCODES[name].arity)]
-        self.values.append(self.b.alu(name, *operands))
-
-    def cast(self) -> None:
-        x = self.random.choice(self.values)
-        to = self.random.choice([d for d in DTYPES if not d.is_bool])
-        if not (x.dtype.is_float and to.is_integer):
-            self.values.append(self.b.cast(x, to))
-
-    def select(self) -> Value:
-        x = self.random.choice(self.values)
-        y = self.random.choice([v for v in self.values if v.type is x.type])
-        return self.b.select(self.any("bool"), x, y)
-
-    def scalar_condition(self) -> Value:
-        c = self.any("bool")
-        return c if c.width == 1 else c[self.random.randrange(c.width)]
-
-    def branch(self, depth: int) -> None:
-        x = self.random.choice(self.values)
-        with self.b.if_(self.scalar_condition()) as branch:
-            branch.yield_(self.inside(x, depth))
-        with branch.else_():
-            branch.yield_(self.inside(x, depth))
-        self.values += branch.results
-
-    def loop(self, depth: int) -> None:
-        x = self.random.choice(self.values)
-        rounds, unroll = self.random.randrange(4), self.random.random() < 0.5
-        with self.b.for_(0, rounds, carried=[x], unroll=unroll) as loop:
-            loop.yield_(self.inside(x, depth, loop.carried))
-        self.values += loop.results
-
-    def inside(self, like: Value, depth: int, carried: Sequence[Value] = ()) -> Value:
-        """Some steps in a region, of which nothing is seen outside but what is returned."""
-        outside = len(self.values)
-        self.values += carried
-        for _ in range(4):
-            self.step(depth + 1)
-        found = [v for v in self.values if v.type is like.type][-1]
-        del self.values[outside:]
-        return found
-
-
 @pytest.mark.sample(40)
 @pytest.mark.parametrize("seed", range(400))
 def test_a_random_kernel_equals_the_interpreter(agree: Run, seed: int) -> None:
-    kernel = RandomKernel(seed).build()
+    kernel = RandomExpressions(seed, DTYPES, COMPUTED, (int32, uint32, int64)).build()
     inputs = [values_of(d, seed) for d in DTYPES]
 
     agree(kernel, [1], *inputs, *(np.zeros(16, d.numpy) for d in DTYPES))

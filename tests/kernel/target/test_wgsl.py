@@ -6,7 +6,6 @@ floats count as zero, which WGSL permits.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,14 @@ import numpy as np
 import pytest
 
 from pyrite.errors import DeviceError, DTypeError, KernelError
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.interpret import interpret
-from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
+from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, Kernel, vector
 from pyrite.kernel.target.wgsl import printer, spelling, to_wgsl
 from pyrite.kernel.verify import verify
+from pyrite.testing import operands
+from pyrite.testing.operands import SIZE, without_subnormals
+from pyrite.testing.random_expressions import PARTIAL, RandomExpressions
 from pyrite.types import (
     Array,
     DType,
@@ -39,8 +41,6 @@ from pyrite.types import (
 if TYPE_CHECKING:
     from pyrite.runtime.wgpu import WgpuRuntime
 
-#: Elements of each buffer in these tests.
-SIZE = 64
 WORDS = (int32, uint32, float32)
 
 #: Opcodes that WGSL does not round correctly: 2.5 ulp for a quotient, and a square root may be
@@ -48,6 +48,7 @@ WORDS = (int32, uint32, float32)
 ROUNDED = {"div": 3e-7, "sqrt": 6e-7}
 
 Run = Callable[..., None]
+Body = Callable[[KernelBuilder, list[Value]], Value]
 
 
 def open_runtime(**options: Any) -> WgpuRuntime:
@@ -111,44 +112,17 @@ NARROW = (float16, bfloat16, int8, uint8, uint16)
 
 
 def normal(x: Any) -> Any:
-    """Floats without the sign of zero, subnormal numbers as zero."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind in "biu":
-        return x
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x)
+    return without_subnormals(x) if isinstance(x, np.ndarray) else x
 
 
 def values_of(dtype: DType, seed: int = 0) -> Array:
     """Values of all sizes, among them the special ones, but no subnormal."""
-    rng = np.random.default_rng([seed, ALL.index(dtype)])
-    if dtype.is_integer:
-        wild = rng.integers(0, 256, SIZE * dtype.itemsize, dtype=np.uint8).view(dtype.numpy)
-        small = rng.integers(0, 100, SIZE).astype(dtype.numpy)
-        x = np.where(rng.random(SIZE) < 0.5, wild, small)
-        x[:4] = [0, 1, dtype.lowest, dtype.highest]
-    else:
-        scale = 4 if dtype.itemsize == 2 else 7
-        powers = 10.0 ** rng.integers(1 - scale, scale, SIZE)
-        x = (rng.standard_normal(SIZE) * powers).astype(dtype.numpy)
-        x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, 2.5, -1.5]
-    return rng.permutation(normal(x).astype(dtype.numpy))
+    return without_subnormals(operands.values_of(dtype, seed)).astype(dtype.numpy)
 
 
-def elementwise(
-    name: str,
-    inputs: Sequence[DType],
-    to: DType,
-    width: int,
-    body: Callable[[KernelBuilder, list[Value]], Value],
-) -> Kernel:
-    """A kernel that maps vectors of its inputs to those of its output, which is no bool."""
-    b = KernelBuilder(name, workgroup_size=4)
-    xs = [b.buffer(f"x{i}", d, "read") for i, d in enumerate(inputs)]
-    y = b.buffer("y", to, "write")
-    i = b.global_id() * width
-    y.store(i, body(b, [x.load(i, width=width, is_aligned=True) for x in xs]), is_aligned=True)
-    return b.build()
+def elementwise(name: str, inputs: Sequence[DType], to: DType, width: int, body: Body) -> Kernel:
+    """A kernel of workgroups of 4."""
+    return operands.elementwise(name, inputs, to, width, body, workgroup_size=4)
 
 
 # ---- spelling ----
@@ -196,15 +170,7 @@ def test_subgroups_need_a_device_that_has_them() -> None:
 
 
 def safe_operands(name: str, dtype: DType) -> list[Array]:
-    """Operands for which the opcode specifies a value."""
-    x, y, z = (values_of(dtype, seed) for seed in range(3))
-    if name in ("shl", "shr"):
-        y = (y.view(f"u{dtype.itemsize}") % dtype.bits).astype(dtype.numpy)
-    if name in ("div", "rem") and dtype.is_integer:
-        y = np.where(y == 0, 3, y).astype(dtype.numpy)
-        if dtype.kind == "int":
-            y[y == -1] = 7
-    return [x, y, z][: OPCODES[name].arity]
+    return operands.operands_of(name, [values_of(dtype, seed) for seed in range(3)], dtype)
 
 
 def as_number(b: KernelBuilder, x: Value) -> Value:
@@ -215,14 +181,14 @@ def as_number(b: KernelBuilder, x: Value) -> Value:
 def test_an_opcode_equals_the_interpreters(agree: Run, name: str) -> None:
     opcode = OPCODES[name]
     for dtype in (d for d in WORDS if d in ACCEPTED[opcode.accepts]):
-        operands = safe_operands(name, dtype)
+        inputs = safe_operands(name, dtype)
         to = int32 if opcode.compares else dtype
         for width in (1, 2, 4, 16):
             kernel = elementwise(
-                name, [dtype] * len(operands), to, width,
+                name, [dtype] * len(inputs), to, width,
                 lambda b, xs: as_number(b, b.alu(name, *xs)),
             )  # fmt: skip
-            agree(kernel, [SIZE // width // 4], *operands, np.zeros(SIZE, to.numpy))
+            agree(kernel, [SIZE // width // 4], *inputs, np.zeros(SIZE, to.numpy))
 
 
 def test_a_product_and_sum_is_rounded_once_or_twice(runtime: WgpuRuntime) -> None:
@@ -652,113 +618,14 @@ def test_subgroups_where_the_device_has_them(capable: WgpuRuntime) -> None:
 # ---- at random ----
 
 
-class RandomKernel:
-    """Straight code, branches and loops, without unspecified values; an output for each dtype."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        index = self.random.choice((int32, uint32))
-        self.b = KernelBuilder(f"random {seed}", workgroup_size=2, index=index)
-        self.width = self.random.choice(WIDTHS)
-        self.values: list[Value] = []
-        self.inputs = [self.b.buffer(f"x_{d.name}", d, "read") for d in WORDS]
-        self.outputs = [self.b.buffer(f"y_{d.name}", d, "write") for d in WORDS]
-
-    def build(self) -> Kernel:
-        self.values += [self.load(memory) for memory in self.inputs]
-        self.values += [v > self.values[0] for v in self.values[:1]]
-        for _ in range(25):
-            self.step(depth=0)
-        i = self.b.local_index() * 16
-        for memory in self.outputs:
-            memory.store(i, [v for v in self.values if v.dtype is memory.dtype][-1])
-        return self.b.build()
-
-    def load(self, memory: Memory) -> Value:
-        at = self.random.randrange(SIZE - self.width)
-        if self.width > 1 and self.random.random() < 0.3:
-            places = [self.random.randrange(SIZE) for _ in range(self.width)]
-            return memory.load(self.b.const(places, self.b.index_type.with_width(self.width)))
-        if self.random.random() < 0.5:
-            return memory.load(at // 16 * 16, width=self.width, is_aligned=True)
-        return memory.load(at, width=self.width)
-
-    def step(self, depth: int) -> None:
-        kind = self.random.random()
-        if kind < 0.1 and depth < 2:
-            self.loop(depth)
-        elif kind < 0.2 and depth < 2:
-            self.branch(depth)
-        elif kind < 0.4:
-            self.cast()
-        elif kind < 0.5:
-            self.values.append(self.select())
-        else:
-            self.alu()
-
-    def alu(self) -> None:
-        """An opcode of which no operand is a fault or unspecified, nor its result subnormal."""
-        x = self.random.choice(self.values)
-        never = ("div", "rem", "shl", "shr", "fma", "mul") if x.dtype.is_float else (
-            "div", "rem", "shl", "shr"
-        )  # fmt: skip
-        names = [
-            o.name for o in OPCODES.values() if x.dtype in ACCEPTED[o.accepts]
-            and o.name not in never
-        ]  # fmt: skip
-        name = self.random.choice(names)
-        others = [v for v in self.values if v.type is x.type]
-        operands = [self.random.choice(others) for _ in range(OPCODES[name].arity)]
-        self.values.append(self.b.alu(name, *operands))
-
-    def cast(self) -> None:
-        x = self.random.choice(self.values)
-        to = self.random.choice(WORDS)
-        if not (x.dtype.is_float and to.is_integer) and x.dtype is not to:
-            self.values.append(self.b.cast(x, to))
-
-    def select(self) -> Value:
-        x = self.random.choice(self.values)
-        y = self.random.choice([v for v in self.values if v.type is x.type])
-        return self.b.select(self.condition(), x, y)
-
-    def condition(self) -> Value:
-        return self.random.choice([v for v in self.values if v.dtype.is_bool])
-
-    def scalar_condition(self) -> Value:
-        c = self.condition()
-        return c if c.width == 1 else c[self.random.randrange(c.width)]
-
-    def branch(self, depth: int) -> None:
-        x = self.random.choice(self.values)
-        with self.b.if_(self.scalar_condition()) as branch:
-            branch.yield_(self.inside(x, depth))
-        with branch.else_():
-            branch.yield_(self.inside(x, depth))
-        self.values += branch.results
-
-    def loop(self, depth: int) -> None:
-        x = self.random.choice(self.values)
-        rounds, unroll = self.random.randrange(4), self.random.random() < 0.5
-        with self.b.for_(0, rounds, carried=[x], unroll=unroll) as loop:
-            loop.yield_(self.inside(x, depth, loop.carried))
-        self.values += loop.results
-
-    def inside(self, like: Value, depth: int, carried: Sequence[Value] = ()) -> Value:
-        """Some steps in a region, of which nothing is seen outside but what is returned."""
-        outside = len(self.values)
-        self.values += carried
-        for _ in range(4):
-            self.step(depth + 1)
-        found = [v for v in self.values if v.type is like.type][-1]
-        del self.values[outside:]
-        return found
-
-
 @pytest.mark.sample(30)
 @pytest.mark.parametrize("seed", range(400))
 def test_a_random_kernel_equals_the_interpreter(capable: WgpuRuntime, seed: int) -> None:
-    kernel = RandomKernel(seed).build()
+    # Neither a product that is subnormal, nor one that is rounded twice.
+    never = {*PARTIAL, "fma", "mul"}
+    kernel = RandomExpressions(
+        seed, WORDS, (*WORDS, bool_), (int32, uint32), never=never, workgroup_size=2
+    ).build()
     inputs = [values_of(d, seed) for d in WORDS]
     # A driver may take x - x for 0, which it is not of infinity.
     inputs[2] = np.where(np.isfinite(inputs[2]), inputs[2], np.float32(1.5))

@@ -27,6 +27,7 @@ class LLVMTarget:
     def lanes(self, dtype: DType) -> int:
         """How many elements fill a vector register, as a width of the IR.
 
+        >>> from pyrite.types import float32
         >>> LLVMTarget("x86_64-unknown-linux-gnu", vector_bytes=32).lanes(float32)
         8
         """
