@@ -173,7 +173,7 @@ class Plan(NamedTuple):
     attrs: Attributes
     #: Types of the results, None where they depend on values.
     out: tuple[TensorType, ...] | None
-    #: The type that each input takes; None where all stay as they are.
+    #: The type that each input takes, None for one that stays as it is; None where all do.
     takes: tuple[TensorType | None, ...] | None
 
 
@@ -727,7 +727,11 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
 
 def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:
     return [
-        i._handle if isinstance(i, TensorBase) and i._backend is backend else _handle_on(backend, i)
+        i
+        if not isinstance(i, TensorBase)
+        else i._handle
+        if i._backend is backend
+        else backend.lift(i)
         for i in inputs
     ]
 
@@ -744,10 +748,6 @@ def _wrapped(
     return tuple(
         [cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)]
     )
-
-
-def _handle_on(backend: Executor, value: Any) -> Any:
-    return backend.lift(value) if isinstance(value, TensorBase) else value
 
 
 def _meeting_place(
@@ -795,7 +795,10 @@ def _prepared(
             op.plans[key] = plan
         return cls, backend, unified, plan
     if plan.takes is not None:
-        inputs = [_taken(i, type) for i, type in zip(inputs, plan.takes, strict=True)]
+        inputs = [
+            i if type is None else _taken(i, type)
+            for i, type in zip(inputs, plan.takes, strict=True)
+        ]
     return cls, backend, inputs, plan
 
 
@@ -839,12 +842,8 @@ def _is_lasting(inputs: Sequence[Any], plan: Plan) -> bool:
     )
 
 
-def _taken(value: Any, type: TensorType | None) -> Any:
-    if type is None or value is None:
-        return value
-    if isinstance(value, TensorBase):
-        return value if value._type.dtype is type.dtype else value.astype(type.dtype)
-    return Constant(value, type)
+def _taken(value: Any, type: TensorType) -> Any:
+    return value.astype(type.dtype) if isinstance(value, TensorBase) else Constant(value, type)
 
 
 def _planned(
@@ -855,8 +854,11 @@ def _planned(
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     if op.canonical:
         attrs = op.canonical(*types, **attrs)
-    is_same = all(new is old for new, old in zip(unified, inputs, strict=True))
-    return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(types))
+    takes = [
+        None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
+    ]
+    is_same = all(type is None for type in takes)
+    return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(takes))
 
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:

@@ -16,6 +16,7 @@ from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.activation import Identity
 from pyrite.nn.init import Ones, Zeros, optional, positive, state
 from pyrite.nn.module import Module
+from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.inspection import finfo
 from pyrite.tensor.parameter import Parameter, State, emit
 from pyrite.tensor.tensor import Tensor
@@ -113,7 +114,7 @@ class BatchNorm(Module):
 
 def _towards(running: Tensor, batch: Tensor, share: Any) -> Tensor:
     renewed: Tensor = running.lerp(batch, share)
-    return renewed.astype(running.dtype)
+    return in_dtype(renewed, running.dtype)
 
 
 def _require_channels(layer: Module, x: Tensor, channels: int) -> None:
