@@ -1,75 +1,75 @@
-"""What an op costs the host, in µs: what Pyrite adds to a call is the same on every device.
+"""What an op costs the host: the time until the call returns, on tensors too small to matter.
 
-The tensors are so small that computing takes no time to speak of.  "Tracked" ops are noted for a
-backward pass.  Times are of the thread alone, the least of several rounds, so a busy machine hardly
-shows.
+Beside torch eager, which computes within the call while Pyrite's kernels run behind it.  ``run`` is
+the backend alone, without the checks of `pyrite.op.bind`.  Rounds alternate; printed are the bests,
+in microseconds.
 
-    python benchmarks/op_overhead.py [device ...]
+    python benchmarks/op_overhead.py [device]
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
-from time import process_time
+from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
+
 import pyrite
-from pyrite.errors import DeviceError
+from pyrite.backend.cube import CubeBackend
 
-ROUNDS, CALLS = 9, 500
-
-Call = Callable[[], Any]
+ROUNDS, CALLS = 15, 400
 
 
-def main(devices: list[str]) -> None:
-    """Print a line for each device."""
-    for device in devices:
-        try:
-            found = {name: microseconds(call) for name, call in calls(device).items()}
-        except DeviceError as error:
-            print(f"{device:<10} {error}")
-        else:
-            print(f"{device:<10} " + "  ".join(f"{name} {us:5.1f}" for name, us in found.items()))
-
-
-def calls(device: str) -> dict[str, Call]:
-    """The ops that are timed, by name."""
-    plain = operands(device)
-    tracked = [t.require_grad() for t in operands(pyrite.autodiff(device))]
-    return {f"{name}{kind}": call for kind, of in (("", plain), (" tracked", tracked))
-            for name, call in named(*of).items()}  # fmt: skip
-
-
-def operands(device: Any) -> list[Any]:
-    """A batch of rows, a square weight and a bias."""
-    return [pyrite.ones(shape, device=device) for shape in ((4, 8), (8, 8), (8,))]
-
-
-def named(x: Any, weight: Any, bias: Any) -> dict[str, Call]:
-    """Ops of the usual kinds on three operands."""
-    return {
-        "x + x": lambda: x + x,
-        "x * 2.0": lambda: x * 2.0,
-        "reshape": lambda: x.reshape((8, 4)),
-        "sum": lambda: x.sum(1),
-        "linear": lambda: x.linear(weight, bias),
+def main() -> None:
+    """Print the table."""
+    device = pyrite.device(sys.argv[1] if len(sys.argv) > 1 else "cpu")
+    backend = device.backend.root
+    assert isinstance(backend, CubeBackend)
+    arrays = [np.random.default_rng(i).standard_normal((32, 32), np.float32) for i in range(2)]
+    ours = [pyrite.tensor(a, device=device) for a in arrays]
+    theirs = [torch.from_numpy(a) for a in arrays]
+    cases: dict[str, Callable[[Any, Any], Any]] = {
+        "x + y": lambda x, y: x + y,
+        "x * 0.5": lambda x, _: x * 0.5,
+        "x.exp()": lambda x, _: x.exp(),
+        "x @ y": lambda x, y: x @ y,
+        "x.sum(0)": lambda x, _: x.sum(0),
+        "x.softmax(-1)": lambda x, _: x.softmax(-1),
+        "x.reshape(1024)": lambda x, _: x.reshape((1024,)),
     }
+    print(f"{'op':18} {'pyrite':>8} {'run':>8} {'torch':>8}")
+    for name, call in cases.items():
+        whole = partial(call, *ours)
+        calls = [whole, _alone(backend, whole), partial(call, *theirs)]
+        times = _bests(calls, device.synchronize)
+        print(f"{name:18}" + "".join(f" {t:8.2f}" for t in times))
 
 
-def microseconds(call: Call) -> float:
-    """Return the time of a call."""
+def _alone(backend: CubeBackend, call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return what the backend is asked for by a call, of one op."""
+    run, asked = backend.run, []
+    backend.run = lambda *given: asked.append(given) or run(*given)  # type: ignore[method-assign, func-returns-value]
     call()
-    return min(seconds(call) for _ in range(ROUNDS)) / CALLS * 1e6
+    backend.run = run  # type: ignore[method-assign]
+    ((op, inputs, attrs, out),) = asked
+    return partial(run, op, inputs, attrs, out)
 
 
-def seconds(call: Call) -> float:
-    """Return the time of all calls of a round."""
-    start = process_time()
-    for _ in range(CALLS):
-        call()
-    return process_time() - start
+def _bests(calls: list[Callable[[], Any]], wait: Callable[[], None]) -> list[float]:
+    found = [float("inf")] * len(calls)
+    for _ in range(ROUNDS):
+        for i, call in enumerate(calls):
+            wait()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            found[i] = min(found[i], (time.perf_counter() - start) / CALLS * 1e6)
+    return found
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["numpy", "cpu", "torch:cpu"])
+    main()
