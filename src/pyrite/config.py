@@ -27,7 +27,7 @@ class Config:
     strict: bool = False
     #: The folder of compiled code, None for the user's own, or "off" to keep none on disk.
     cache: str | None = None
-    #: Threads of the device ``cpu``, None for one on each processor; they change no bit of a result.
+    #: Threads of the device ``cpu``, None for one on each processor; they change no result.
     #: Read when the device is first used.
     threads: int | None = None
 
