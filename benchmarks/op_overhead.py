@@ -44,7 +44,7 @@ def main() -> None:
     print(f"{'op':18} {'pyrite':>8} {'run':>8} {'torch':>8}")
     for name, call in cases.items():
         whole = partial(call, *ours)
-        calls = [whole, _alone(backend, whole), partial(call, *theirs)]
+        calls: list[Callable[[], Any]] = [whole, _alone(backend, whole), partial(call, *theirs)]
         times = _bests(calls, device.synchronize)
         print(f"{name:18}" + "".join(f" {t:8.2f}" for t in times))
 
