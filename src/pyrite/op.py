@@ -971,4 +971,7 @@ def require_reference(op: Op, device: str) -> None:
 
 def different_devices(x: Any, y: Any) -> NoReturn:
     """Raise the error of two tensors that live on two devices."""
-    raise DeviceError(f"an op requires tensors of one device, got {x} and {y}; move one: y.to(x)")
+    raise DeviceError(
+        f"an op requires tensors of one device, got {x.root.name} and {y.root.name}; move one: "
+        "y.to(x.device)"
+    )

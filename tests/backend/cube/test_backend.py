@@ -285,6 +285,7 @@ def test_an_index_outside_is_raised_by_the_next_read_with_its_line(fresh: Device
         found.numpy()
     assert error.value.location is not None
     assert "test_backend.py" in error.value.location
+    assert error.value.__notes__ == [f"the index was used at {error.value.location}"]
 
 
 def test_after_it_was_raised_reads_go_on(fresh: Device) -> None:
@@ -403,5 +404,5 @@ def test_broadcasting_any_axes_together_is_numpys(interpreter: Device) -> None:
 def test_a_tensor_of_another_device_is_refused(fresh: Device, interpreter: Device) -> None:
     x: Tensor = tensor(np.ones(2, np.float32), device=fresh)
 
-    with pytest.raises(DeviceError, match="tensors of one device"):
+    with pytest.raises(DeviceError, match=r"got \w+ and interpreter; move one: y\.to\(x\.device"):
         x + tensor(np.ones(2, np.float32), device=interpreter)

@@ -81,4 +81,6 @@ class Faults:
             message, location = self._messages[number - 1]
         error = IndexRangeError(message)
         error.location = location
+        # The traceback shows where it is read; what is to be mended stands elsewhere.
+        error.add_note(f"the index was used at {location}")
         raise error
