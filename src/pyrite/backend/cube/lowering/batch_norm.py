@@ -98,23 +98,14 @@ def for_channels(
     targets: Sequence[TensorType],
     results: Sequence[TensorType],
     body: Callable[[Channel], None],
-    config: RowsConfig | None = None,
 ) -> tuple[list[CubeTensor], list[CubeTensor]]:
     """Run a body for each channel of tensors of one shape (N, C, ...); return what it writes.
 
     ``numbers`` and ``results`` are of shape (C,), ``targets`` of the sources' shape.
     """
-    shape, machine = sources[0].shape, launcher.machine
-    compute = sources[0].dtype.compute
-    views = [_channels_of(x) for x in sources]
-    lie = [view for view in views if view is not None]
-    channels = Channels(shape[1], shape[0], element_count(shape[2:]))
-    is_copied = len(lie) < len(views) or channels.inner % _LEAST_WIDTH != 0
-    if is_copied:
-        axes = (0, *range(2, len(shape)))
-        lie = [as_rows(launcher, x, axes) for x in sources]
-        channels = Channels(shape[1], 1, channels.length)
-    config = config or select(channels, compute, machine)
+    channels, lie = _rows_of(launcher, sources)
+    shape, is_copied = sources[0].shape, len(lie[0].shape) == 2
+    config = select(channels, sources[0].dtype.compute, launcher.machine)
     made = [launcher.empty(_written(type, channels, is_copied=is_copied)) for type in targets]
     written = made if is_copied else [_seen(t) for t in made]
     totals = [launcher.empty(type) for type in results]
@@ -135,12 +126,30 @@ def for_channels(
         -(-channels.count // (config.workgroup_size // config.lanes)),
     )  # fmt: skip
     if is_copied:
-        made = [contiguous(launcher, from_rows(t, shape, axes)) for t in made]
+        made = [contiguous(launcher, from_rows(t, shape, _axes_of(shape))) for t in made]
     return made, totals
 
 
 #: Vectors that are narrower are slower than copies.
 _LEAST_WIDTH = 4
+
+
+def _axes_of(shape: Shape) -> tuple[int, ...]:
+    """Return the axes of (N, C, ...) that are a channel's own."""
+    return (0, *range(2, len(shape)))
+
+
+def _rows_of(
+    launcher: Launcher, sources: Sequence[CubeTensor]
+) -> tuple[Channels, list[CubeTensor]]:
+    """Return tensors of (N, C, ...) as (C, N, S) where they lie, or copied to (C, N * S)."""
+    n, c, *rest = shape = sources[0].shape
+    size = element_count(rest)
+    views = [_channels_of(x) for x in sources]
+    lie = [view for view in views if view is not None]
+    if len(lie) == len(views) and size % _LEAST_WIDTH == 0:
+        return Channels(c, n, size), lie
+    return Channels(c, 1, n * size), [as_rows(launcher, x, _axes_of(shape)) for x in sources]
 
 
 def _channels_of(x: CubeTensor) -> CubeTensor | None:
