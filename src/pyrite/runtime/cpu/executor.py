@@ -7,6 +7,7 @@ succession find it awake, and then sleeps in the kernel, where it costs nothing 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import struct
@@ -205,8 +206,13 @@ class Executor:
         self._work(self._at, number)
 
     def check(self) -> None:
-        """Raise DeviceError if it is closed, or this process was forked off."""
+        """Raise DeviceError if it is closed, or this process was forked off.
+
+        A daemon thread that still asks while Python ends goes no further, as Python has it anyway.
+        """
         if self._why_closed is not None:
+            if self._why_closed == _ENDING and threading.current_thread().daemon:
+                threading.Event().wait()
             raise DeviceError(f"cpu requires its threads, but {self._why_closed}")
 
     def forked(self) -> None:
@@ -217,7 +223,16 @@ class Executor:
         )
 
 
+_ENDING: Final = "Python is ending"
+
 _EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """The threads must end before Python does, wherever their executor is still held."""
+    for executor in list(_EXECUTORS):
+        executor.close(_ENDING)
 
 
 def _after_fork() -> None:

@@ -117,8 +117,7 @@ class CpuRuntime:
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
         self._allocator = Allocator(self._stream.now, self._stream.done)
-        # The threads must end before Python does, wherever this is still held.
-        weakref.finalize(self, self._executor.close)
+        weakref.finalize(self, self._executor.close).atexit = False
 
     # ---- kernels ----
 
