@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from pyrite.kernel.template.operand import OperandMap, row_major_map
-from pyrite.kernel.template.panel_gemm import (
+from pyrite.kernel.template.panel_config import (
     CpuFacts,
     PanelConfig,
     candidates,
-    panel_gemm,
     select,
     workgroups,
 )
+from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.types import Array, float32

@@ -18,7 +18,7 @@ from pyrite.kernel.template.direct_convolution import (
     workgroups,
 )
 from pyrite.kernel.template.implicit_gemm import Windows, weight_map
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import Array, bfloat16, float32, float64, int32
 
 AVX512, AVX2, SSE = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 16)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyrite.kernel.template.dot_product import candidates, dot_product, select, workgroups
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import bfloat16, float32, float64, int8
 
 Make = Callable[..., Any]

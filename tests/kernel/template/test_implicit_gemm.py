@@ -10,7 +10,7 @@ import pytest
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
-from pyrite.kernel.template import panel_gemm, tiled_gemm
+from pyrite.kernel.template import panel_config, tiled_gemm
 from pyrite.kernel.template.implicit_gemm import (
     Layout,
     Windows,
@@ -18,19 +18,20 @@ from pyrite.kernel.template.implicit_gemm import (
     input_gradient,
     weight_gradient,
 )
+from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
 from pyrite.types import Array, float32
 
 
 def check(product: Product, x: Array, y: Array, want: Array) -> None:
     """Run a product by each schedule."""
-    facts = panel_gemm.CpuFacts(16, 16)
-    plain = panel_gemm.select(product, facts)
-    packed = panel_gemm.PanelConfig(2, 2, 4, 4, 16, 8, packs_x=True, packs_y=True)
+    facts = panel_config.CpuFacts(16, 16)
+    plain = panel_config.select(product, facts)
+    packed = panel_config.PanelConfig(2, 2, 4, 4, 16, 8, packs_x=True, packs_y=True)
     tile = tiled_gemm.TiledConfig(16, 16, 16, 4, 4)
     runs = [
-        (panel_gemm.panel_gemm(product, c), panel_gemm.workgroups(product, c))
-        for c in (plain, packed, panel_gemm.direct(product))
+        (panel_gemm(product, c), panel_config.workgroups(product, c))
+        for c in (plain, packed, panel_config.direct(product))
     ]
     runs.append((tiled_gemm.tiled_gemm(product, tile), tiled_gemm.workgroups(product, tile)))
     for kernel, workgroups in runs:

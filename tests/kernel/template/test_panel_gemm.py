@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrite.kernel.template.panel_gemm import (
+from pyrite.kernel.template.panel_config import (
     CpuFacts,
     PanelConfig,
     candidates,
     direct,
-    panel_gemm,
     select,
     streamed,
     workgroups,
 )
+from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.types import bfloat16, float16, float64, int8, int32, uint8
 
 Make = Callable[..., Any]

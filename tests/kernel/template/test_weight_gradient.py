@@ -13,7 +13,7 @@ from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.weight_gradient import (
     WeightGradientConfig,
     candidates,

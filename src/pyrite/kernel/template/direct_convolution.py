@@ -21,7 +21,7 @@ from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, store_piece, walk
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int64

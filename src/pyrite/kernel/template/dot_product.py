@@ -13,8 +13,9 @@ from typing import Final
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import Place
-from pyrite.kernel.template.panel_gemm import CpuFacts, sum_of_lanes
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.product import Fuse, Parts, Product, group_number
 from pyrite.types import int64
 

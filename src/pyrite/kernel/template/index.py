@@ -59,6 +59,11 @@ def remainder(x: Index, divisor: int) -> Index:
     return x % divisor
 
 
+def rounded_up(x: int, unit: int) -> int:
+    """Return the least multiple of the unit that is not less than x."""
+    return -(-x // unit) * unit
+
+
 def both(x: Value | None, y: Value | None) -> Value | None:
     """Return whether both hold; None is a condition that always does.  Repeats a scalar."""
     if x is None or y is None:

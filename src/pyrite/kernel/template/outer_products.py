@@ -25,9 +25,9 @@ from typing import Final
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, times
+from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, rounded_up, times
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_gemm import CpuFacts, rounded_up
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Span, Volume, copy_planes
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int64

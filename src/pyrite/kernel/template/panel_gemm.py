@@ -30,206 +30,20 @@ from typing import Final
 
 from pyrite.kernel.build import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
-from pyrite.kernel.template.index import Index, divided, plus, remainder, times
-from pyrite.kernel.template.operand import Axis, Operand, Place
+from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
+from pyrite.kernel.template.lanes import part_of
+from pyrite.kernel.template.operand import Axis
+from pyrite.kernel.template.panel_config import PanelConfig, tile_count
+from pyrite.kernel.template.panel_packing import (
+    SQUARE,
+    PackedPanel,
+    PackedRows,
+    Read,
+    panel_lanes,
+    panel_pieces,
+)
 from pyrite.kernel.template.product import Fuse, Parts, Product, group_number, known, tile_of
 from pyrite.types import int32, int64
-
-
-@dataclass(frozen=True, slots=True)
-class PanelConfig:
-    """How a product is cut up; see the head of this file.  ``width`` is the lanes of a vector."""
-
-    rows: int
-    vectors: int
-    width: int
-    block_m: int
-    block_n: int
-    block_k: int
-    packs_x: bool = False
-    packs_y: bool = False
-    unroll: int = 4
-    invocations: int = 1
-
-    @property
-    def panel(self) -> int:
-        """Columns of a panel."""
-        return self.vectors * self.width
-
-    def is_legal(self) -> bool:
-        """Whether the sizes divide as the schedule needs."""
-        return self.block_m % self.rows == 0 and self.block_n % self.panel == 0
-
-
-@dataclass(frozen=True, slots=True)
-class CpuFacts:
-    """Facts of a CPU: bytes of a vector register, how many there are, and how many cores."""
-
-    vector_bytes: int = 32
-    registers: int = 16
-    threads: int = 2
-
-
-def candidates(product: Product, facts: CpuFacts) -> list[PanelConfig]:
-    """Return the configs that are right for a product on a CPU."""
-    packings = [(x, y) for x in (False, True) for y in (False, True)]
-    found = [
-        _config(product, facts, shape, share, *packs)
-        for shape in _shapes(product, facts)
-        for share in _SHARES
-        for packs in packings
-    ]
-    return [*found, streamed(product, facts)] if product.m < _ROWS_FOR_A_PANEL else found
-
-
-def select(product: Product, facts: CpuFacts) -> PanelConfig:
-    """Return the candidate that seems best.
-
-    That is the shape of registers with the least work, blocks of which each core gets a few, and
-    copies where operands are not as the inner loop wants them and are read more than once.
-    """
-    if _is_streamed(product, facts):
-        return streamed(product, facts)
-    shape = min(_shapes(product, facts), key=lambda s: _inner_cost(product, facts, *s))
-    rows = shape[0]
-    share = next((s for s in _SHARES if _groups(product, facts, shape, s) >= 4 * facts.threads),
-                 _SHARES[-1])  # fmt: skip
-    y = product.y
-    width = width_of(product, facts)
-    converts = y.dtype is not product.accumulator
-    gathers = not y.is_consecutive(y.columns, width)
-    # Rows of y on pages of their own: the table of pages is too small for a panel.
-    is_apart = product.n * y.dtype.itemsize > _PAGE and product.m > 4 * rows
-    # An element of x that is tested, or converted again and again, is dearer than a copy.
-    is_tested = any(product.x.needs_test(i) for i in range(len(product.x.windows)))
-    packs_x = is_tested or (converts and product.n > shape[1] * width)
-    packs_y = gathers or is_apart or (converts and product.m > rows)
-    return _config(product, facts, shape, share, packs_x, packs_y)
-
-
-def streamed(product: Product, facts: CpuFacts) -> PanelConfig:
-    """Return the config for a few rows of x, which read y once, from memory: by whole rows of it.
-
-    Panels follow each other along a few rows of y, which come in the order in which they lie, and
-    as long as each core has work: 4096 columns at once take two thirds of the time of 1024.
-    """
-    width, threads = width_of(product, facts), facts.threads
-    vectors = min(8 // product.m + 1, 4, -(-product.n // width))
-    block_n = min(-(-product.n * product.batch // threads), product.n, _STREAM // product.m)
-    block_n = rounded_up(block_n, vectors * width)
-    return PanelConfig(product.m, vectors, width, product.m, block_n, 8)
-
-
-def _is_streamed(product: Product, facts: CpuFacts) -> bool:
-    y = product.y
-    is_long = y.is_consecutive(y.columns, width_of(product, facts)) and product.k > 8
-    return is_long and product.m < _ROWS_FOR_A_PANEL and product.n > _STREAM // 4
-
-
-#: Rows of x that make a panel of y worth its jumps from row to row.
-_ROWS_FOR_A_PANEL: Final = 4
-#: Sums of streamed rows that stay in the first cache.
-_STREAM: Final = 4096
-
-
-def width_of(product: Product, facts: CpuFacts) -> int:
-    """Return the lanes of a vector: fewer than fit in a register where rows of y are short.
-
-    That is for few rows of x: for more, a copy of y is joined from its short rows.
-    """
-    full = facts.vector_bytes // product.accumulator.itemsize
-    if product.m >= _ROWS_FOR_A_COPY:
-        return full
-    return product.y.reach(product.y.columns, full) or full
-
-
-#: Rows of x that share a copy of y, at least.
-_ROWS_FOR_A_COPY: Final = 6
-#: What a tile is, as parts of 128 x 192 sums: those stay in the second cache with both slabs.
-_SHARES: Final = ((1, 1), (2, 2), (4, 4))
-_TILE: Final = (128, 192)
-#: Bytes of a page of memory.
-_PAGE: Final = 4096
-
-
-def _config(
-    product: Product, facts: CpuFacts, shape: tuple[int, int], share: tuple[int, int],
-    packs_x: bool, packs_y: bool,
-) -> PanelConfig:  # fmt: skip
-    rows, vectors = shape
-    width = width_of(product, facts)
-    block_m, block_n = _blocks(product, rows, vectors * width, share)
-    return PanelConfig(rows, vectors, width, block_m, block_n, 256, packs_x, packs_y)
-
-
-def _blocks(product: Product, rows: int, panel: int, share: tuple[int, int]) -> tuple[int, int]:
-    """Whole multiples of what the inner loop makes, so that tiles are about equal."""
-    units = zip((rows, panel), (product.m, product.n), _TILE, share, strict=True)
-    block_m, block_n = (
-        rounded_up(-(-size // max(-(-size * parts // most), 1)), unit)
-        for unit, size, most, parts in units
-    )
-    return block_m, block_n
-
-
-def _groups(
-    product: Product, facts: CpuFacts, shape: tuple[int, int], share: tuple[int, int]
-) -> int:
-    return workgroups(product, _config(product, facts, shape, share, False, False))
-
-
-def _shapes(product: Product, facts: CpuFacts) -> list[tuple[int, int]]:
-    """Sums that fit in registers beside a row of y and an element of x, no more than needed.
-
-    >>> from pyrite.types import float32
-    >>> from pyrite.kernel.template.operand import row_major_map
-    >>> square = row_major_map(float32, (), 64, 64)
-    >>> _shapes(Product(square, square, square), CpuFacts(32, 16))
-    [(1, 8), (2, 5), (4, 3), (6, 2), (14, 1)]
-    """
-    width = width_of(product, facts)
-    known = _OF_32 if facts.registers >= 32 else _OF_16
-    most = -(-product.n // width)
-    return sorted({(min(rows, product.m), min(vectors, most)) for rows, vectors in known})
-
-
-_OF_32: Final = ((1, 12), (2, 8), (4, 6), (6, 4), (8, 2), (8, 3), (14, 1))
-_OF_16: Final = ((1, 8), (2, 5), (4, 3), (6, 2), (14, 1))
-
-
-def _inner_cost(product: Product, facts: CpuFacts, rows: int, vectors: int) -> float:
-    """Estimated cycles of the inner loops for each step along K, edges included.
-
-    A step multiplies one vector a cycle, and reads two vectors or elements a cycle, but takes 8
-    cycles at least: so long is it until a sum can be added to again, on two pipelines.
-    """
-    width = width_of(product, facts)
-    total = 0.0
-    lines = -(-product.n // width)
-    for height, times_m in ((rows, product.m // rows), (product.m % rows, 1)):
-        for wide, times_n in ((vectors, lines // vectors), (lines % vectors, 1)):
-            if height and wide:
-                one = max(height * wide, (height + wide) / 2, 8.0) + 0.5
-                total += times_m * times_n * one
-    return total
-
-
-def direct(product: Product, invocations: int = 64) -> PanelConfig:
-    """Return the config of the direct schedule of GPUs."""
-    rows = min(product.m, 4)
-    depth = rounded_up(product.k, 32)
-    return PanelConfig(rows, 1, 4, rows, 4, depth, invocations=invocations)
-
-
-def workgroups(product: Product, config: PanelConfig) -> int:
-    """Return how many workgroups run a product."""
-    return -(-tile_count(product, config) // config.invocations)
-
-
-def tile_count(product: Product, config: PanelConfig) -> int:
-    """Return how many tiles a product has, one for each invocation."""
-    tiles = -(-product.m // config.block_m) * -(-product.n // config.block_n)
-    return tiles * product.batch
 
 
 def panel_gemm(
@@ -284,17 +98,17 @@ class _PanelGemm:
         self.period = known_period(product)
         self.unroll = self.period if self.period > 1 else config.unroll
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
-        unit = lcm(self.unroll, config.width if config.packs_x else 1, _BLOCK)
+        unit = lcm(self.unroll, config.width if config.packs_x else 1, SQUARE)
         self.depth = min(rounded_up(config.block_k, unit), rounded_up(product.k, unit))
         self.slabs = -(-product.k // self.depth)
         self.height = min(config.block_m, rounded_up(product.m, config.rows))
         self.packed_x = (
-            _PackedRows(parts, self.height, self.depth, config.width, self.period)
+            PackedRows(parts, self.height, self.depth, config.width, self.period)
             if config.packs_x
             else None
         )
         self.packed_y = (
-            _PackedPanel(parts, config, self.depth, self.unroll, self.period)
+            PackedPanel(parts, config, self.depth, self.unroll, self.period)
             if config.packs_y
             else None
         )
@@ -413,7 +227,7 @@ class _PanelGemm:
         ]
 
     def run(
-        self, start: Index, stop: Index, step: int, sums: list[Value], x: _Read, y: _Read
+        self, start: Index, stop: Index, step: int, sums: list[Value], x: Read, y: Read
     ) -> list[Value]:
         """Add the products from start to stop."""
         if isinstance(start, int) and isinstance(stop, int) and start >= stop:
@@ -424,7 +238,7 @@ class _PanelGemm:
             loop.yield_(*self.add(loop.index, step, list(loop.carried), x, y))
         return list(loop.results)
 
-    def add(self, k: Index, steps: int, sums: list[Value], x: _Read, y: _Read) -> list[Value]:
+    def add(self, k: Index, steps: int, sums: list[Value], x: Read, y: Read) -> list[Value]:
         width = self.config.width
         for further in range(steps):
             right = y(k, further)
@@ -439,7 +253,7 @@ class _PanelGemm:
             ]  # fmt: skip
         return sums
 
-    def x_reader(self, row: Index, rows: int) -> _Read:
+    def x_reader(self, row: Index, rows: int) -> Read:
         """Return what reads an element of each row."""
         if self.packed_x is not None:
             return self.packed_x.reader(row, rows)
@@ -452,7 +266,7 @@ class _PanelGemm:
 
         return read
 
-    def y_reader(self, column: Index, size: int, vectors: int) -> _Read:
+    def y_reader(self, column: Index, size: int, vectors: int) -> Read:
         """Return what reads a panel's vectors of one row."""
         if self.packed_y is not None:
             return self.packed_y.reader(vectors)
@@ -504,167 +318,6 @@ class _PanelGemm:
         self.each(self.rows, row)
 
 
-#: Reads the vectors, or elements, at a step along K: (index, what is added to it) -> values.
-_Read = Callable[[Index, int], list[Value]]
-
-
-def panel_lanes(operand: Operand, column: Index, size: int, width: int) -> list[Place]:
-    """Return the places of a panel's columns by vectors, the last limited to the panel's size."""
-    axis = operand.map.columns
-    return [
-        operand.lanes(
-            axis,
-            plus(column, start),
-            width,
-            limit=plus(column, size) if start + width > size else None,
-        )
-        for start in range(0, size, width)
-    ]
-
-
-def panel_pieces(operand: Operand, column: Index, size: int, width: int) -> list[tuple[int, Place]]:
-    """Return the same as the longest pieces of vectors that are neighbours, and where they begin.
-
-    Whole vectors where no two columns are neighbours.
-    """
-    piece = operand.map.reach(operand.map.columns, width) or width
-    places = panel_lanes(operand, column, size, piece)
-    return [(i * piece, place) for i, place in enumerate(places)]
-
-
-def part_of(value: Value, start: int, width: int) -> Value:
-    """Return some lanes of a vector."""
-    if width == value.width:
-        return value
-    lanes = [value[start + i] for i in range(width)]
-    return value.builder.make(lanes) if width > 1 else lanes[0]
-
-
-def sum_of_lanes(x: Value) -> Value:
-    """Return the sum of a vector's lanes: halves are added until one is left."""
-    while x.width > 1:
-        half = x.width // 2
-        x = part_of(x, 0, half) + part_of(x, half, half)
-    return x
-
-
-class _PackedPanel:
-    """A panel of y in private memory: (depth, panel), dense, in the accumulator's dtype."""
-
-    def __init__(
-        self, parts: Parts, config: PanelConfig, depth: int, unroll: int, period: int
-    ) -> None:
-        self.b = parts.builder
-        self.parts = parts
-        self.config = config
-        self.unroll = unroll
-        self.period = period
-        self.memory = self.b.private(parts.accumulator, depth * config.panel)
-
-    def reader(self, vectors: int) -> _Read:
-        panel, width = self.config.panel, self.config.width
-
-        def read(k: Index, further: int) -> list[Value]:
-            row = plus(times(k, panel), further * panel)
-            return [
-                self.memory.load(plus(row, v * width), width=width, is_aligned=True)
-                for v in range(vectors)
-            ]
-
-        return read
-
-    def fill(self, batch: Place, column: Index, size: int, first_k: Index, count: Index) -> None:
-        y = self.parts.y
-        is_turned = y.map.is_consecutive(y.map.rows, _BLOCK) and self.period == 1
-        if is_turned and not y.map.is_consecutive(y.map.columns, self.config.width):
-            self.fill_turned(batch, column, size, first_k, count)
-            return
-        pieces = panel_pieces(y, column, size, self.config.width)
-        places = [(start, y.join(batch, lanes)) for start, lanes in pieces]
-        with self.b.for_(0, count, step=self.period) as loop:
-            for further in range(self.period):
-                along = y.at(
-                    y.map.rows, plus(first_k, loop.index), further=further, period=self.period
-                )
-                row = plus(times(loop.index, self.config.panel), further * self.config.panel)
-                for start, place in places:
-                    value = self.parts.widened(y.load(place, along))
-                    self.memory.store(plus(row, start), value, is_aligned=True)
-
-    def fill_turned(
-        self, batch: Place, column: Index, size: int, first_k: Index, count: Index
-    ) -> None:
-        """By blocks of 4 x 4 turned in registers, of a y whose columns are dense."""
-        y, b, k = self.parts.y, self.b, self.parts.product.k
-        limit = k if k % _BLOCK else None
-        end = plus(column, size) if size % _BLOCK else None
-        with b.for_(0, size, step=_BLOCK) as across, b.for_(0, count, step=_BLOCK) as along:
-            lanes = y.lanes(y.map.rows, plus(first_k, along.index), _BLOCK, limit=limit)
-            loaded = []
-            for i in range(_BLOCK):
-                at = y.at(y.map.columns, plus(column, plus(across.index, i)), limit=end)
-                loaded.append(self.parts.widened(y.load(batch, at, lanes)))
-            for i in range(_BLOCK):
-                turned = b.make([value[i] for value in loaded])
-                to = plus(times(plus(along.index, i), self.config.panel), across.index)
-                self.memory.store(to, turned, is_aligned=True)
-
-
-#: Sides of the blocks in which a dense column becomes rows: processors turn 4 x 4 in 8 shuffles.
-_BLOCK: Final = 4
-#: Elements between the rows of a packed slab of x, so that they do not share sets of the cache.
-_GAP: Final = 16
-
-
-class _PackedRows:
-    """The slab of x of a tile in private memory, in the accumulator's dtype.
-
-    Rows stay dense, or columns do if they are dense in x.
-    """
-
-    def __init__(self, parts: Parts, height: int, depth: int, width: int, period: int) -> None:
-        self.b = parts.builder
-        self.parts = parts
-        self.width = width
-        self.period = period
-        x = parts.x
-        self.is_turned = x.map.lane_stride(x.map.columns) != 1 and x.map.is_consecutive(
-            x.map.rows, width
-        )
-        inner = height if self.is_turned else depth
-        outer = depth if self.is_turned else height
-        self.stride = rounded_up(inner, width) + _GAP
-        self.memory = self.b.private(parts.accumulator, outer * self.stride)
-
-    def reader(self, row: Index, rows: int) -> _Read:
-        def read(k: Index, further: int) -> list[Value]:
-            if self.is_turned:
-                start = plus(plus(times(k, self.stride), row), further * self.stride)
-                return [self.memory.load(plus(start, i)) for i in range(rows)]
-            start = plus(plus(times(row, self.stride), k), further)
-            return [self.memory.load(plus(start, i * self.stride)) for i in range(rows)]
-
-        return read
-
-    def fill(
-        self, batch: Place, first_row: Index, rows: Index, first_k: Index, count: Index
-    ) -> None:
-        x, b, width = self.parts.x, self.b, self.width
-        product = self.parts.product
-        across, along, size = x.map.rows, x.map.columns, product.k
-        if self.is_turned:
-            across, along, size = along, across, product.m
-            first_row, rows, first_k, count = first_k, count, first_row, rows
-        width = x.map.reach(along, width) or width
-        limit = size if size % width else None
-        with b.for_(0, rows) as outer:
-            place = x.join(batch, x.at(across, plus(first_row, outer.index)))
-            with b.for_(0, count, step=width) as inner:
-                lanes = x.lanes(along, plus(first_k, inner.index), width, limit=limit)
-                value = self.parts.widened(x.load(place, lanes))
-                self.memory.store(plus(times(outer.index, self.stride), inner.index), value)
-
-
 def known_period(product: Product) -> int:
     """Return after how many steps along K the last digits of both operands are the same again.
 
@@ -691,8 +344,3 @@ def _periods(axis: Axis) -> set[int] | None:
 
 #: The most steps that are written out.
 _LONGEST: Final = 27
-
-
-def rounded_up(x: int, unit: int) -> int:
-    """Return the least multiple of the unit that is not less than x."""
-    return -(-x // unit) * unit

@@ -22,9 +22,10 @@ from typing import Final
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
+from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_gemm import CpuFacts, sum_of_lanes
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int32, int64
@@ -120,11 +121,7 @@ def _config(
 
 def _equal(size: int, most: int, unit: int) -> int:
     """Return about equal parts of a size, whole units and at most ``most`` of elements."""
-    return _rounded(-(-size // -(-size // min(size, most))), unit)
-
-
-def _rounded(x: int, unit: int) -> int:
-    return -(-x // unit) * unit
+    return rounded_up(-(-size // -(-size // min(size, most))), unit)
 
 
 def _parts(w: Windows, config: WeightGradientConfig, facts: CpuFacts) -> int:

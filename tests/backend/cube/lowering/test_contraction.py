@@ -14,7 +14,7 @@ from pyrite.backend.cube.lowering.contraction import contract, facts_of
 from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Layout
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.tiled_gemm import GpuLimits
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime

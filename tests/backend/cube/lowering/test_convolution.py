@@ -12,7 +12,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction, convolution
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template import direct_convolution, outer_products, weight_gradient
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import Array, TensorType, float32

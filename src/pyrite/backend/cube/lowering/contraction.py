@@ -18,10 +18,11 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.template import dot_product as dot
-from pyrite.kernel.template import panel_gemm as panel
+from pyrite.kernel.template import panel_config as panel
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template import tiled_gemm as tiled
 from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
 from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import Number
@@ -89,7 +90,7 @@ class Plan:
             return tiled.tiled_gemm(self.product, self.config, grid=grid)
         if isinstance(self.config, dot.DotConfig):
             return dot.dot_product(self.product, self.config, grid=grid)
-        return panel.panel_gemm(self.product, self.config, grid=grid)
+        return panel_gemm(self.product, self.config, grid=grid)
 
     def build_sum(self, grid: int) -> Kernel:
         """Return the kernel that adds partial sums."""

@@ -27,7 +27,7 @@ from pyrite.kernel.template.direct_convolution import DirectConfig
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_products import OuterConfig
-from pyrite.kernel.template.panel_gemm import CpuFacts
+from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig
