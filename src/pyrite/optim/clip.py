@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyrite.autodiff.gradients import Gradients
+from pyrite.op import composite, sample
 from pyrite.optim.settings import positive
+from pyrite.optim.values import in_dtype
 from pyrite.tensor.creation import full
 from pyrite.tensor.tensor import Tensor
 
@@ -51,8 +53,14 @@ def clip_by_global_norm(gradients: Gradients, max_norm: float) -> tuple[Gradient
 
 def global_norm(gradients: Sequence[Tensor]) -> Tensor:
     """Return the 2-norm of all elements of all tensors, shape (); 0 for no tensors."""
-    squares = [g.astype(g.dtype.compute).square().sum() for g in gradients]
-    total = squares[0] if squares else full((), 0.0)
+    return norm_of_all(*gradients) if gradients else full((), 0.0)
+
+
+@composite(samples=(sample((2, 3), (4,)), sample((3,))))
+def norm_of_all(*tensors: Tensor) -> Tensor:
+    """The 2-norm of all elements of one tensor or more: (...), ... -> ()."""
+    squares = [in_dtype(t, t.dtype.compute).square().sum() for t in tensors]
+    total = squares[0]
     for square in squares[1:]:
         total = total + square
     return total.sqrt()

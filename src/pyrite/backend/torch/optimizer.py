@@ -36,8 +36,17 @@ def _has_numbers(first: int) -> Any:
     return holds
 
 
+def _are_of_one_dtype(*inputs: Any) -> bool:
+    found = {i.dtype if isinstance(i, torch.Tensor) else None for i in inputs}
+    return len(found) == 1 and found <= set(_WIDE)
+
+
 class Optimizer(Native):
     """Steps of optimisers."""
+
+    @native("norm_of_all", when=_are_of_one_dtype)
+    def norm_of_all(self, *tensors: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(tensors))))
 
     @native("sgd_update", given="columns", when=_has_numbers(2))
     def sgd_update(self, p: Tensors, g: Tensors, rate: float, *, weight_decay: float) -> Any:
