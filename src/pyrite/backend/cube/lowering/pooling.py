@@ -262,7 +262,7 @@ class Mean:
     def end(self, pool: Pool, state: State, lanes: Lanes) -> State:
         """Return the sum divided."""
         windows = [*pool.row, lanes.positions]
-        axes = [axis for axis in pool.axes if isinstance(axis, Sliding)]  # all: no other is averaged
+        axes = [axis for axis in pool.axes if isinstance(axis, Sliding)]  # which is all of them
         return (state[0] / divisor(pool.b, axes, windows, self.bounds, self.dtype),)
 
 
