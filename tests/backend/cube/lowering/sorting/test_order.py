@@ -22,12 +22,13 @@ from pyrite.backend.cube.lowering.sorting.order import (
 )
 from pyrite.backend.cube.lowering.sorting.row import Rows, rows_of
 from pyrite.backend.cube.lowering.sorting.selection import candidates as selections
+from pyrite.backend.cube.lowering.sorting.tiles import shared_bytes
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.device import Device, device, device_problem
 from pyrite.tensor.creation import tensor
-from pyrite.types import DTYPES, DType, bool_, float16, float32, float64, int8, int64
+from pyrite.types import DTYPES, DType, bool_, float16, float32, float64, int8, int64, uint64
 
-GPU = Machine("gpu", 4, (128, 32), 65535)
+GPU = Machine("gpu", 4, (128, 64, 32), 65535)
 CPU = Machine("cpu", 16, (1,), 2**31 - 1)
 
 
@@ -65,7 +66,7 @@ def test_every_candidate_sorts(
     # Wide digits are tried on machines: the interpreter takes long over so many counters.
     found = [c for c in candidates(rows_of(x), Key(dtype, False), GPU) if c.digit_bits < 8]
     assert {c.by for c in found} >= {"rank", "network", "digits", "blocks"}
-    for config in map(small_blocks, found):
+    for config in dict.fromkeys(map(small_blocks, found)):
         got = argsort_axis(backend.launcher, x, axis, descending=is_descending, config=config)
         np.testing.assert_array_equal(backend.download(got), want, str(config))
 
@@ -109,6 +110,9 @@ def test_what_a_workgroup_or_a_thread_keeps_fits() -> None:
         for config in candidates(rows, Key(int64, False), GPU):
             assert config.by != "network" or config.width * 12 <= 1 << 14
             assert config.by != "digits" or 2 * size * 12 <= 1 << 17
+            if config.by == "blocks" and config.workgroup_size > 1:
+                lanes, items = config.workgroup_size, config.width // config.workgroup_size
+                assert shared_bytes(uint64, lanes, items, config.digit_bits) <= 1 << 14
 
 
 # ---- on machines ----

@@ -1,46 +1,25 @@
 """Sorting long rows by digits, in blocks on all cores: three launches for each digit.
 
 Each block counts its digits; an exclusive scan over (digit, block) of a row says where each block
-puts its elements of each digit; each block puts them there, in order.  A block is an invocation
-with counters of its own, or a workgroup of which each lane has counters and neighbouring elements:
-a scan over (digit, lane) gives the order within the block.  Nothing depends on who comes first.
+puts its elements of each digit; each block puts them there, in order.  A block is an invocation's,
+as here, or a workgroup's: see `tiles`.  Nothing depends on who comes first.
 Source: Satish, Harris & Garland 2009, "Designing efficient sorting algorithms for manycore GPUs".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.reduction import sum_of
-from pyrite.backend.cube.lowering.scan import scan_axis, scanned_lanes
+from pyrite.backend.cube.lowering.scan import scan_axis
+from pyrite.backend.cube.lowering.sorting import tiles
 from pyrite.backend.cube.lowering.sorting.digits import digit_of, digits_of
+from pyrite.backend.cube.lowering.sorting.tiles import Blocks
 from pyrite.backend.cube.operand import workgroup_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
-from pyrite.types import DType, TensorType, int32
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Rows of keys, dense, each cut into blocks of ``lanes`` * ``items`` elements."""
-
-    count: int
-    size: int
-    key: DType
-    lanes: int
-    items: int
-
-    @property
-    def per_row(self) -> int:
-        """How many blocks a row has."""
-        return -(-self.size // self.step)
-
-    @property
-    def step(self) -> int:
-        """How many elements a block has, but for the last of a row."""
-        return self.lanes * self.items
+from pyrite.types import TensorType, int32
 
 
 def sort_blocks(
@@ -71,8 +50,9 @@ def _places(
     """Return where in its row each block puts its first element of each digit."""
     entries = blocks.per_row << width
     counts = launcher.empty(TensorType((blocks.count, entries), int32))
+    kernel = _count_kernel if blocks.lanes == 1 else tiles.count_kernel
     launcher.launch(
-        ("sort count", blocks, width), lambda grid: _count_kernel(blocks, width, grid),
+        ("sort count", blocks, width), lambda grid: kernel(blocks, width, grid),
         [keys.buffer, counts.buffer, shift], blocks.count * blocks.per_row,
     )  # fmt: skip
     total = TensorType((blocks.count, entries + 1), int32)
@@ -85,98 +65,62 @@ def _move(
 ) -> None:  # fmt: skip
     given = [t.buffer for t in (keys, positions, places, moved, found) if t is not None]
     has = (positions is not None, moved is not None)
+    kernel = _move_kernel if blocks.lanes == 1 else tiles.move_kernel
     launcher.launch(
-        ("sort move", blocks, width, has), lambda grid: _move_kernel(blocks, width, *has, grid),
+        ("sort move", blocks, width, has), lambda grid: kernel(blocks, width, *has, grid),
         [*given, shift], blocks.count * blocks.per_row,
     )  # fmt: skip
 
 
-# ---- the kernels ----
+# ---- the kernels of an invocation ----
 
 
 class _Block:
-    """What both kernels share: the elements of a block, and a counter for each digit and lane."""
+    """What both kernels share: the elements of a block, and a counter for each digit."""
 
     def __init__(self, name: str, blocks: Blocks, width: int, grid: int) -> None:
         self.blocks, self.width = blocks, width
-        b = self.b = KernelBuilder(name, workgroup_size=blocks.lanes, grid=grid)
+        b = self.b = KernelBuilder(name, grid=grid)
         self.keys = b.buffer("keys", blocks.key, "read")
-        size = blocks.lanes << width
-        self.counters = b.shared(int32, size) if blocks.lanes > 1 else b.private(int32, size)
-        self.lane = b.local_id(0)
+        self.counters = b.private(int32, 1 << width)
 
     def locate(self, unit: Value) -> None:
         """Note which block of which row this is."""
         self.row, self.number = unit // self.blocks.per_row, unit % self.blocks.per_row
-
-    def counter(self, digit: Value | int) -> Value:
-        """Return the place of this lane's counter of a digit."""
-        lanes = self.blocks.lanes
-        place = digit * lanes
-        return self.b.index(place) if lanes == 1 else self.lane + place
 
     def entry(self, digit: Value) -> Value:
         """Return the place of a digit of this block among those of its row."""
         return digit * self.blocks.per_row + self.number
 
     def each(self, body: Callable[[Value, Value], None]) -> None:
-        """Call with position and key of this lane's elements, in order."""
+        """Call with position and key of the elements, in order."""
         b, blocks = self.b, self.blocks
-        first = self.number * blocks.step + self.lane * blocks.items
-        with b.for_(first, first + blocks.items) as loop:
-
-            def visit() -> None:
-                body(loop.index, self.keys[self.row * blocks.size + loop.index])
-
-            if blocks.size % blocks.step == 0:
-                visit()
-            else:
-                with b.if_(loop.index < blocks.size):
-                    visit()
-
-    def count(self, shift: Value) -> None:
-        """Count this lane's elements by digit."""
-        b = self.b
-        with b.for_(0, 1 << self.width) as loop:
-            self.counters[self.counter(loop.index)] = 0
-
-        def add(_: Value, key: Value) -> None:
-            place = self.counter(digit_of(b, key, shift, self.width))
-            self.counters[place] = self.counters[place] + 1
-
-        self.each(add)
+        first = self.number * blocks.step
+        with b.for_(first, b.min(first + blocks.step, blocks.size)) as loop:
+            body(loop.index, self.keys[self.row * blocks.size + loop.index])
 
 
 def _count_kernel(blocks: Blocks, width: int, grid: int) -> Kernel:
     """Counts[row, digit, block] = how many elements of the digit the block has."""
     block = _Block("sort_count", blocks, width, grid)
-    b, lanes, lane = block.b, blocks.lanes, block.lane
+    b, counters = block.b, block.counters
     counts = b.buffer("counts", int32, "write")
     shift = b.scalar("shift", blocks.key)
     unit = workgroup_of(b)
+
+    def add(_: Value, key: Value) -> None:
+        digit = digit_of(b, key, shift, width)
+        counters[digit] = counters[digit] + 1
+
     with b.if_(unit < blocks.count * blocks.per_row):
         block.locate(unit)
-        block.count(shift)
-        if lanes > 1:
-            _sum_lanes(block)
+        with b.for_(0, 1 << width) as loop:
+            counters[loop.index] = 0
+        block.each(add)
         begin = block.row * (blocks.per_row << width)
-        with b.for_(lane, 1 << width, step=lanes) as loop:
-            counts[begin + block.entry(loop.index)] = block.counters[loop.index * lanes]
+        with b.for_(0, 1 << width) as loop:
+            counts[begin + block.entry(loop.index)] = counters[loop.index]
     return b.build()
-
-
-def _sum_lanes(block: _Block) -> None:
-    """Leave in the counters of lane 0 the sums over all lanes, by halves."""
-    b, lane, counters = block.b, block.lane, block.counters
-    half = block.blocks.lanes // 2
-    while half:
-        b.barrier()
-        with b.if_(lane < half):
-            for digit in range(1 << block.width):
-                place = block.counter(digit)
-                counters[place] = counters[place] + counters[place + half]
-        half //= 2
-    b.barrier()
 
 
 def _move_kernel(
@@ -184,55 +128,27 @@ def _move_kernel(
 ) -> Kernel:
     """Put keys and positions where they belong by this digit; the first pass has no positions."""
     block = _Block("sort_move", blocks, width, grid)
-    b, lanes = block.b, blocks.lanes
+    b, counters = block.b, block.counters
     positions = b.buffer("positions", int32, "read") if has_positions else None
     places = b.buffer("places", int32, "read")
     moved = b.buffer("moved", blocks.key, "write") if has_moved else None
     found = b.buffer("found", int32, "write")
     shift = b.scalar("shift", blocks.key)
-    starts = b.shared(int32, 1 << width) if lanes > 1 else block.counters
     unit = workgroup_of(b)
 
     def move(i: Value, key: Value) -> None:
-        digit = digit_of(b, key, shift, width)
-        counter = block.counter(digit)
-        local = block.counters[counter]
-        block.counters[counter] = local + 1
-        place = block.row * blocks.size + (local if lanes == 1 else starts[digit] + local)
+        digit, start = digit_of(b, key, shift, width), block.row * blocks.size
+        local = counters[digit]
+        counters[digit] = local + 1
+        place = start + local
         if moved is not None:
             moved[place] = key
-        start = block.row * blocks.size
         found[place] = b.cast(i, int32) if positions is None else positions[start + i]
 
     with b.if_(unit < blocks.count * blocks.per_row):
         block.locate(unit)
         begin = block.row * ((blocks.per_row << width) + 1)
-        if lanes > 1:
-            block.count(shift)
-            _begin_lanes(block)
-        with b.for_(block.lane, 1 << width, step=lanes) as loop:
-            start = places[begin + block.entry(loop.index)]
-            first = 0 if lanes == 1 else block.counters[loop.index * lanes]
-            starts[loop.index] = start - first
-        if lanes > 1:
-            b.barrier()
+        with b.for_(0, 1 << width) as loop:
+            counters[loop.index] = places[begin + block.entry(loop.index)]
         block.each(move)
     return b.build()
-
-
-def _begin_lanes(block: _Block) -> None:
-    """Make the counts where each lane's elements of each digit begin, in the order of digits."""
-    b, lane, counters = block.b, block.lane, block.counters
-    each = 1 << block.width
-    b.barrier()
-    mine = [counters[lane * each + n] for n in range(each)]
-    total = mine[0]
-    for count in mine[1:]:
-        total = total + count
-    sums = b.shared(int32, block.blocks.lanes)
-    scanned_lanes(b, [sums], (total,), lambda s, t: (s[0] + t[0],))
-    running = sums[lane] - total
-    for n, count in enumerate(mine):
-        counters[lane * each + n] = running
-        running = running + count
-    b.barrier()

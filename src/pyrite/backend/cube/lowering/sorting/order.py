@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.elementwise import map_elements
 from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.sorting.blocks import Blocks, sort_blocks
+from pyrite.backend.cube.lowering.sorting.blocks import sort_blocks
 from pyrite.backend.cube.lowering.sorting.digits import digits_kernel, private_bytes
 from pyrite.backend.cube.lowering.sorting.key import Key
 from pyrite.backend.cube.lowering.sorting.network import network_kernel, padded
@@ -17,6 +17,7 @@ from pyrite.backend.cube.lowering.sorting.rank import rank_kernel
 from pyrite.backend.cube.lowering.sorting.row import Rows, rows_of
 from pyrite.backend.cube.lowering.sorting.selection import SelectionConfig, selection_kernel
 from pyrite.backend.cube.lowering.sorting.selection import select as select_selection
+from pyrite.backend.cube.lowering.sorting.tiles import Blocks, shared_bytes
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
@@ -65,7 +66,12 @@ def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]
         if private_bytes(rows, key, bits) <= _PRIVATE_BYTES
     ]
     found += [SortConfig("blocks", 1, 1 << 16, bits) for bits in (8, 11)]
-    found += [SortConfig("blocks", size, size * 16, 4) for size in sizes if 64 <= size <= 128]
+    found += [
+        SortConfig("blocks", size, size * items, 4)
+        for size in (64, 128)
+        for items in (16, 8)
+        if size in sizes and shared_bytes(key.dtype, size, items, 4) <= _SHARED_BYTES
+    ]
     return tuple(found)
 
 
