@@ -31,8 +31,10 @@ from pyrite.types import Number
 
 Facts = panel.CpuFacts | tiled.GpuLimits
 
-#: Workgroups that a GPU runs at once: WebGPU does not tell; one each on an H200's 132 processors.
-_GPU_WORKGROUPS = 128
+#: Workgroups that a GPU runs at once, which WebGPU does not tell: two on each of an H200's 132
+#: processors.  Of 32 to 1056, measured for twelve products, it has the best geometric mean: 128 is
+#: 15 % slower, by 10 % faster at long sums, and little more than half as fast at thin products.
+_GPU_WORKGROUPS = 264
 
 
 _facts: WeakKeyDictionary[Runtime, Facts] = WeakKeyDictionary()
