@@ -366,12 +366,14 @@ def test_an_idle_runtime_uses_no_processor(runtime: CpuRuntime) -> None:
     y = zeros(runtime, 64 * BLOCK)
     runtime.launch(runtime.compile(update()), [y, 1], [64])
     runtime.synchronize()
-    time.sleep(0.05)  # workers look for more work for a moment
 
-    before = time.process_time()
-    time.sleep(0.3)
+    def is_quiet() -> bool:
+        before = time.process_time()
+        time.sleep(0.1)
+        return time.process_time() - before < 0.01
 
-    assert time.process_time() - before < 0.03
+    # Workers look for more work for a moment, and other tests may have left some.
+    assert any(is_quiet() for _ in range(100))
 
 
 PROGRAM = """
