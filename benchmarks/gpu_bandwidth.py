@@ -1,6 +1,6 @@
 """Ops bound by memory on a GPU through wgpu, in TB/s and as parts of a copy, beside torch's.
 
-    python benchmarks/gpu_bandwidth.py [--elements 67108864] [--device wgpu]
+    python benchmarks/gpu_bandwidth.py [--elements 67108864] [--row 4096] [--device wgpu]
 
 The copy is the best of torch's, a copy kernel of this backend, and a hand-written one in WGSL; the
 limits are 0.85 of it for elementwise ops and 0.7 for sums, softmax and layer norm.  Counted are the
@@ -47,12 +47,13 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=64 << 20)
+    parser.add_argument("--row", type=int, default=4096)
     parser.add_argument("--device", default="wgpu")
     arguments = parser.parse_args()
     backend: Any = device(arguments.device).backend.root
-    count, wait = arguments.elements, backend.synchronize
-    print(f"{arguments.device}, {count:,} float32, TB/s")
-    shape = (count >> 12, 4096)
+    shape = (arguments.elements // arguments.row, arguments.row)
+    count, wait = shape[0] * shape[1], backend.synchronize
+    print(f"{arguments.device}, {count:,} float32 in rows of {arguments.row}, TB/s")
     array = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     x = pyrite.tensor(array, device=arguments.device)
     other = pyrite.tensor(array[:, ::-1].copy(), device=arguments.device)
