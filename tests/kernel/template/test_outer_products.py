@@ -13,13 +13,8 @@ from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.outer_products import (
-    OuterConfig,
-    candidates,
-    outer_products,
-    select,
-    workgroups,
-)
+from pyrite.kernel.template.outer_config import OuterConfig, candidates, select, workgroups
+from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import Array, bfloat16, float32, float64, int32
 

@@ -17,7 +17,6 @@ them in a fixed order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
 from typing import Final
@@ -25,165 +24,18 @@ from typing import Final
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, rounded_up, times
+from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, times
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_config import CpuFacts
+from pyrite.kernel.template.outer_config import (
+    OuterConfig,
+    blocks_of,
+    extents_of,
+    tiles,
+    workgroups,
+)
 from pyrite.kernel.template.planes import Span, Volume, copy_planes
 from pyrite.kernel.template.product import group_number
 from pyrite.types import DType, int64
-
-
-@dataclass(frozen=True, slots=True)
-class OuterConfig:
-    """How the work is cut up; see the head of this file.  ``width`` is the lanes of a vector."""
-
-    vectors: int
-    channels: int
-    taps: int
-    width: int
-    block_o: int
-    block_c: int
-    images: int
-    rows: int
-    parts: int
-
-    @property
-    def panel(self) -> int:
-        """Outputs that are read together."""
-        return self.vectors * self.width
-
-    def is_legal(self) -> bool:
-        """Whether the sizes divide as the schedule needs."""
-        return self.block_o % self.panel == 0 and self.block_c % self.channels == 0
-
-
-# ---- configs ----
-
-#: Positions of a tile, roughly, where there are as many: turned they stay near.
-_LENGTHS: Final = (128, 256, 512)
-#: Elements of the copy of x, of g, and of the sums, each at most: they stay in the second cache.
-_ROOM: Final = 64 << 10
-#: The most outputs that share a copy of x, and into how many blocks the channels may be cut.
-_OUTPUTS: Final = 64
-_CUTS: Final = (1, 2, 4)
-#: Elements of both copies that stay in the nearer caches.
-_NEAR: Final = 24 << 10
-#: Cycles that it takes to start a kernel.
-_START: Final = 8000
-
-
-def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[OuterConfig]:
-    """Return the configs that are right for a convolution on a CPU."""
-    found = [
-        _config(w, dtype, facts, shape, length, cuts, cores)
-        for shape, length, cuts, cores in combinations(
-            _shapes(w, dtype, facts), _LENGTHS, _CUTS, sorted({0, 1, 4})
-        )
-    ]
-    return list(dict.fromkeys(found))
-
-
-def select(w: Windows, dtype: DType, facts: CpuFacts) -> OuterConfig:
-    """Return the candidate with the least estimated time."""
-    return min(candidates(w, dtype, facts), key=lambda c: cost(w, c, facts))
-
-
-def _shapes(w: Windows, dtype: DType, facts: CpuFacts) -> list[tuple[int, int, int]]:
-    """(vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
-
-    >>> from pyrite.types import float32
-    >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    >>> _shapes(w, float32, CpuFacts(64, 32))
-    [(1, 16, 1), (1, 30, 1), (1, 8, 3), (1, 10, 3), (1, 2, 9), (1, 3, 9), (2, 8, 1), (2, 14, 1), \
-(2, 4, 3), (2, 1, 9), (3, 8, 1), (3, 9, 1), (3, 2, 3), (3, 3, 3), (3, 1, 9), (4, 4, 1), (4, 6, 1), \
-(4, 2, 3)]
-    """
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
-    size = prod(w.kernel_size)
-    found = []
-    for vectors in range(1, min(-(-w.outputs // width), 4) + 1):
-        room = (facts.registers - 1) // vectors - 1
-        for taps in (t for t in range(1, size + 1) if size % t == 0 and t <= room):
-            most = min(room // taps, w.channels)
-            whole = next(c for c in range(most, 0, -1) if w.channels % c == 0)
-            found += [(vectors, channels, taps) for channels in sorted({whole, most})]
-    return found
-
-
-def _config(
-    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int, cuts: int,
-    shares: int,
-) -> OuterConfig:  # fmt: skip
-    """As many positions as are wanted, then as many outputs and channels as find room.
-
-    ``shares`` is how many workgroups each core should have at least; with 0 the batch stays whole.
-    """
-    vectors, channels, _ = shape
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
-    row = prod(w.counts[1:])
-    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-    images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
-    size, most = images * prod(_extents(w, rows)), min(_OUTPUTS, _ROOM // (images * rows * row))
-    block_o = _equal(w.outputs, max(most, 1), vectors * width)
-    most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
-    block_c = _equal(w.channels, max(most, 1), channels)
-    blocks = w.groups * -(-w.outputs // block_o) * -(-w.channels // block_c)
-    tiles = -(-w.batch // images) * -(-w.counts[0] // rows)
-    parts = max(1, min(-(-shares * facts.threads // blocks), tiles))
-    return OuterConfig(*shape, width, block_o, block_c, images, rows, parts)
-
-
-def _equal(size: int, most: int, unit: int) -> int:
-    """Return about equal parts of a size, whole units and at most ``most`` of elements."""
-    return rounded_up(-(-size // -(-size // min(size, most))), unit)
-
-
-def _extents(w: Windows, rows: int) -> tuple[int, ...]:
-    """Elements of an image on each axis that ``rows`` rows of windows meet."""
-    axes = zip((rows, *w.counts[1:]), w.stride, w.kernel_size, w.dilation, strict=True)
-    return tuple((n - 1) * s + (k - 1) * abs(d) + 1 for n, s, k, d in axes)
-
-
-def _tiles(w: Windows, config: OuterConfig) -> int:
-    return -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
-
-
-def _blocks(w: Windows, config: OuterConfig) -> int:
-    return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
-
-
-def workgroups(w: Windows, config: OuterConfig) -> int:
-    """Return how many workgroups run it."""
-    return _blocks(w, config) * config.parts
-
-
-def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
-    """Return the estimated cycles: at each position two products a cycle, or fewer reads.
-
-    Each line of positions, and each block of sums that waits, costs some more; then the copies.
-    """
-    c = config
-    places, kernel_size = c.channels * c.taps, prod(w.kernel_size)
-    lines = c.images * c.rows * prod(w.counts[1:-1])
-    positions = lines * w.counts[-1]
-    step = max(c.vectors * places, c.vectors + 1.5 * places, 8) / 2
-    block = positions * step + lines * 4 + 3 * c.vectors * places
-    blocks = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
-    *outer, row = _extents(w, c.rows)
-    copied = c.block_c * c.images * prod(outer) * (4 + 8 * -(-row // c.width))
-    turned = c.block_o * positions * 0.6
-    # What does not stay in the first cache beside the rest is read from the second.
-    far = c.block_c * c.images * prod((*outer, row)) + c.block_o * positions > _NEAR
-    block *= 1.1 if far else 1
-    sums = c.block_o * c.block_c * kernel_size
-    rounds = -(-workgroups(w, c) // facts.threads)
-    each = -(-_tiles(w, c) // c.parts) * (blocks * block + copied + turned) + 2 * sums
-    every = w.groups * w.outputs * w.channels * kernel_size
-    joined = _START + c.parts * every / facts.threads if c.parts > 1 else 0
-    return rounds * each + joined
-
-
-# ---- the kernel ----
 
 #: Sides of the blocks of g that are turned in registers.
 _SQUARE: Final = 4
@@ -217,7 +69,7 @@ class _OuterProducts:
         self.x, self.g = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")
         self.out = b.buffer("out", self.accumulator if c.parts > 1 else out, "write")
         self.kernel_size = prod(w.kernel_size)
-        self.extents = _extents(w, c.rows)
+        self.extents = extents_of(w, c.rows)
         self.steps = _steps(self.extents)
         # An odd number of lines, so that channels do not meet in the same sets of the cache.
         lines = -(-(c.images * prod(self.extents) + c.width) // c.width)
@@ -233,7 +85,7 @@ class _OuterProducts:
     def write(self, number: Value) -> None:
         b, w, c = self.b, self.w, self.config
         outputs, channels = -(-w.outputs // c.block_o), -(-w.channels // c.block_c)
-        part, block = divided(number, _blocks(w, c)), remainder(number, _blocks(w, c))
+        part, block = divided(number, blocks_of(w, c)), remainder(number, blocks_of(w, c))
         group = divided(block, outputs * channels)
         inside = remainder(block, outputs * channels)
         self.output = times(divided(inside, channels), c.block_o)
@@ -243,10 +95,10 @@ class _OuterProducts:
         zero = b.const(0, vector(self.accumulator, c.width))
         with b.for_(0, self.places * c.block_o, step=c.width) as loop:
             self.sums.store(loop.index, zero, is_aligned=True)
-        tiles = _tiles(w, c)
-        each = -(-tiles // c.parts)
+        count = tiles(w, c)
+        each = -(-count // c.parts)
         first = b.index(times(part, each))
-        with b.for_(first, b.min(first + each, tiles)) as tile:
+        with b.for_(first, b.min(first + each, count)) as tile:
             self.tile(tile.index)
         self.store(part)
 

@@ -11,7 +11,7 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction, convolution
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel.template import direct_convolution, outer_products, weight_gradient
+from pyrite.kernel.template import direct_convolution, outer_config, weight_gradient
 from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime
@@ -95,7 +95,7 @@ def test_every_config_of_a_direct_kernel_and_of_sums_over_positions() -> None:
     layouts = contraction.layout_of(hx), contraction.layout_of(hg)
     gradient = convolution.WeightGradient(w, *layouts)
     found = set(weight_gradient.candidates(w, float32, CPU))
-    outer = outer_products.candidates(w, float32, CPU)
+    outer = outer_config.candidates(w, float32, CPU)
     for chosen in {*found, *outer, *(replace(c, parts=2) for c in (next(iter(found)), outer[0]))}:
         target = launcher.empty(TensorType(weight.shape, float32))
         convolution.sum_over_positions(launcher, gradient, hx, hg, target, chosen)
@@ -106,7 +106,7 @@ def test_vectors_of_a_gradient_lie_along_many_outputs_or_along_positions() -> No
     many = convolution.windows_of((8, 16, 4, 4), (32, 16, 3, 3), (4, 4), {**SAME, "groups": 1})
     single = convolution.windows_of((8, 16, 9, 9), (16, 1, 3, 3), (9, 9), {**SAME, "groups": 16})
     outer = convolution.gradient_config(many, float32, CPU)
-    assert isinstance(outer, outer_products.OuterConfig)
+    assert isinstance(outer, outer_config.OuterConfig)
     along = convolution.gradient_config(single, float32, CPU)
     assert isinstance(along, weight_gradient.WeightGradientConfig)
 

@@ -21,12 +21,13 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.template import direct_convolution as direct
-from pyrite.kernel.template import implicit_gemm, outer_products, split_k
+from pyrite.kernel.template import implicit_gemm, outer_config, split_k
 from pyrite.kernel.template import weight_gradient as gradient
 from pyrite.kernel.template.direct_convolution import DirectConfig
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.outer_products import OuterConfig
+from pyrite.kernel.template.outer_config import OuterConfig
+from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.product import Product
@@ -227,7 +228,7 @@ def sum_over_positions(
     def build(grid: int) -> Kernel:
         layouts = problem.x, problem.g
         if isinstance(chosen, OuterConfig):
-            return outer_products.outer_products(w, *layouts, dtype, chosen, grid=grid)
+            return outer_products(w, *layouts, dtype, chosen, grid=grid)
         return gradient.weight_gradient(w, *layouts, dtype, chosen, grid=grid)
 
     key = ("weight gradient", problem, chosen)
@@ -243,7 +244,7 @@ def sum_over_positions(
 
 def _gradient_workgroups(w: Windows, config: GradientConfig) -> int:
     if isinstance(config, OuterConfig):
-        return outer_products.workgroups(w, config)
+        return outer_config.workgroups(w, config)
     return gradient.workgroups(w, config)
 
 
@@ -251,6 +252,6 @@ def _gradient_workgroups(w: Windows, config: GradientConfig) -> int:
 def gradient_config(w: Windows, dtype: DType, facts: CpuFacts) -> GradientConfig:
     """Return how the gradient of a weight is summed up: vectors lie where the estimate is least."""
     along = gradient.select(w, dtype, facts)
-    outer = outer_products.select(w, dtype, facts)
-    is_outer = outer_products.cost(w, outer, facts) < gradient.cost(w, dtype, along, facts)
+    outer = outer_config.select(w, dtype, facts)
+    is_outer = outer_config.cost(w, outer, facts) < gradient.cost(w, dtype, along, facts)
     return outer if is_outer else along
