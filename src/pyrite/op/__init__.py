@@ -1,0 +1,85 @@
+"""What an op is, and the one door through which every op reaches a backend.
+
+An op is declared once, as a method under its rules, and everything else reads the record:
+
+    @primitive(scalar=lambda k, x: k.exp(x), vjp=lambda g, out, _: (g * out,))
+    def exp(self, /) -> Self:
+        '''e ** x, elementwise.  Shapes: (...) -> (...).'''
+        ...
+
+Parameters before ``/`` are the inputs (tensors, numbers, or None where the annotation says so),
+those after it the attributes.
+Rules:
+
+``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
+``reference(*arrays, **attrs)``   meaning of any other primitive, in NumPy
+``infer(*types, **attrs)``        type, or tuple of types, of the result; the home of shape errors
+``canonical(*types, **attrs)``    attributes in their one form (axes positive, shapes complete)
+``vjp``                           cotangents of the inputs, in tensor operators; see `Derivative`
+a body                            what a composite is made of
+``kernels``                       an application's own kernels, for the backends that know them
+
+Invariant: nothing in this package names an op, except that inputs meet in one dtype by ``astype``.
+"""
+
+from pyrite.op.binding import apply as apply
+from pyrite.op.binding import bind as bind
+from pyrite.op.binding import different_devices as different_devices
+from pyrite.op.binding import many as many
+from pyrite.op.declaration import composite as composite
+from pyrite.op.declaration import custom_op as custom_op
+from pyrite.op.declaration import primitive as primitive
+from pyrite.op.example import Sample as Sample
+from pyrite.op.example import Spec as Spec
+from pyrite.op.example import bools as bools
+from pyrite.op.example import distinct as distinct
+from pyrite.op.example import integers as integers
+from pyrite.op.example import sample as sample
+from pyrite.op.location import located as located
+from pyrite.op.location import public as public
+from pyrite.op.location import user_frame as user_frame
+from pyrite.op.location import user_location as user_location
+from pyrite.op.record import OPS as OPS
+from pyrite.op.record import Attributes as Attributes
+from pyrite.op.record import Call as Call
+from pyrite.op.record import Constant as Constant
+from pyrite.op.record import Derivative as Derivative
+from pyrite.op.record import Executor as Executor
+from pyrite.op.record import Handle as Handle
+from pyrite.op.record import Op as Op
+from pyrite.op.record import TensorBase as TensorBase
+from pyrite.op.record import Want as Want
+from pyrite.op.record import require_derivative as require_derivative
+from pyrite.op.record import require_reference as require_reference
+
+__all__ = [
+    "OPS",
+    "Attributes",
+    "Call",
+    "Constant",
+    "Derivative",
+    "Executor",
+    "Handle",
+    "Op",
+    "Sample",
+    "Spec",
+    "TensorBase",
+    "Want",
+    "apply",
+    "bind",
+    "bools",
+    "composite",
+    "custom_op",
+    "different_devices",
+    "distinct",
+    "integers",
+    "located",
+    "many",
+    "primitive",
+    "public",
+    "require_derivative",
+    "require_reference",
+    "sample",
+    "user_frame",
+    "user_location",
+]

@@ -1,0 +1,123 @@
+"""How a call reaches a backend: `bind` is the one door, `apply` where decorators come back in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from pyrite.errors import DeviceError, PyriteError
+from pyrite.op.location import located
+from pyrite.op.plan import prepare
+from pyrite.op.record import Attributes, Call, Constant, Executor, Handle, Op, TensorBase
+from pyrite.synchronization import note_sync
+from pyrite.types import (
+    TensorType,
+)
+
+R = TypeVar("R")
+
+
+def bind(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    *,
+    on: tuple[type[TensorBase], Executor] | None = None,
+) -> Any:
+    """Execute an op: check and unify its inputs, infer its type, and hand it to the backend.
+
+    ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
+    Returns a tensor, or a tuple of tensors for an op with several outputs.
+    """
+    cls, backend, unified, plan = prepare(op, inputs, attrs, on)
+    if op.sync:
+        note_sync(op.name)
+    return apply(op, unified, plan.attrs, plan.out, cls, backend)
+
+
+def apply(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...] | None,
+    cls: type[TensorBase],
+    backend: Executor,
+) -> Any:
+    """Run an op whose inputs are unified and attributes canonical: whole, or by its body.
+
+    This is where decorators come back in, one level down.
+    """
+    handles = _handles(inputs, backend)
+    if op.body is not None and not backend.keeps(op, handles):
+        numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
+        return op.body(*numbers, **attrs)
+    return _wrapped(backend.run(op, handles, attrs, out), out, cls, backend)
+
+
+def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any) -> list[R]:
+    """Return an op's result for each of several lists of inputs, with the same attributes.
+
+    It is what as many calls of the method return; a backend may have one kernel for all.
+
+    >>> from pyrite import Tensor, tensor
+    >>> [x.item() for x in many(Tensor.add, [(tensor(1), 2), (tensor(0.5), 1)])]
+    [3, 1.5]
+    """
+    op: Op = method.op  # type: ignore[attr-defined]
+    try:
+        return _bound_many(op, calls, {**op.attributes, **attrs})
+    except PyriteError as error:
+        raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+
+
+def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
+    prepared = [prepare(op, inputs, attrs, None) for inputs in calls]
+    backends = {id(backend): backend for _, backend, _, _ in prepared}
+    if len(backends) == 1:
+        (backend,) = backends.values()
+        made = [
+            Call(_handles(inputs, backend), plan.attrs, plan.out) for _, _, inputs, plan in prepared
+        ]
+        if op.body is None or all(backend.keeps(op, call.inputs) for call in made):
+            results = backend.run_many(op, made)
+            return [
+                _wrapped(found, plan.out, cls, backend)
+                for found, (cls, _, _, plan) in zip(results, prepared, strict=True)
+            ]
+    return [
+        apply(op, inputs, plan.attrs, plan.out, cls, backend)
+        for cls, backend, inputs, plan in prepared
+    ]
+
+
+def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:
+    return [
+        i
+        if not isinstance(i, TensorBase)
+        else i._handle
+        if i._backend is backend
+        else backend.lift(i)
+        for i in inputs
+    ]
+
+
+def _wrapped(
+    results: Sequence[Handle],
+    out: tuple[TensorType, ...] | None,
+    cls: type[TensorBase],
+    backend: Executor,
+) -> Any:
+    types = out or [backend.type_of(r) for r in results]
+    if len(types) == 1:
+        return cls._wrap(results[0], types[0], backend)
+    return tuple(
+        [cls._wrap(handle, type, backend) for handle, type in zip(results, types, strict=True)]
+    )
+
+
+def different_devices(x: Any, y: Any) -> NoReturn:
+    """Raise the error of two tensors that live on two devices."""
+    raise DeviceError(
+        f"an op requires tensors of one device, got {x.root.name} and {y.root.name}; move one: "
+        "y.to(x.device)"
+    )

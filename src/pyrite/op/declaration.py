@@ -1,0 +1,238 @@
+"""How an op is declared: a method's signature and its rules become a record and an entry.
+
+`primitive` and `composite` put it in the table `OPS`; `custom_op` is for applications.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from pyrite.errors import PyriteError
+from pyrite.op.binding import bind
+from pyrite.op.example import Sample
+from pyrite.op.location import located
+from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NO_DEFAULT = inspect.Parameter.empty
+
+
+def primitive(
+    *,
+    scalar: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    infer: Callable[..., Types] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    accepts: Accepts = "number",
+    returns: Literal["same", "bool"] = "same",
+    promotes: tuple[int, ...] | Literal["all"] | None = None,
+    sync: bool = False,
+    view: bool = False,
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated signature as an op whose meaning is ``scalar`` or ``reference``.
+
+    ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
+    in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
+    (low, high) or one such pair per input; ``sync`` marks a result whose shape depends on values,
+    ``view`` one that holds only elements of its input, at other places.
+    """
+    if (scalar is None) == (reference is None):
+        raise TypeError("a primitive has either a scalar rule or a reference")
+    if promotes is None:
+        promotes = "all" if scalar else ()
+    return _declare(
+        scalar=scalar, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
+        accepts=accepts, returns=returns, promotes=promotes, sync=sync, view=view,
+        domain=domain, samples=samples,
+    )  # fmt: skip
+
+
+def composite(
+    *,
+    infer: Callable[..., Types] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    joint: Callable[..., Any] | None = None,
+    accepts: Accepts = "any",
+    promotes: tuple[int, ...] | Literal["all"] = (),
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated method as an op made of others, which a backend may still run whole.
+
+    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.
+    """
+    return _declare(
+        is_composite=True, infer=infer, canonical=canonical, vjp=vjp, joint=joint, accepts=accepts,
+        promotes=promotes, domain=domain, samples=samples,
+    )  # fmt: skip
+
+
+def custom_op(
+    *,
+    infer: Callable[..., Types] | None = None,
+    scalar: Callable[..., Any] | None = None,
+    body: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    kernels: Sequence[Any] = (),
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
+    canonical: Callable[..., Attributes] | None = None,
+    accepts: Accepts = "any",
+    promotes: tuple[int, ...] | Literal["all"] | None = None,
+    domain: tuple[Any, ...] | None = None,
+    samples: tuple[Sample, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the decorated signature as an op of an application.
+
+    It is a record like any other, but not in `OPS`: two applications may have ops of one name, and
+    a notebook may declare one again.  ``kernels`` run it on the devices that they are for, the
+    first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule or
+    ``reference`` (NumPy), at most one of them.  Without any it is an error there.
+    """
+    if sum(rule is not None for rule in (scalar, body, reference)) > 1:
+        raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
+    if not (kernels or scalar or body or reference):
+        raise TypeError("a custom op has kernels, a scalar rule, a body or a reference")
+    if infer is None and scalar is None:
+        raise TypeError("a custom op has infer, which gives the type of its result")
+    if promotes is None:
+        promotes = "all" if scalar else ()
+    rules = {
+        "infer": infer, "canonical": canonical, "scalar": scalar, "body": body,
+        "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
+        "promotes": promotes, "domain": domain, "samples": samples,
+    }  # fmt: skip
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        op, method = _made(function, **rules)
+        if op.name in OPS:
+            raise TypeError(
+                f"custom_op requires a name that no op of Pyrite has, got {op.name}; rename it"
+            )
+        return method
+
+    return decorate
+
+
+def _declare(
+    *, is_composite: bool = False, **rules: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        op, method = _made(function, body=function if is_composite else None, **rules)
+        if op.name in OPS:
+            raise TypeError(f"op {op.name} is declared twice")
+        OPS[op.name] = op
+        return method
+
+    return decorate
+
+
+def _made(
+    function: Callable[P, R], *, vjp: Any = None, joint: Any = None, **rules: Any
+) -> tuple[Op, Callable[P, R]]:
+    """Return the record of a decorated signature, and the method that users call."""
+    signature = inspect.signature(function)
+    inputs, attributes, variadic, optional = _split_parameters(signature)
+    op = Op(
+        name=function.__name__.strip("_"),
+        inputs=inputs,
+        attributes=attributes,
+        variadic=variadic,
+        optional=optional,
+        derivative=None if vjp is None else Derivative(vjp, joint),
+        doc=inspect.getdoc(function) or "",
+        **rules,
+    )
+    return op, _entry(op, function, signature)
+
+
+def _split_parameters(
+    signature: inspect.Signature,
+) -> tuple[tuple[str, ...], dict[str, Any], bool, frozenset[int]]:
+    """Return inputs, attributes with defaults, whether variadic, and which inputs may be None."""
+    parameters = signature.parameters.values()
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
+    optional = frozenset(i for i, p in enumerate(inputs) if "None" in str(p.annotation))
+    attributes = {
+        p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return tuple(p.name for p in inputs), attributes, variadic, optional
+
+
+def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
+    """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
+    in_order = _in_order(op, signature)
+
+    @functools.wraps(function)
+    def method(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            inputs, attrs = in_order(args, kwargs) or _arguments(op, signature, args, kwargs)
+            return bind(op, inputs, attrs)  # type: ignore[no-any-return]
+        except PyriteError as error:
+            raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+
+    method.op = op  # type: ignore[attr-defined]
+    return method
+
+
+Arguments = tuple[Sequence[Any], dict[str, Any]]
+
+
+def _in_order(
+    op: Op, signature: inspect.Signature
+) -> Callable[[tuple[Any, ...], dict[str, Any]], Arguments | None]:
+    """Return a function that sorts the arguments of ordinary calls, ten times as fast as inspect.
+
+    To any other call, one with a variable number of inputs or a mistake, it answers None.
+    """
+    arity, parameters = len(op.inputs), list(signature.parameters.values())
+    fillers = [p.default for p in parameters[:arity]]
+    named = [p.name for p in parameters[arity:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    least, most = sum(default is _NO_DEFAULT for default in fillers), arity + len(named)
+    defaults = dict(op.attributes)
+    required = [name for name, default in defaults.items() if default is _NO_DEFAULT]
+
+    def sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+        count = len(args)
+        if count == arity and not kwargs and not defaults:
+            return args, defaults
+        if not least <= count <= most:
+            return None
+        attrs = defaults.copy()
+        for name, value in kwargs.items():
+            if name not in defaults:
+                return None
+            attrs[name] = value
+        for name, value in zip(named, args[arity:], strict=False):
+            if name in kwargs:
+                return None
+            attrs[name] = value
+        for name in required:
+            if attrs[name] is _NO_DEFAULT:
+                return None
+        return args[:arity] if count >= arity else (*args, *fillers[count:]), attrs
+
+    return (lambda args, kwargs: None) if op.variadic else sort
+
+
+def _arguments(
+    op: Op, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Arguments:
+    """Return inputs and attributes.  Raises TypeError for a call that does not fit."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{op.name}({', '.join(signature.parameters)}): {error}") from None
+    bound.apply_defaults()
+    arguments = bound.arguments
+    inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
+    return inputs, {name: arguments[name] for name in op.attributes}

@@ -1,0 +1,221 @@
+"""What is found out about a call, once for all calls like it: canonical attributes, types, casts.
+
+A plan depends on the types of the inputs and on the attributes only, so it is kept in the record
+under these and looked up by the next call.  A call that is a mistake is never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyrite.errors import DTypeError
+from pyrite.op.record import Attributes, Constant, Executor, Op, Plan, TensorBase
+from pyrite.types import (
+    DType,
+    TensorType,
+    bool_,
+    broadcast,
+    default_float,
+    promote,
+    promote_scalar,
+)
+
+#: How many plans are kept for an op: more than a network has shapes.
+_PLANS_KEPT = 512
+
+_NUMBERS = frozenset({int, float, bool})
+
+
+def prepare(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    on: tuple[type[TensorBase], Executor] | None,
+) -> tuple[type[TensorBase], Executor, Sequence[Any], Plan]:
+    """Return tensor class, backend, the inputs unified, and the plan of a call."""
+    tensors = [i for i in inputs if isinstance(i, TensorBase)]
+    cls, backend = _meeting_place(op, tensors, on)
+    key = _key(op, inputs, attrs)
+    try:
+        plan = None if key is None else op.plans.get(key)
+    except TypeError:
+        # An attribute that has no hash: a list.
+        key = plan = None
+    if plan is None:
+        unified, plan = _planned(op, inputs, attrs, tensors)
+        if key is not None and _is_lasting(inputs, plan):
+            if len(op.plans) >= _PLANS_KEPT:
+                op.plans.clear()
+            op.plans[key] = plan
+        return cls, backend, unified, plan
+    if plan.takes is not None:
+        inputs = [
+            i if type is None else _taken(i, type)
+            for i, type in zip(inputs, plan.takes, strict=True)
+        ]
+    return cls, backend, inputs, plan
+
+
+def _key(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Any, ...] | None:
+    """Return what the plan of a call depends on; None for a call that is planned each time.
+
+    Equal values may differ, 1 and True, 0.0 and -0.0, so their classes and signs belong to it.
+    """
+    parts: list[Any] = []
+    for value in inputs:
+        if isinstance(value, TensorBase):
+            type = value._type
+            parts += (type.shape, type.dtype)
+        elif value is None or value.__class__ in _NUMBERS:
+            parts.append(value.__class__)
+        else:
+            return None
+    if attrs:
+        if len(attrs) != len(op.attributes):
+            return None
+        for name in op.attributes:
+            value = attrs[name]
+            kind = value.__class__
+            if kind is tuple:
+                kind = _classes(value)
+            elif kind is float and not value:
+                value = str(value)
+            parts += (kind, value)
+    return tuple(parts)
+
+
+def _classes(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([_classes(v) if v.__class__ is tuple else v.__class__ for v in values])
+
+
+def _is_lasting(inputs: Sequence[Any], plan: Plan) -> bool:
+    """Whether a plan is that of all calls of its key: an integer must fit the integers it meets."""
+    return plan.takes is None or not any(
+        value.__class__ is int and type is not None and type.dtype.is_integer
+        for value, type in zip(inputs, plan.takes, strict=True)
+    )
+
+
+def _taken(value: Any, type: TensorType) -> Any:
+    return value.astype(type.dtype) if isinstance(value, TensorBase) else Constant(value, type)
+
+
+def _planned(
+    op: Op, inputs: Sequence[Any], attrs: Attributes, tensors: Sequence[TensorBase]
+) -> tuple[Sequence[Any], Plan]:
+    """Return the inputs unified, and the plan of the call."""
+    unified = _unify(op, list(inputs), tensors)
+    types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
+    if op.canonical:
+        attrs = op.canonical(*types, **attrs)
+    takes = [
+        None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
+    ]
+    is_same = all(type is None for type in takes)
+    return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(takes))
+
+
+def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:
+    """Cast the inputs that must meet in one dtype, and give Python numbers the dtype they take."""
+    if len(tensors) == len(inputs) and _have_met(op, tensors):
+        return inputs
+    positions = range(len(inputs)) if op.promotes == "all" else op.promotes
+    given = (p for p in positions if p < len(inputs))
+    meeting = [inputs[p] for p in given if not (inputs[p] is None and p in op.optional)]
+    common = _common_dtype(op, meeting) if meeting else None
+    for position, value in enumerate(inputs):
+        if value is None and position in op.optional:
+            continue
+        wanted = common if position in positions else None
+        if isinstance(value, TensorBase):
+            if wanted is not None and value.dtype is not wanted:
+                inputs[position] = value.astype(wanted)
+        else:
+            inputs[position] = _constant(op, value, wanted)
+    return inputs
+
+
+def _have_met(op: Op, tensors: Sequence[TensorBase]) -> bool:
+    """Whether tensors, the only inputs, are of the dtype in which they are to meet."""
+    if op.promotes != "all":
+        return not op.promotes
+    first = tensors[0]._type.dtype
+    return all(t._type.dtype is first for t in tensors) and _accept(op, first) is first
+
+
+def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
+    if isinstance(value, Constant):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float):
+        raise DTypeError(
+            f"{op.name} requires tensors or Python numbers, got {type(value).__name__}; "
+            "convert it: pyrite.tensor(...)"
+        )
+    return Constant(value, TensorType((), dtype or promote_scalar(op.name, bool_, value)))
+
+
+def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
+    found: DType | None = None
+    for value in values:
+        if isinstance(value, TensorBase | Constant):
+            dtype = value.dtype if isinstance(value, TensorBase) else value.type.dtype
+            found = dtype if found is None else promote(op.name, found, dtype)
+    for value in values:
+        if not isinstance(value, TensorBase | Constant):
+            number = _constant(op, value, None).value
+            found = promote_scalar(op.name, found or bool_, number)
+    assert found is not None
+    return _accept(op, found)
+
+
+_KINDS = {
+    "number": ("int", "uint", "float"),
+    "signed": ("int", "float"),
+    "integer": ("int", "uint"),
+    "logical": ("bool", "int", "uint"),
+    "bool": ("bool",),
+}
+
+
+def _accept(op: Op, dtype: DType) -> DType:
+    accepts = op.accepts
+    if accepts == "any":
+        return dtype
+    if accepts == "float":
+        return dtype if dtype.is_float else default_float
+    if dtype.kind in _KINDS[accepts]:
+        return dtype
+    named = {"number": "a number", "signed": "a signed", "logical": "an integer or bool"}
+    want = named.get(accepts, f"{'an' if accepts == 'integer' else 'a'} {accepts}")
+    raise DTypeError(f"{op.name} requires {want} dtype, got {dtype.name}; cast it with astype")
+
+
+def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...] | None:
+    if op.infer is not None:
+        out = op.infer(*types, **attrs)
+        return out if isinstance(out, tuple) else (out,)
+    if op.scalar is None:
+        return None
+    present = [t for t in types if t is not None]
+    shape = broadcast(op.name, *(t.shape for t in present))
+    dtype = bool_ if op.returns == "bool" else present[-1].dtype
+    return (TensorType(shape, dtype),)
+
+
+def _meeting_place(
+    op: Op, tensors: Sequence[TensorBase], on: tuple[type[TensorBase], Executor] | None
+) -> tuple[type[TensorBase], Executor]:
+    if not tensors:
+        if on is None:
+            raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
+        return on
+    lead = tensors[0]
+    for t in tensors:
+        if t._backend is not lead._backend and t._backend.level > lead._backend.level:
+            lead = t
+    return type(lead), lead._backend

@@ -1,0 +1,323 @@
+"""The record of an op, and what a record is about: tensors, numbers, rules, derivatives.
+
+Whoever executes, differentiates, lowers or tests ops reads this, and names none of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from pyrite.errors import DeviceError, GradientError
+from pyrite.op.example import Sample
+from pyrite.types import (
+    Array,
+    DType,
+    Number,
+    Shape,
+    TensorType,
+)
+
+Attributes = Mapping[str, Any]
+Types = TensorType | tuple[TensorType, ...]
+Handle = Any
+
+#: Which dtypes an op takes.  "float" lifts ints and bools to the default float; the rest refuse.
+Accepts = Literal["any", "number", "float", "signed", "integer", "logical", "bool"]
+
+
+class Executor(Protocol):
+    """What ops need of a backend; `pyrite.backend.protocol.Backend` is the whole of it."""
+
+    @property
+    def level(self) -> int:
+        """How many Autodiff decorators stand in the chain."""
+        ...
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        """Whether a composite is run whole here, or expanded into its body."""
+        ...
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Handle],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Handle]:
+        """Execute one op on handles, Constants and Nones; ``out`` holds the types if known."""
+        ...
+
+    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
+        """Execute one op on each of several lists of inputs."""
+        ...
+
+    def upload(self, array: Array) -> Handle:
+        """Return a handle of a copy of an array."""
+        ...
+
+    def type_of(self, handle: Handle) -> TensorType:
+        """Return the type of a handle."""
+        ...
+
+    def lift(self, tensor: Any) -> Handle:
+        """Return the handle of a tensor of a backend further down this chain, as a constant."""
+        ...
+
+
+class TensorBase:
+    """A handle, its type and the backend that made it.  The rest of Tensor is ops.
+
+    ``_handle`` is opaque: an array, a buffer, a node of a tape.
+    """
+
+    __slots__ = ("__weakref__", "_backend", "_handle", "_type")
+
+    _handle: Handle
+    _type: TensorType
+    _backend: Executor
+
+    def __init__(self, handle: Handle, type: TensorType, backend: Executor) -> None:
+        self._handle = handle
+        self._type = type
+        self._backend = backend
+
+    @classmethod
+    def _wrap(cls, handle: Handle, type: TensorType, backend: Executor) -> Self:
+        """Return a plain tensor, also when called on a subclass with more fields."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self._type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._type.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    def astype(self, dtype: DType, /) -> Self:
+        """Return the values as another dtype."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A Python number among the inputs of an op, with the dtype it takes there."""
+
+    value: Number
+    type: TensorType
+
+    def numpy(self, dtype: DType | None = None) -> Array:
+        """The number as a zero-d array of its dtype, or of another."""
+        return np.asarray(self.value, dtype=(dtype or self.type.dtype).numpy)
+
+
+class Call(NamedTuple):
+    """What a backend gets to execute an op once, as of `Executor.run`."""
+
+    inputs: Sequence[Handle]
+    attrs: Attributes
+    out: tuple[TensorType, ...] | None
+
+
+class Plan(NamedTuple):
+    """What `bind` finds out about the calls of an op with inputs and attributes of one kind."""
+
+    #: The attributes in their canonical form.
+    attrs: Attributes
+    #: Types of the results, None where they depend on values.
+    out: tuple[TensorType, ...] | None
+    #: The type that each input takes, None for one that stays as it is; None where all do.
+    takes: tuple[TensorType | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """The record of an op.  Compared by identity; found by name in `OPS`."""
+
+    name: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    variadic: bool = False
+    optional: frozenset[int] = frozenset()
+    accepts: Accepts = "number"
+    returns: Literal["same", "bool"] = "same"
+    promotes: tuple[int, ...] | Literal["all"] = ()
+    scalar: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
+    infer: Callable[..., Types] | None = None
+    canonical: Callable[..., Attributes] | None = None
+    derivative: Derivative | None = None
+    body: Callable[..., Any] | None = None
+    kernels: tuple[Any, ...] = ()
+    sync: bool = False
+    view: bool = False
+    domain: tuple[Any, ...] | None = None
+    samples: tuple[Sample, ...] = ()
+    doc: str = field(default="", repr=False)
+    #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether it has a scalar rule: one output element from one element of each input."""
+        return self.scalar is not None
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether making the result again costs no more than reading it."""
+        return self.view or self.scalar is not None
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether it has a body to expand into."""
+        return self.body is not None
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+#: Every op by name.
+OPS: dict[str, Op] = {}
+
+
+#: What a rule needs of the output or an input: the tensor, its type, or neither.
+Want = Literal["value", "type", "nothing"]
+
+
+class Rule:
+    """One function of a derivative, with what it wants: only that is kept for the backward pass.
+
+    Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it
+    gets: ``_`` and ``_name`` get None, ``*_`` swallows the rest, ``x_type`` gets the type of the
+    input, and any other name gets the tensor itself (or the Python number).  Attributes come by
+    keyword, those that the function names, or all for ``**attrs``.
+    """
+
+    __slots__ = ("_attributes", "_count", "_function", "_rest", "_takes_all", "_wants")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Of the code itself: inspect.signature of every rule would be a tenth of the import.
+        code = function.__code__
+        named = code.co_argcount + code.co_kwonlyargcount
+        self._function = function
+        self._wants = tuple(_want(name) for name in code.co_varnames[1 : code.co_argcount])
+        self._rest = _want(code.co_varnames[named]) if code.co_flags & inspect.CO_VARARGS else None
+        self._count = None if self._rest not in (None, "nothing") else len(self._wants)
+        self._attributes = code.co_varnames[code.co_argcount : named]
+        self._takes_all = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+    def want(self, position: int) -> Want:
+        """Return what it needs of position 0, the output, or 1 and up, the inputs."""
+        if position < len(self._wants):
+            return self._wants[position]
+        return self._rest or "nothing"
+
+    def __call__(self, g: Any, saved: Sequence[Any], attrs: Attributes) -> Any:
+        """Apply to the cotangent and to what was saved: the output, then the inputs."""
+        if self._count is not None:
+            saved = saved[: self._count]
+        if not self._takes_all:
+            if not self._attributes:
+                return self._function(g, *saved)
+            attrs = {name: attrs[name] for name in self._attributes}
+        return self._function(g, *saved, **attrs)
+
+
+def _want(name: str) -> Want:
+    if name.startswith("_"):
+        return "nothing"
+    return "type" if name.endswith(("_type", "_types")) else "value"
+
+
+class Derivative:
+    """The vjp of an op: either one rule per input, or one joint rule that returns a tuple.
+
+    Given ``vjp=(rule, None, rule)``, None marks an input without a gradient and only the rules of
+    inputs that are tracked run.  Given ``vjp=rule``, the rule returns one cotangent (or None) per
+    input; take it where the cotangents share work.  Its keyword ``tracked`` holds the positions of
+    the inputs that want one.  Broadcasting is undone by the tape.  An op with several outputs gets
+    tuples for ``g`` and ``out``; cotangents of unused outputs are zeros.
+
+    With both, ``vjp=(rule, rule)`` and ``joint=rule``, the joint one runs where several inputs are
+    tracked: it saves calls, and a rule that runs alone needs less to be kept.
+    """
+
+    __slots__ = ("_joint", "_rules", "_wants")
+
+    def __init__(
+        self,
+        vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None],
+        joint: Callable[..., Any] | None = None,
+    ) -> None:
+        joint = vjp if callable(vjp) else joint
+        self._joint = Rule(joint) if joint else None
+        self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
+        self._wants: dict[tuple[tuple[int, ...], int], tuple[Want, ...]] = {}
+
+    def wants(self, tracked: tuple[int, ...], inputs: int) -> tuple[Want, ...]:
+        """Return the most that any rule of the tracked inputs needs of output and inputs."""
+        found = self._wants.get((tracked, inputs))
+        if found is None:
+            found = tuple(self._want(position, tracked) for position in range(inputs + 1))
+            self._wants[tracked, inputs] = found
+        return found
+
+    def _want(self, position: int, tracked: Sequence[int]) -> Want:
+        rules = [self._joint] if self._is_joint(tracked) else [self._rules[i] for i in tracked]
+        wants = {rule.want(position) for rule in rules if rule}
+        return "value" if "value" in wants else "type" if "type" in wants else "nothing"
+
+    def reaches(self, position: int) -> bool:
+        """Whether a gradient may flow to the input at that position."""
+        return not self._rules or self._rules[position] is not None
+
+    def _is_joint(self, tracked: Sequence[int]) -> bool:
+        return self._joint is not None and (not self._rules or len(tracked) > 1)
+
+    def __call__(
+        self, op: Op, g: Any, saved: Sequence[Any], attrs: Attributes, tracked: Sequence[int]
+    ) -> dict[int, Any]:
+        """Return the cotangent of each tracked input that has one."""
+        if self._joint and self._is_joint(tracked):
+            cotangents = self._joint(g, saved, {**attrs, "tracked": tuple(tracked)})
+            if not isinstance(cotangents, tuple):
+                raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
+            return {i: cotangents[i] for i in tracked if cotangents[i] is not None}
+        rules = self._rules
+        return {i: rule(g, saved, attrs) for i in tracked if (rule := rules[i])}
+
+
+def require_derivative(op: Op) -> Derivative:
+    """Return the derivative of an op, or raise GradientError when it has none."""
+    if op.derivative is None:
+        raise GradientError(
+            f"{op.name} requires a derivative rule to be differentiated, got none; use detach() "
+            "if no gradient is meant"
+        )
+    return op.derivative
+
+
+def require_reference(op: Op, device: str) -> None:
+    """Raise DeviceError where an op of an application has nothing that runs on a device."""
+    if op.scalar is None and op.reference is None:
+        raise DeviceError(
+            f"{op.name} requires a kernel that runs on {device}, or a body or reference, got none; "
+            "declare one, or move its inputs: x.to(device)"
+        )
