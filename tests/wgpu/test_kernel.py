@@ -142,7 +142,7 @@ def test_shapes_and_attributes_are_constants_and_workgroups_share_memory(device:
         pyrite.tensor(array, device=device), negate=True, times=3, factor=0.5, weights=(1.0, 2.0)
     )
 
-    np.testing.assert_allclose(got.numpy(), -array.T * 1.5 + 2.0, rtol=1e-6)
+    np.testing.assert_allclose(got.numpy(), -array.T * 1.5 + 2.0, rtol=1e-6, atol=1e-6)
 
 
 def test_it_may_have_several_outputs(device: Device) -> None:
