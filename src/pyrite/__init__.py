@@ -49,9 +49,6 @@ from pyrite.tensor.random import set_random_state as set_random_state
 from pyrite.tensor.tensor import Tensor as Tensor
 from pyrite.tensor.transaction import read as read
 from pyrite.tensor.transaction import read_async as read_async
-from pyrite.testing.bisection import Bisection as Bisection
-from pyrite.testing.bisection import Divergence as Divergence
-from pyrite.testing.bisection import bisect as bisect
 from pyrite.types import DType as DType
 from pyrite.types import bfloat16 as bfloat16
 from pyrite.types import bool_ as bool
@@ -71,10 +68,8 @@ from pyrite.types import uint64 as uint64
 __all__ = [
     "Autodiff",
     "Backend",
-    "Bisection",
     "DType",
     "Device",
-    "Divergence",
     "FallbackWarning",
     "Gradients",
     "Parameter",
@@ -83,7 +78,6 @@ __all__ = [
     "__version__",
     "autodiff",
     "bfloat16",
-    "bisect",
     "bool",
     "checkpoint",
     "composite",
@@ -128,14 +122,19 @@ __all__ = [
 ]
 __all__ += _functions.__all__
 
-# What needs more than NumPy is imported when it is first used.
+# What needs more than NumPy, or is for the rare occasion, is imported when it is first used.
 if _typing.TYPE_CHECKING:
     from pyrite import extension as extension
     from pyrite import wgpu as wgpu
+    from pyrite.testing.bisection import Bisection as Bisection
+    from pyrite.testing.bisection import Divergence as Divergence
+    from pyrite.testing.bisection import bisect as bisect
 else:
 
     def __getattr__(name):
-        """Import ``pyrite.extension`` or ``pyrite.wgpu``."""
+        """Import ``pyrite.extension``, ``pyrite.wgpu`` or `pyrite.bisect`."""
         if name in ("extension", "wgpu"):
             return _import_module(f"pyrite.{name}")
+        if name in ("bisect", "Bisection", "Divergence"):
+            return getattr(_import_module("pyrite.testing.bisection"), name)
         raise AttributeError(f"module 'pyrite' has no attribute {name!r}")
