@@ -82,7 +82,9 @@ print(raised, "times")
 #: Where launches are noted and handed over.
 FILES = {
     "cpu": ("cpu/stream.py", "cpu/executor.py", "cpu/runtime.py", "cpu/memory.py"),
-    "wgpu": ("wgpu/runtime.py", "wgpu/submission.py", "wgpu/native.py", "wgpu/staging.py"),
+    "wgpu": tuple(
+        f"wgpu/{name}.py" for name in ("runtime", "submission", "native", "staging", "memory")
+    ),
 }
 
 

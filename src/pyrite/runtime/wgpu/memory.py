@@ -11,6 +11,7 @@ Size classes are four to each power of two, so a buffer wastes at most a fifth.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -61,20 +62,19 @@ class Contents:
 class Lease:
     """The right to a storage; when nobody holds it the storage returns to its pool, if any."""
 
-    __slots__ = ("contents", "nbytes", "returned", "serial")
+    __slots__ = ("__weakref__", "contents", "nbytes")
 
-    def __init__(self, storage: Storage, nbytes: int, returned: deque[int] | None) -> None:
+    def __init__(self, storage: Storage, nbytes: int) -> None:
         self.contents = Contents(storage)
         self.nbytes = nbytes
-        self.returned = returned
-        self.serial = storage.serial
 
-    def __del__(self) -> None:
-        # May run at any moment, in any thread, inside the pool's own code: so it only appends,
-        # which is atomic, and the pool looks there before it makes anything new.  It appends a
-        # number: see `Pool.leased`.
-        if self.returned is not None:
-            self.returned.append(self.serial)
+
+class Expiry(weakref.ref[Lease]):
+    """The end of a lease.  Its callback is not Python: Ctrl-C in a finalizer is lost."""
+
+    __slots__ = ("storage",)
+
+    storage: Storage
 
 
 class Buffer:
@@ -147,11 +147,13 @@ class Pool:
         #: program that repeats itself soon gets the same buffers each time, and its bind groups are
         #: known; last in, first out would shuffle them, as a step keeps other ones than it frees.
         self._free: defaultdict[int, list[tuple[int, Storage]]] = defaultdict(list)
-        #: The storages that somebody holds, by serial.  The pool must hold them too: garbage in a
-        #: cycle, an exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer``
-        #: with the lease that gives it back; what came back would be a buffer that is released.
-        self.leased: dict[int, Storage] = {}
-        self._returned: deque[int] = deque()
+        #: Of the storages that somebody holds.  The pool must hold them too: garbage in a cycle, an
+        #: exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer`` with the
+        #: lease that gives it back; what came back would be a buffer that is released.
+        self._leases: set[Expiry] = set()
+        #: Leases that ended.  One may end at any moment, in any thread, inside the pool's own code;
+        #: appending to a deque is atomic, and `collect` looks here before anything new is made.
+        self._ended: deque[Expiry] = deque()
 
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer of that many bytes with unspecified contents.
@@ -167,16 +169,21 @@ class Pool:
         self.collect()
         free = self._free[capacity]
         storage = heappop(free)[1] if free else self._reserve(capacity)
-        self.leased[storage.serial] = storage
+        lease = Lease(storage, nbytes)
+        expiry = Expiry(lease, self._ended.append)
+        expiry.storage = storage
+        self._leases.add(expiry)
         self.live += capacity
         self.peak = max(self.peak, self.live)
-        return Buffer(Lease(storage, nbytes, self._returned), 0, nbytes)
+        return Buffer(lease, 0, nbytes)
 
     def collect(self) -> None:
         """Take back the storages that nobody holds any more."""
-        returned = self._returned
-        while returned:
-            storage = self.leased.pop(returned.popleft())
+        ended = self._ended
+        while ended:
+            expiry = ended.popleft()
+            self._leases.discard(expiry)
+            storage = expiry.storage
             self.live -= storage.capacity
             heappush(self._free[storage.capacity], (storage.serial, storage))
 

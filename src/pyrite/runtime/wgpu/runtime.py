@@ -298,7 +298,7 @@ class WgpuRuntime:
                 f"of whole vectors of 16 bytes, got {size} bytes at {offset} of {gpu.size}"
             )
         storage = Storage(gpu, gpu.size, is_external=True)
-        return Buffer(Lease(storage, gpu.size, None), offset, size)
+        return Buffer(Lease(storage, gpu.size), offset, size)
 
     def renew(self, buffer: Buffer) -> Buffer:
         """Return an application's buffer as it is after the application wrote to it.
@@ -315,7 +315,7 @@ class WgpuRuntime:
                 "a tensor requires the values that it was made with, got a view or clone from "
                 "before invalidate(); use the tensor that was invalidated, or copy it before"
             )
-        lease = Lease(buffer.storage, buffer.lease.nbytes, None)
+        lease = Lease(buffer.storage, buffer.lease.nbytes)
         return Buffer(lease, buffer.offset, buffer.nbytes)
 
     def get_resource(self, buffer: Buffer) -> BindingResource[BufferResource]:
