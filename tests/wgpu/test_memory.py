@@ -15,7 +15,7 @@ import wgpu
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.device import Device
-from pyrite.errors import DeviceError, ShapeError
+from pyrite.errors import ArgumentError, DeviceError, ShapeError
 from pyrite.wgpu import buffer_of, from_buffer, init_device
 
 ALL = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -221,6 +221,19 @@ def test_a_buffer_that_cannot_hold_the_tensor_is_refused(
     with pytest.raises(DeviceError, match=message) as caught:
         from_buffer(buffer, shape, "float32")
     assert str(caught.value.location).startswith(__file__)
+
+
+@pytest.mark.parametrize("offset", [-256, 256.0])
+def test_an_offset_before_the_buffer_is_refused(
+    application: wgpu.GPUDevice, shared: Device, offset: Any
+) -> None:
+    buffer = buffer_with(application, [0] * 4)
+
+    with pytest.raises(ArgumentError, match=f"an offset of 0 bytes or more, got {offset}"):
+        from_buffer(buffer, (4,), "float32", offset=offset)
+    with pytest.raises(ShapeError, match=r"from_buffer requires sizes >= 0, got shape \(-4,\)"):
+        from_buffer(buffer, (-4,), "float32")
+    assert from_buffer(buffer, (4,), "float32").tolist() == [0.0] * 4
 
 
 def test_what_is_no_buffer_is_refused() -> None:

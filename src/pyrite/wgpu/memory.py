@@ -10,12 +10,12 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
-from pyrite.errors import DeviceError, ShapeError
+from pyrite.errors import ArgumentError, DeviceError, ShapeError
 from pyrite.op import public
 from pyrite.runtime.wgpu import WgpuRuntime
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import DTypeLike, Shape, TensorType
+from pyrite.types import DTypeLike, Shape, TensorType, normalize_shape
 from pyrite.types import dtype as as_dtype
 from pyrite.wgpu.device import device_of
 
@@ -32,11 +32,14 @@ def from_buffer(
     device that Pyrite opened itself.
 
     Raises DeviceError if the buffer belongs to another device, is too small, or lacks one of the
-    usage flags STORAGE, COPY_SRC and COPY_DST.
+    usage flags STORAGE, COPY_SRC and COPY_DST; ShapeError and ArgumentError for a shape or an
+    offset below 0.
     """
-    type = TensorType(tuple(shape), as_dtype(dtype))
+    type = TensorType(normalize_shape("from_buffer", shape), as_dtype(dtype))
     where = as_device(device) if device is not None else _known_device(buffer)
     runtime = _runtime(where, "from_buffer")
+    if not isinstance(offset, int) or offset < 0:
+        raise ArgumentError(f"from_buffer requires an offset of 0 bytes or more, got {offset!r}")
     room = getattr(buffer, "size", 0) - offset
     if isinstance(buffer, wgpu.GPUBuffer) and type.nbytes > room:
         raise DeviceError(
