@@ -415,3 +415,44 @@ def test_a_slice_of_a_sequential_is_one_with_the_same_layers():
     assert isinstance(front, nn.Sequential)
     assert front[0] is net[0]
     assert front(full((4, 2), 1.0)).shape == (4, 3)
+
+
+def test_a_tensor_in_a_field_that_held_none_is_found(net):
+    scaled = net.map(lambda p: p * 2).replace(scale=Parameter(full((), 3.0)))
+    assert [path for path, _ in scaled.named_parameters()][-1] == "scale"
+    assert scaled.parameters()[-1] is scaled.scale
+    assert scaled.replace(scale=2.0).num_params() == net.num_params()
+    bare = net.heads["b"]
+    assert bare.map(lambda p: p).replace(bias=full((3,), 1.0)).to(autodiff()).bias.device.level == 1
+
+
+def test_a_tensor_that_comes_to_a_field_later_is_found():
+    @dataclass
+    class Memory:
+        last: Tensor | None = None
+
+    class Remembering(nn.Module):
+        def __init__(self) -> None:
+            self.memory = Memory()
+            self.sizes = (2, 3)
+
+    module = Remembering()
+    assert module.map(lambda p: p * 2) is module
+    module.memory.last = Parameter(full((), 1.0))
+    assert module.parameters()[0] is module.memory.last
+    assert module.map(lambda p: p * 2).memory.last.item() == 2.0
+
+
+def test_a_module_says_what_its_children_are():
+    class Hiding(nn.Module):
+        def __init__(self) -> None:
+            self.shown, self.hidden = nn.Linear(1, 1, bias=False), nn.Linear(1, 1)
+
+        def tree_children(self):
+            return {"shown": self.shown}
+
+    module = Hiding()
+    assert [path for path, _ in module.named_parameters()] == ["shown.weight"]
+    doubled = module.map(lambda p: p * 2)
+    assert doubled.hidden is module.hidden
+    assert doubled.shown.weight.item() == 2 * module.shown.weight.item()

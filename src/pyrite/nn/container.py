@@ -29,8 +29,8 @@ class Sequential(Module):
         return {str(index): layer for index, layer in enumerate(self.layers)}
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
-        """Return a copy with these layers."""
-        return self._like({**vars(self), "layers": tuple(children.values())})
+        """Return a copy with other layers under these numbers."""
+        return self._like({"layers": tuple({**self.tree_children(), **children}.values())})
 
     def extra_repr(self) -> str:
         """Return nothing: it is its layers."""

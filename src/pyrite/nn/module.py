@@ -65,8 +65,8 @@ class _Declared(ABCMeta):
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         fields = {name: _frozen(value) for name, value in vars(module).items()}
-        module.__dict__.update(fields)
-        module.__dict__["_is_frozen"] = True
+        module.__dict__.update(fields, _is_frozen=True)
+        module.__dict__["_branches"] = _branches_of(module)
         return module
 
 
@@ -98,6 +98,9 @@ class Module(TreeNode, metaclass=_Declared):
 
     _is_frozen: bool = False
     _training: bool | None = None
+    #: The names of its branches, found once, when it is frozen; None where `tree_children` is not
+    #: the fields.
+    _branches: Mapping[str, None] | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output.  Every module defines its own."""
@@ -137,7 +140,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def parameters(self) -> list[Parameter]:
         """Return the parameters in order of declaration; tied ones once."""
-        return [t for _, t in self.named_parameters()]
+        return [t for t in tree_leaves(self) if isinstance(t, Parameter)]
 
     def named_states(self) -> list[tuple[str, State]]:
         """Return (path, state) pairs: running statistics and the like."""
@@ -199,7 +202,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def with_training(self, on: bool | None) -> Self:
         """Return the module that trains, or does not, whatever the context; None undoes it."""
-        rebuilt: Self = _rebuild(self, lambda m: m._like({**vars(m), "_training": on}))
+        rebuilt: Self = _rebuild(self, lambda m: m._like({"_training": on}))
         return rebuilt
 
     @public
@@ -214,7 +217,7 @@ class Module(TreeNode, metaclass=_Declared):
                 f"replace requires fields of {type(self).__name__}, got {', '.join(unknown)}; "
                 f"it has {', '.join(self.tree_children())}"
             )
-        return self._like({**vars(self), **{k: _frozen(v) for k, v in fields.items()}})
+        return self._like({name: _frozen(value) for name, value in fields.items()})
 
     # ---- files ----
 
@@ -267,9 +270,16 @@ class Module(TreeNode, metaclass=_Declared):
         """Return its fields."""
         return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
+    def tree_branches(self) -> dict[str, Any]:
+        """Return its fields that may hold tensors."""
+        if self._branches is None:
+            return super().tree_branches()
+        fields = self.__dict__
+        return {name: fields[name] for name in self._branches}
+
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
-        """Return a copy with these fields."""
-        return self._like({**vars(self), **children})
+        """Return a copy with these fields in the place of its own."""
+        return self._like(children)
 
     def __copy__(self) -> Self:
         return self
@@ -282,8 +292,12 @@ class Module(TreeNode, metaclass=_Declared):
         return tree_map(lambda t: deepcopy(t, memo), self)
 
     def _like(self, fields: Mapping[str, Any]) -> Self:
+        """Return a copy with other values in some fields."""
         made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         made.__dict__.update(fields)
+        if self._branches is not None and not fields.keys() <= self._branches.keys():
+            made.__dict__["_branches"] = _branches_of(made)
         return made
 
     def _is_tracked(self) -> bool:
@@ -331,6 +345,12 @@ class Module(TreeNode, metaclass=_Declared):
 
     def __repr__(self) -> str:
         return tree_text(self)
+
+
+def _branches_of(module: Module) -> Mapping[str, None] | None:
+    if type(module).tree_children is not Module.tree_children:
+        return None
+    return dict.fromkeys(TreeNode.tree_branches(module))
 
 
 def _modules(value: Any, path: str) -> Iterator[tuple[str, Module]]:
