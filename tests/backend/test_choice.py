@@ -88,8 +88,13 @@ def test_a_verdict_is_kept_until_it_is_asked_for_anew(monkeypatch: pytest.Monkey
     assert {*verdicts, again} == {"its trial ended with status -6: thread panicked"}
 
 
-def test_a_trial_that_did_not_end_by_itself_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = trials(monkeypatch, wgpu=OSError("no memory"))
+@pytest.mark.parametrize(
+    "end", [OSError("no memory"), (1, ""), (-9, "")], ids=["no process", "exception", "killed"]
+)
+def test_what_says_nothing_about_the_device_is_not_kept(
+    end: tuple[int, str] | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = trials(monkeypatch, wgpu=end)
 
     choice.problem_as_default("wgpu")
     choice.problem_as_default("wgpu")
@@ -105,6 +110,17 @@ def test_a_new_driver_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     choice.problem_as_default("wgpu")
 
     assert tried.started == ["wgpu"] * 2
+
+
+def test_other_threads_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = trials(monkeypatch, cpu=(0, '"cannot start 9999 threads"'))
+    monkeypatch.setenv("PYRITE_THREADS", "9999")
+    choice.problem_as_default("cpu")
+
+    monkeypatch.setenv("PYRITE_THREADS", "2")
+    choice.problem_as_default("cpu")
+
+    assert tried.started == ["cpu"] * 2
 
 
 def test_a_packed_application_starts_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:

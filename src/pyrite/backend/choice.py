@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -29,6 +30,13 @@ TRIAL = "pyrite.testing.trial"
 
 #: A trial that takes longer, in seconds, has failed.
 PATIENCE = 120
+
+#: Environment variables that drivers, or the trial itself, read begin with one of these.
+_READ = ("VK_", "WGP", "PYRITE_THREADS")
+
+#: How a process ends that a driver brought down: by these signals, or on Windows from this code on.
+_CRASHES = [-getattr(signal, f"SIG{name}", 0) for name in ("SEGV", "ABRT", "BUS", "ILL", "FPE")]
+_WINDOWS_EXCEPTION = 0xC0000000
 
 
 @cache
@@ -63,7 +71,8 @@ def problem_as_default(name: str, *, anew: bool = False) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"its trial failed: {error}"
     problem = _verdict(done)
-    store.put(json.dumps(problem).encode(), *key)
+    if _tells_of_the_device(done.returncode):
+        store.put(json.dumps(problem).encode(), *key)
     return problem
 
 
@@ -80,10 +89,18 @@ def _verdict(done: subprocess.CompletedProcess[str]) -> str | None:
     return verdict
 
 
+def _tells_of_the_device(status: int) -> bool:
+    """Whether a trial ended with a verdict or as a broken driver ends it.
+
+    An exception, as for want of memory, or a kill says something about the moment only.
+    """
+    return status == 0 or status in _CRASHES or status >= _WINDOWS_EXCEPTION
+
+
 def _circumstances() -> tuple[str, ...]:
     """What a trial depends on: the machine, its drivers, and the packages that call them."""
     packages = (f"{p} {_version(p)}" for p in ("pyrite", "llvmlite", "wgpu"))
-    environment = (f"{k}={v}" for k, v in sorted(os.environ.items()) if k[:3] in ("VK_", "WGP"))
+    environment = (f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(_READ))
     machine = (sys.executable, platform.node(), platform.system(), platform.release())
     return (*machine, *packages, *environment, *_drivers())
 
