@@ -83,13 +83,12 @@ def _config(
     """As many positions as are wanted, then as many outputs and channels as find room."""
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes(w, 1, w.counts[0], width)
-    row = planes.length // planes.extents[0]
+    row = planes.image_size // planes.extents[0]
     rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
     images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
     planes = Planes(w, images, rows, width)
-    size = planes.size + (vectors - 1) * width
-    block_c = min(w.channels, max(_ROOM // (size * len(planes.phases)), 1))
-    block_o = min(w.outputs, _OUTPUTS, max(_ROOM // size, 1))
+    block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
+    block_o = min(w.outputs, _OUTPUTS, max(_ROOM // planes.size, 1))
     parts = -(-w.outputs // block_o)
     block_o = -(-w.outputs // (parts * outputs)) * outputs
     return DirectConfig(outputs, vectors, width, block_o, block_c, images, rows)
@@ -99,12 +98,24 @@ def _cost(w: Windows, config: DirectConfig, facts: CpuFacts) -> float:
     """Estimated cycles: at each tap two products or two reads a cycle, and those of the copies."""
     c = config
     planes = Planes(w, c.images, c.rows, c.width)
-    blocks = -(-planes.length // (c.vectors * c.width)) * (c.block_o // c.outputs)
-    tap = max(c.outputs * c.vectors, 1.8 * c.vectors + c.outputs, 8) / 2
+    whole, rest = _blocks(planes, c)
+    taps = w.channels * prod(w.kernel_size)
+    summed = whole * _block_cost(taps, c.outputs, c.vectors)
+    if rest:
+        summed += _block_cost(taps, c.outputs, rest)
     vectors = planes.length / c.width
     copied = (w.channels * len(planes.phases) * 6 + c.block_o * 8) * vectors
-    each = blocks * (w.channels * prod(w.kernel_size) * tap + 10) + copied
+    each = c.block_o // c.outputs * summed + copied
     return -(-workgroups(w, c) // facts.threads) * each
+
+
+def _block_cost(taps: int, outputs: int, vectors: int) -> float:
+    return taps * max(outputs * vectors, 1.8 * vectors + outputs, 8) / 2 + 10
+
+
+def _blocks(planes: Planes, config: DirectConfig) -> tuple[int, int]:
+    """Return how many blocks the positions are cut into, and the vectors that are left."""
+    return divmod(-(-planes.length // config.width), config.vectors)
 
 
 def workgroups(w: Windows, config: DirectConfig) -> int:
@@ -145,8 +156,7 @@ class _DirectConvolution:
         self.weight = Operand(b, "weight", weight, "read")
         self.x, self.out = Volume(b, "x", x, "read"), Volume(b, "out", out, "write")
         self.planes = Planes(w, c.images, c.rows, c.width)
-        # The last vectors of sums may begin before the end of the copy only.
-        self.size = self.planes.size + (c.vectors - 1) * c.width
+        self.size = self.planes.size
         self.channel_size = len(self.planes.phases) * self.size
         self.copy = b.private(self.accumulator, c.block_c * self.channel_size)
         self.sums = b.private(self.accumulator, c.block_o * self.size)
@@ -180,15 +190,16 @@ class _DirectConvolution:
                     batch=w.batch, first_row=self.row, channel=plus(channel, loop.index),
                     inside=None,
                 )  # fmt: skip
+        whole, rest = _blocks(self.planes, c)
         step = c.vectors * c.width
-        with (
-            b.for_(0, c.block_o, step=c.outputs) as output,
-            b.for_(0, self.planes.length, step=step) as at,
-        ):
-            self.block(output.index, at.index, first, count)
+        with b.for_(0, c.block_o, step=c.outputs) as output:
+            with b.for_(0, whole * step, step=step) as at:
+                self.block(output.index, at.index, c.vectors, first, count)
+            if rest:
+                self.block(output.index, whole * step, rest, first, count)
 
-    def block(self, output: Value, at: Value, first: Index, count: Index) -> None:
-        """Add the products of some channels for some outputs and positions."""
+    def block(self, output: Value, at: Index, vectors: int, first: Index, count: Index) -> None:
+        """Add the products of some channels for some outputs and vectors of positions."""
         b, w, c = self.b, self.w, self.config
         taps, kernel_size = self.planes.taps, prod(w.kernel_size)
         axes = self.weight.map
@@ -201,7 +212,7 @@ class _DirectConvolution:
         waiting = [
             plus(times(plus(output, r), self.size), plus(at, v * c.width))
             for r in range(c.outputs)
-            for v in range(c.vectors)
+            for v in range(vectors)
         ]
         zero = b.const(0, vector(self.accumulator, c.width))
         start = [zero] * len(waiting)
@@ -214,14 +225,14 @@ class _DirectConvolution:
             for number, tap in enumerate(taps):
                 near = plus(place, tap.phase * self.size + tap.hop)
                 right = [
-                    self.copy.load(plus(near, v * c.width), width=c.width) for v in range(c.vectors)
+                    self.copy.load(plus(near, v * c.width), width=c.width) for v in range(vectors)
                 ]
                 along = self.weight.at(axes.columns, column, further=number, period=kernel_size)
                 for r, row in enumerate(rows):
                     value = b.cast(self.weight.load(row, along), self.accumulator)
                     many = b.value(value, sums[0].type) if c.width > 1 else value
                     for v, x in enumerate(right):
-                        i = r * c.vectors + v
+                        i = r * vectors + v
                         sums[i] = self.added(many, x, sums[i])
             loop.yield_(*sums)
         for to, total in zip(waiting, loop.results, strict=True):

@@ -21,7 +21,7 @@ from typing import Final
 from pyrite.kernel.build import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access, vector
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, both, iota, plus, times, total
+from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total
 from pyrite.types import bool_
 
 
@@ -57,15 +57,21 @@ class Planes:
         return tuple(n + max(moves) // s for n, moves, s in steps)
 
     @property
+    def image_size(self) -> int:
+        """Elements of a phase of one image."""
+        return prod(self.extents)
+
+    @property
     def length(self) -> int:
-        """Elements of a phase of all images together."""
-        return self.images * prod(self.extents)
+        """Positions from the first window of all images to the last; not all are windows."""
+        steps = _steps(self.extents)
+        last = sum((n - 1) * step for n, step in zip(self.limits, steps, strict=True))
+        return (self.images - 1) * self.image_size + last + 1
 
     @property
     def size(self) -> int:
-        """Elements of memory for a phase: what is read beyond the end by vectors belongs to it."""
-        reach = max(tap.hop for tap in self.taps)
-        return -(-(self.length + reach) // self.width) * self.width + self.width
+        """Elements of memory for a phase: what vectors meet beyond the end belongs to it."""
+        return rounded_up(self.images * self.image_size, self.width) + self.width
 
     @property
     def origins(self) -> tuple[int, ...]:
@@ -82,8 +88,7 @@ class Planes:
     @property
     def taps(self) -> list[Tap]:
         """The elements of the window in row-major order."""
-        phases, extents = self.phases, self.extents
-        steps = [prod(extents[i + 1 :]) for i in range(len(extents))]
+        phases, steps = self.phases, _steps(self.extents)
         return [
             Tap(phases.index(phase), sum(h * s for h, s in zip(hops, steps, strict=True)))
             for phase, hops in self._places()
@@ -119,6 +124,11 @@ class Planes:
             )
             for moves in combinations(*self._moves())
         ]
+
+
+def _steps(extents: Sequence[int]) -> list[int]:
+    """Return how far neighbours on each axis are from each other."""
+    return [prod(extents[i + 1 :]) for i in range(len(extents))]
 
 
 @dataclass(frozen=True, slots=True)
