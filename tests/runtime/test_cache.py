@@ -115,6 +115,34 @@ def test_the_setting_chooses_the_folder(tmp_path: Path, monkeypatch: pytest.Monk
     assert folder is not None
     assert folder.is_absolute()
 
+    monkeypatch.setattr(pyrite.config, "cache", "~/code")
+    assert default_cache().folder == Path.home() / "code"
+
+
+def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+
+    assert default_cache().folder is None
+
+
+def test_a_file_that_cannot_be_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(path)
+
+    DiskCache(tmp_path).put(bytes(1000), "old")
+    monkeypatch.setattr(cache, "LIMIT", 100)
+    monkeypatch.setattr(Path, "unlink", refuses)
+
+    disk = DiskCache(tmp_path)
+    disk.put(bytes(1000), "new")
+
+    assert disk.get("old") == disk.get("new") == bytes(1000)
+
 
 def test_the_version_of_the_source_is_that_of_its_files() -> None:
     kernel, target = source_version("pyrite.kernel"), source_version("pyrite.kernel.target")

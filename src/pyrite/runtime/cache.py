@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -84,19 +85,25 @@ class DiskCache:
 
 
 def default_cache() -> DiskCache:
-    """Return the cache in ``config.cache``, or in the user's folder for such files."""
+    """Return the cache in ``config.cache``, or in the user's folder for such files.
+
+    A user without a home, as a container may have, keeps nothing.
+    """
     if config.cache == "off":
         return DiskCache(None)
-    return DiskCache(Path(config.cache) if config.cache else _user_folder())
+    try:
+        return DiskCache((Path(config.cache) if config.cache else _user_folder()).expanduser())
+    except RuntimeError:  # of expanduser
+        return DiskCache(None)
 
 
 def _user_folder() -> Path:
-    home = Path.home()
+    """The system's folder for such files, which may begin with ``~``."""
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "pyrite" / "cache"
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "pyrite" / "cache"
     if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "pyrite"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "pyrite"
+        return Path("~/Library/Caches/pyrite")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "pyrite"
 
 
 @cache
@@ -149,5 +156,6 @@ def _trim(folder: Path, limit: int) -> None:
     for _, size, path in sorted(found):
         if excess <= 0:
             break
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # another process trims too, or holds it open, or owns it
+            path.unlink()
         excess -= size
