@@ -27,7 +27,8 @@ class Normalization(Native):
 
     @native("softmax_backward", narrow="everywhere")
     def softmax_backward(self, g: torch.Tensor, out: torch.Tensor, *, axis: int) -> Any:
-        return _aten._softmax_backward_data(g, out, axis, out.dtype)
+        # The kernel of PyTorch 2.4 and 2.5 for the host reads a strided output as if it were dense.
+        return _aten._softmax_backward_data(g, out.contiguous(), axis, out.dtype)
 
     @native("log_softmax", narrow="everywhere")
     def log_softmax(self, x: torch.Tensor, *, axis: int) -> torch.Tensor:
