@@ -83,7 +83,17 @@ print(raised, "times")
 FILES = {
     "cpu": ("cpu/stream.py", "cpu/executor.py", "cpu/runtime.py", "cpu/memory.py"),
     "wgpu": tuple(
-        f"wgpu/{name}.py" for name in ("runtime", "submission", "native", "staging", "memory")
+        f"wgpu/{name}.py"
+        for name in (
+            "runtime",
+            "queue",
+            "validation",
+            "submission",
+            "staging",
+            "poller",
+            "memory",
+            "native",
+        )
     ),
 }
 

@@ -44,7 +44,7 @@ def test_no_room_is_an_error_at_the_line_and_nothing_is_lost(narrow: Device) -> 
 def spoil(device: Device) -> None:
     """Make the command that was asked for last one that the device refuses."""
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
-    command = runtime._pending.commands[-1]
+    command = runtime._queue.pending.commands[-1]
     assert isinstance(command, Launch)
     command.grid = (100_000, 1, 1)
 

@@ -124,7 +124,7 @@ def test_what_a_device_made_may_outlive_it(program: Program) -> None:
             runtime = WgpuRuntime(open_device())
             kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
             runtime.launch(kernel, [x, y, 64, 2.0], [1])
-            held.append((kernel, x, y, runtime._pending, runtime._groups, runtime._pool))
+            held.append((kernel, x, y, runtime._queue, runtime._groups, runtime._pool))
             if i % 2:
                 runtime.close()
             del runtime, kernel, x, y
@@ -237,6 +237,26 @@ def test_a_device_may_be_lost_while_a_read_is_awaited(program: Program) -> None:
         for _ in range(50):
             runtime.launch(kernel, [x, y, 1 << 20, 2.0], [1 << 14])
         asyncio.run(lose(runtime, y))
+    """)
+
+    assert printed == "alive\n"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_sixty_four_devices_come_and_go(program: Program, closed: bool) -> None:
+    printed = program(f"""
+        for i in range(64):
+            runtime = WgpuRuntime(open_device())
+            kernel, x, y = runtime.compile(scale()), runtime.upload(ones), runtime.allocate(256)
+            runtime.launch(kernel, [x, y, 64, float(i)], [1])
+            if i % 2:
+                assert runtime.read(y, float32, (64,))[0] == i
+            if {closed}:
+                runtime.close()
+            del runtime, kernel, x, y
+            if i % 8 == 0:
+                gc.collect()
+        print("alive")
     """)
 
     assert printed == "alive\n"

@@ -172,7 +172,19 @@ class Executable:
         arguments = self.signature.arguments(is_folded)
         return self._text(Form(all_writable, is_folded, self._fits_immediates(arguments), parts))
 
-    def parts(self, buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    def fit(
+        self, buffers: Sequence[Buffer], *, is_folded: bool
+    ) -> tuple[Variant, Sequence[Buffer]]:
+        """Return the variant for a launch on buffers, and what it binds.
+
+        Raises KernelError as `variant`, or where more is to be bound than the device binds.
+        """
+        parts = self._parts(buffers)
+        all_writable = _is_read_and_written(buffers, self.signature.writes)
+        variant = self.variant(all_writable=all_writable, is_folded=is_folded, parts=parts)
+        return variant, _bound(buffers, parts, self.largest_binding) if parts else buffers
+
+    def _parts(self, buffers: Sequence[Buffer]) -> tuple[int, ...]:
         """Return how often each buffer is to be bound, or nothing if once is enough for all.
 
         Raises KernelError where that is more than the device binds.
@@ -271,7 +283,16 @@ class Executable:
         return Variant(name, pipeline, layout, arguments)
 
 
-def bound(buffers: Sequence[Buffer], parts: Sequence[int], largest: int) -> list[Buffer]:
+def _is_read_and_written(buffers: Sequence[Buffer], writes: tuple[bool, ...]) -> bool:
+    """Whether some storage is bound both ways in one dispatch."""
+    storages = {buffer.key[0] for buffer in buffers}
+    if len(storages) == len(buffers):
+        return False
+    written = {b.key[0] for b, w in zip(buffers, writes, strict=True) if w}
+    return any(b.key[0] in written for b, w in zip(buffers, writes, strict=True) if not w)
+
+
+def _bound(buffers: Sequence[Buffer], parts: Sequence[int], largest: int) -> list[Buffer]:
     """Return what is bound of the buffers: a buffer of several parts as views of it."""
     return [
         part

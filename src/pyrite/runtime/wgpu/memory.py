@@ -21,7 +21,8 @@ import wgpu
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.runtime.protocol import MemoryReport
-from pyrite.runtime.wgpu.native import Pointer
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.native import NativeError, Pointer
 
 #: Offsets of views: WebGPU's default min-storage-buffer-offset-alignment.
 ALIGNMENT = 256
@@ -111,6 +112,21 @@ class Buffer:
         return f"Buffer({self.nbytes} bytes of storage {self.storage.serial} at {self.offset})"
 
 
+def device_buffer(life: Life, size: int, usage: int = USAGE, *, is_mapped: bool = False) -> Any:
+    """Return a new ``wgpu.GPUBuffer``.
+
+    Raises MemoryError where there is no room, DeviceError if the device does not work.
+    """
+    gpu = life.device.gpu
+    try:
+        return gpu.create_buffer(size=size, usage=usage, mapped_at_creation=is_mapped)
+    except wgpu.GPUOutOfMemoryError as error:
+        raise MemoryError(str(error)) from None
+    except wgpu.GPUError as error:
+        life.check_loss(NativeError("", str(error)))
+        raise DeviceError(f"allocate requires a buffer of the device, got: {error}") from None
+
+
 def size_class(nbytes: int) -> int:
     """Return the capacity of the storage for so many bytes: a multiple of 256.
 
@@ -174,7 +190,8 @@ class Pool:
         expiry.storage = storage
         self._leases.add(expiry)
         self.live += capacity
-        self.peak = max(self.peak, self.live)
+        if self.live > self.peak:
+            self.peak = self.live
         return Buffer(lease, 0, nbytes)
 
     def collect(self) -> None:

@@ -14,7 +14,7 @@ every launch is called raw; what happens seldom goes through wgpu-py.  Traps rul
   with it, for which somebody waits.  So Ctrl-C waits for the end of calls that call back.
 - A daemon thread that Python ends while wgpu-native calls it back takes the process with it: frames
   of Rust cannot be unwound.  So every call that calls back is made under a lock, and the thread
-  that ends the process takes these locks for good: see `end_of_process`.
+  that ends the process takes these locks for good: see process.py.
 
 Objects made here are cffi pointers that release themselves.
 """

@@ -134,17 +134,3 @@ def _pipeline_layout(device: Device, group_layout: Pointer, immediate_size: int)
     with captured():
         layout = lib.wgpuDeviceCreatePipelineLayout(device.raw, descriptor)
     return ffi.gc(layout, lib.wgpuPipelineLayoutRelease)
-
-
-def require_life(device: Device) -> None:
-    """Raise NativeError if the device is lost.
-
-    It is asked for the cheapest object whose making checks that.  A command encoder would do too,
-    but one that is never submitted costs 93 KiB that lavapipe does not give back.
-    """
-    with captured():
-        layout = lib.wgpuDeviceCreateBindGroupLayout(device.raw, _NO_ENTRIES)
-    lib.wgpuBindGroupLayoutRelease(layout)
-
-
-_NO_ENTRIES = ffi.new("WGPUBindGroupLayoutDescriptor *")

@@ -17,8 +17,10 @@ import numpy as np
 import wgpu
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.wgpu.memory import Buffer, size_class
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.memory import Buffer, device_buffer, size_class
 from pyrite.runtime.wgpu.native import Mapping, Pointer, ffi, lib, view
+from pyrite.runtime.wgpu.poller import Poller
 from pyrite.types import Array
 
 #: Bytes of one chunk, and how many there may be.
@@ -31,19 +33,29 @@ LARGEST_KEPT = 64 << 20
 #: A piece of an upload is at least this long, or all that is left.
 SMALL = 64 << 10
 
-#: Makes a device buffer of (size, usage, whether it is mapped).
-Create = Callable[[int, int, bool], Any]
-
 _MAP_WRITE = int(wgpu.MapMode.WRITE)
 _MAP_READ = int(wgpu.MapMode.READ)
+
+
+def transfer_buffer(life: Life, size: int, usage: int, *, is_mapped: bool = False) -> Any:
+    """Return a new ``wgpu.GPUBuffer`` that the host writes or reads.
+
+    Raises DeviceError where there is no room, or the device does not work.
+    """
+    try:
+        return device_buffer(life, size, usage, is_mapped=is_mapped)
+    except MemoryError as error:
+        raise DeviceError(
+            f"a transfer requires {size:,} bytes of memory shared with {life.name}, got {error}"
+        ) from None
 
 
 class Chunk:
     """A buffer that the host writes and the device copies from."""
 
-    def __init__(self, create: Create) -> None:
-        usage = int(wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC)
-        self.gpu = create(CHUNK, usage, True)
+    def __init__(self, life: Life) -> None:
+        usage = wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC
+        self.gpu = transfer_buffer(life, CHUNK, usage, is_mapped=True)
         self.raw: Pointer = self.gpu._internal
         self.used = 0
         self._mapping: Mapping | None = None
@@ -75,21 +87,10 @@ class Chunk:
 
 
 class Upload:
-    """The chunks of one device.
+    """The chunks of one device; ``flush`` submits what is pending."""
 
-    ``flush`` submits what is pending, and ``wait`` returns when its argument, a question asked
-    again and again, is answered by yes.  ``require_life`` raises where the device was lost.
-    """
-
-    def __init__(
-        self,
-        create: Create,
-        flush: Callable[[], object],
-        wait: Callable[[Callable[[], bool]], None],
-        require_life: Callable[[], None],
-    ) -> None:
-        self._create, self._flush, self._wait = create, flush, wait
-        self._require_life = require_life
+    def __init__(self, life: Life, poller: Poller, flush: Callable[[], object]) -> None:
+        self._life, self._poller, self._flush = life, poller, flush
         self._free: list[Chunk] = []  # mapped and empty
         self._filling: list[Chunk] = []  # mapped, holding bytes of the pending submission
         self._busy: list[Chunk] = []  # the device's
@@ -127,14 +128,14 @@ class Upload:
         self._free.clear()
 
     def _take(self) -> Chunk:
-        self._require_life()
+        self._life.probe()
         if len(self._filling) == CHUNKS:
             self._flush()
         if self._recover():
             return self._free.pop()
         if len(self._filling) + len(self._busy) < CHUNKS:
-            return Chunk(self._create)
-        self._wait(self._recover)
+            return Chunk(self._life)
+        self._poller.wait(self._recover)
         return self._free.pop()
 
     def _recover(self) -> bool:
@@ -188,8 +189,8 @@ class ReadBack:
 class ReadBackPool:
     """The read-back buffers of one device that are not in use, one of each size at most."""
 
-    def __init__(self, create: Create, largest: int) -> None:
-        self._create = create
+    def __init__(self, life: Life, largest: int) -> None:
+        self._life = life
         #: Bytes of the largest buffer that the device makes.
         self.largest = largest
         self._free: dict[int, Any] = {}
@@ -212,8 +213,8 @@ class ReadBackPool:
         found = self._free.pop(capacity, None)
         if found is not None:
             return found
-        usage = int(wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST)
-        return self._create(capacity, usage, False)
+        usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+        return transfer_buffer(self._life, capacity, usage)
 
     def give(self, capacity: int, gpu: Any) -> None:
         """Take back an unmapped buffer."""

@@ -1,0 +1,66 @@
+"""An application's own buffers: what they must be when they come, and at each submission.
+
+They stay the application's, which may map or destroy one at any time.  wgpu-native aborts the
+process where a submission uses such a one, so each is looked at before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wgpu
+
+from pyrite.errors import DeviceError
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Lease, Storage
+from pyrite.runtime.wgpu.native import NativeError
+from pyrite.runtime.wgpu.shader import Layouts
+
+_FLAGS = ("STORAGE", "COPY_SRC", "COPY_DST")
+
+
+def external_buffer(life: Life, gpu: Any, offset: int, nbytes: int | None) -> Buffer:
+    """Return a ``wgpu.GPUBuffer`` of the application, or a part of it, as a buffer.
+
+    Raises DeviceError if it belongs to another device, lacks a usage flag, or is not cut at whole
+    vectors.
+    """
+    name = life.name
+    if not isinstance(gpu, wgpu.GPUBuffer) or gpu._device is not life.device.gpu:
+        raise DeviceError(
+            f"from_buffer requires a wgpu.GPUBuffer of the device of {name}, got "
+            f"{type(gpu).__name__}; make {name} by init_device(your device)"
+        )
+    missing = [flag for flag in _FLAGS if not gpu.usage & getattr(wgpu.BufferUsage, flag)]
+    if missing:
+        raise DeviceError(
+            f"from_buffer requires the usage flags {' | '.join(_FLAGS)}, got a buffer "
+            f"without {' | '.join(missing)}; add them in create_buffer(usage=...)"
+        )
+    size = gpu.size - offset if nbytes is None else nbytes
+    # Kernels may read whole vectors: see binding.bound_size.
+    if offset % ALIGNMENT or offset + size > gpu.size or gpu.size % 16:
+        raise DeviceError(
+            f"from_buffer requires an offset that is a multiple of {ALIGNMENT} inside a buffer "
+            f"of whole vectors of 16 bytes, got {size} bytes at {offset} of {gpu.size}"
+        )
+    return Buffer(Lease(Storage(gpu, gpu.size, is_external=True), gpu.size), offset, size)
+
+
+def renewed(buffer: Buffer) -> Buffer:
+    """Return the same part of the same storage, with contents of its own."""
+    lease = Lease(buffer.storage, buffer.lease.nbytes)
+    return Buffer(lease, buffer.offset, buffer.nbytes)
+
+
+def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
+    """Return why a submission must not use an application's storage now, or None if it may."""
+    if storage.gpu.map_state != "unmapped":
+        return "is mapped; unmap it before Pyrite uses it"
+    layout = layouts.get((True,), immediate_size=0, uniform_size=0)
+    probe = (storage.raw, 0, min(storage.capacity, ALIGNMENT))
+    try:
+        layout.create_group(layouts.device, [probe])
+    except NativeError:
+        return "was destroyed"
+    return None

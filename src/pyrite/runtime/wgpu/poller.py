@@ -1,0 +1,52 @@
+"""Waiting for a device: it is asked again and again, with sleeps between.
+
+At first without a sleep, then with one of a tenth of what was waited, up to 1 ms.  A wait inside
+wgpu-native would keep every other thread from submitting until the device is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.native import poll
+
+#: Asks something that the callbacks of finished work change.
+Question = Callable[[], bool]
+
+
+class Poller:
+    """Waits for the device of a life.  Its methods raise DeviceError when the device ends."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def is_now(self, question: Question) -> bool:
+        """Return the answer, after the callbacks of what is finished have run."""
+        self._life.check()
+        poll(self._life.device.raw)
+        return question()
+
+    def wait(self, question: Question) -> None:
+        """Return when the answer is yes."""
+        for pause in _pauses():
+            if self.is_now(question):
+                return
+            time.sleep(pause)
+
+    async def wait_async(self, question: Question) -> None:
+        """Return when the answer is yes; the event loop runs on meanwhile."""
+        for pause in _pauses():
+            if self.is_now(question):
+                return
+            await asyncio.sleep(pause)
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between polls: see the head of this file."""
+    start = time.perf_counter()
+    while True:
+        waited = time.perf_counter() - start
+        yield 0.0 if waited < 200e-6 else min(waited / 10, 1e-3)

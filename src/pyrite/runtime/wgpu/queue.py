@@ -1,0 +1,159 @@
+"""The queue of a device: what waits to be submitted, what was, and how far the device has come.
+
+Commands are kept until a flush (`SUBMIT_AFTER` of them flush by themselves) and submitted together;
+the device works through submissions in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wgpu
+
+from pyrite.errors import DeviceError
+from pyrite.runtime.interruption import Uninterrupted
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
+from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
+from pyrite.runtime.wgpu.poller import Poller
+from pyrite.runtime.wgpu.staging import Upload, transfer_buffer
+from pyrite.runtime.wgpu.submission import Command, Copy, Place, Staged, Submission
+from pyrite.runtime.wgpu.validation import Validator
+from pyrite.types import Array
+
+#: So many commands are submitted without being asked for, to keep the device busy.
+SUBMIT_AFTER = 64
+
+#: So many submissions may be under way; the host waits for the oldest.
+IN_FLIGHT = 64
+
+#: Bytes of a uniform buffer: the arguments of 256 launches of a submission.
+UNIFORMS = 64 << 10
+
+
+class Queue:
+    """Submits the commands of a device in order.
+
+    Its caller holds the lock, except in `is_done` and in the waits.
+    """
+
+    def __init__(self, life: Life, poller: Poller, validator: Validator) -> None:
+        self._life = life
+        self._poller = poller
+        self._validator = validator
+        self.uploads = Upload(life, poller, self.flush)
+        #: What was appended since the last flush.
+        self.pending = Submission(1)
+        self._progress = Progress()
+        self._uniform: Any = None
+
+    @property
+    def submitted(self) -> int:
+        """The number of the last submission."""
+        return self.pending.number - 1
+
+    def append(self, command: Command) -> None:
+        """Have a command run after all others."""
+        pending = self.pending
+        is_external = False
+        for contents in command.touched():
+            contents.storage.last_use = pending.number
+            is_external = is_external or contents.storage.is_external
+        pending.commands.append(command)
+        # The application may write to its buffer next: what was asked for before comes first.
+        if is_external or len(pending) >= SUBMIT_AFTER:
+            self.flush()
+
+    def write(self, data: Array, target: Buffer) -> None:
+        """Have the bytes, a uint8 array, written to a new buffer."""
+        start = 0
+        while start < len(data):
+            source, offset, count = self.uploads.write(data[start:])
+            self._append_upload(Staged(source, offset), Place(target, start), count)
+            start += count
+
+    def uniform(self) -> Pointer:
+        """Return the uniform buffer, for launches whose arguments do not travel with them."""
+        if self._uniform is None:
+            usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+            self._uniform = transfer_buffer(self._life, UNIFORMS, usage)
+        return self._uniform._internal
+
+    def append_arguments(self, arguments: bytes) -> int:
+        """Return where the arguments of the next launch will be in the uniform buffer."""
+        size = -(-len(arguments) // ALIGNMENT) * ALIGNMENT
+        if len(self.pending.uniforms) + size > UNIFORMS:
+            self.flush()
+        uniforms = self.pending.uniforms
+        offset = len(uniforms)
+        uniforms += arguments.ljust(size, b"\0")
+        return offset
+
+    def flush(self) -> int:
+        """Hand what was appended to the device and return the number of the last submission.
+
+        Raises DeviceError if the device does not work.
+        """
+        self._life.check()
+        pending = self.pending
+        if not len(pending):
+            return pending.number - 1
+        # Whole: commands that are dropped, or run twice, would be wrong values.
+        with Uninterrupted():
+            commands = self._validator.encode(pending)
+            self.pending = Submission(pending.number + 1)
+            self._submit(pending, commands)
+        if pending.number - self._progress.completed > IN_FLIGHT:
+            self._poller.wait(lambda: self._progress.completed >= pending.number - IN_FLIGHT)
+        return pending.number
+
+    def is_done(self, submission: int) -> bool:
+        """Whether the device has done everything up to that submission."""
+        self._life.check()
+        if self._progress.completed < submission:
+            poll(self._life.device.raw)
+        return self._progress.completed >= submission
+
+    def wait(self, submission: int) -> None:
+        """Return when the device has done everything up to that submission.
+
+        Raises DeviceError if there was no such submission, or the device is lost meanwhile.
+        """
+        if submission > self.submitted:
+            raise DeviceError(
+                f"wait requires a submission that was made, got {submission}; the last was "
+                f"{self.submitted}"
+            )
+        self._poller.wait(lambda: self._progress.completed >= submission)
+        self._life.probe()
+
+    async def wait_async(self, submission: int) -> None:
+        """Return when the device has done everything up to it; the event loop runs on meanwhile."""
+        await self._poller.wait_async(lambda: self._progress.completed >= submission)
+        self._life.probe()
+
+    def _append_upload(self, source: Staged, target: Place, nbytes: int) -> None:
+        """Append it before all commands of the submission, if none of them touches the target."""
+        pending = self.pending
+        is_touched = target.contents.storage.last_use == pending.number
+        commands = pending.commands if is_touched else pending.uploads
+        commands.append(Copy("upload", source, target, nbytes))
+        if len(pending) >= SUBMIT_AFTER:
+            self.flush()
+
+    def _submit(self, submission: Submission, commands: Pointer | None) -> None:
+        queue = self._life.device.queue
+        chunks = self.uploads.before_submit()
+        try:
+            with captured():
+                if submission.uniforms:
+                    data = ffi.from_buffer(submission.uniforms)
+                    lib.wgpuQueueWriteBuffer(queue, self.uniform(), 0, data, len(data))
+                if commands is not None:
+                    self._life.check()
+                    lib.wgpuQueueSubmit(queue, 1, ffi.new("WGPUCommandBuffer[1]", [commands]))
+                self.uploads.after_submit(chunks)
+                self._progress.watch(queue, submission.number)
+        except NativeError as error:
+            self._life.fail(f"a submission failed ({error})")
+            self._life.check()

@@ -1,0 +1,105 @@
+"""What may be submitted: wgpu-native aborts the process where a submit meets an error.
+
+So each submission is encoded and checked before.  A command that cannot run is left out, and what
+it was to write is **poisoned**, as is all that is computed from that: the next read of any of it
+raises the error, which names the kernel.  Stale memory is never returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyrite.errors import DeviceError, KernelError, PyriteError
+from pyrite.runtime.wgpu.external import why_unusable
+from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.memory import Contents, Storage
+from pyrite.runtime.wgpu.native import NativeError, Pointer
+from pyrite.runtime.wgpu.shader import Layouts
+from pyrite.runtime.wgpu.submission import Command, Submission, encode
+
+
+class Validator:
+    """Makes command buffers for one device.  Its caller holds the lock."""
+
+    def __init__(self, life: Life, layouts: Layouts) -> None:
+        self._life = life
+        self._layouts = layouts
+        self._has_poison = False
+
+    def encode(self, submission: Submission) -> Pointer | None:
+        """Return the command buffer of the commands that can run, or None if there is none.
+
+        Raises DeviceError if the device is lost.
+        """
+        commands = self._sound(submission)
+        if not commands:
+            return None
+        try:
+            return encode(self._life.device, commands)
+        except NativeError as error:
+            self._life.check_loss(error)
+        return self._encode_legal(commands)
+
+    def poison(self, contents: Sequence[Contents], error: PyriteError) -> None:
+        """Have every read of the contents, and of what is computed from them, raise the error."""
+        self._has_poison = True
+        for each in contents:
+            each.error = error
+
+    def _sound(self, submission: Submission) -> list[Command]:
+        """The commands whose operands are good."""
+        unusable = self._unusable(submission)
+        if not unusable and not self._has_poison:
+            return list(submission)
+        return [command for command in submission if self._is_sound(command, unusable)]
+
+    def _unusable(self, submission: Submission) -> dict[Storage, str]:
+        """The application's storages that cannot be used now, and why."""
+        external = {
+            contents.storage
+            for command in submission
+            for contents in command.touched()
+            if contents.storage.is_external
+        }
+        found = ((storage, why_unusable(storage, self._layouts)) for storage in external)
+        return {storage: why for storage, why in found if why is not None}
+
+    def _is_sound(self, command: Command, unusable: dict[Storage, str]) -> bool:
+        error = _error(command, unusable)
+        if error is not None:
+            self.poison(command.written(), error)
+        return error is None
+
+    def _encode_legal(self, commands: list[Command]) -> Pointer:
+        # In order: what reads the result of an illegal command is not to run either.
+        legal = [c for c in commands if self._is_sound(c, {}) and self._is_legal(c)]
+        life = self._life
+        try:
+            return encode(life.device, legal)
+        except NativeError as error:
+            life.check_loss(error)
+            life.fail(f"commands that are legal one by one, but not together ({error})")
+            raise DeviceError(f"flush requires legal commands, got\n{error}") from None
+
+    def _is_legal(self, command: Command) -> bool:
+        try:
+            encode(self._life.device, [command])
+        except NativeError as error:
+            self._life.check_loss(error)
+            failure = KernelError(f"{command.name} requires a legal command, got\n{error}")
+            self.poison(command.written(), failure)
+            return False
+        return True
+
+
+def _error(command: Command, unusable: dict[Storage, str]) -> PyriteError | None:
+    """What keeps the operands of a command from being used."""
+    for contents in command.touched():
+        if contents.error is not None:
+            return contents.error
+        if contents.storage in unusable:
+            why = unusable[contents.storage]
+            return DeviceError(
+                f"{command.name} requires external buffers that it can use, got one that {why}"
+            )
+    return None

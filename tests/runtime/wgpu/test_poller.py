@@ -1,0 +1,72 @@
+"""Waiting: an event loop runs on, and who gives up does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("wgpu")
+
+
+from pyrite.kernel import Kernel, KernelBuilder
+from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.types import float32
+
+Program = Callable[[str], str]
+
+
+def slow() -> Kernel:
+    """Some tenths of a second on lavapipe."""
+    b = KernelBuilder("slow", workgroup_size=64)
+    x = b.buffer("x", float32, "read_write")
+    i = b.global_id()
+    with b.for_(0, 20_000, carried=[x[i]]) as loop:
+        loop.yield_(loop.carried[0] * 0.999 + x[0])
+    x[i] = loop.results[0]
+    return b.build()
+
+
+def test_an_event_loop_runs_on_while_values_are_awaited(runtime: WgpuRuntime) -> None:
+    x = runtime.upload(np.ones(1 << 16, np.float32))
+    kernel = runtime.compile(slow())
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
+
+    async def read() -> Any:
+        ticker = asyncio.create_task(tick())
+        runtime.launch(kernel, [x], [1 << 10])
+        values = await runtime.read_all_async([(x, float32, (1 << 16,))])
+        await runtime.synchronize_async()
+        ticker.cancel()
+        return values[0]
+
+    assert asyncio.run(read())[-1] > 1.0
+    assert ticks > 10
+
+
+def test_a_read_that_is_cancelled_does_no_harm(runtime: WgpuRuntime) -> None:
+    x = runtime.upload(np.ones(1 << 16, np.float32))
+
+    async def give_up() -> None:
+        runtime.launch(runtime.compile(slow()), [x], [1 << 10])
+        task = asyncio.create_task(runtime.read_all_async([(x, float32, (1 << 16,))]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(give_up())
+    gc.collect()
+    runtime.synchronize()
+
+    assert runtime.read(x, float32, (1 << 16,))[0] > 1.0
