@@ -135,3 +135,23 @@ def test_pixels_and_channels_that_do_not_divide_are_refused() -> None:
         tensor(floats(1, 1, 3, 4)).pixel_unshuffle(2)
     with pytest.raises(ArgumentError, match=r"upscale_factor to be an integer >= 1, got 0"):
         tensor(floats(1, 4, 2, 2)).pixel_shuffle(0)
+
+
+def test_an_image_of_its_own_size_is_itself() -> None:
+    x = tensor(floats(1, 1, 3, 4))
+    assert x.interpolate((3, 4), mode="bicubic").numpy().tolist() == x.numpy().tolist()
+
+
+@pytest.mark.parametrize("arguments", [{"size": (4, 3)}, {"scale_factor": (1.7, 0.6)}])
+def test_the_second_gradient_of_an_interpolation_is_that_of_what_follows(arguments: Any) -> None:
+    x = tensor(floats(1, 1, 3, 5))
+
+    def energy(x: Any) -> Any:
+        return (x.interpolate(mode="bilinear", **arguments) ** 2).sum()
+
+    def slope(x: Any) -> Any:
+        return (grad(energy)(x) * x).sum()
+
+    # energy is quadratic, so the gradient of slope(x) = g(x) x is 2 g(x).
+    expected = 2 * grad(energy)(x).numpy()
+    np.testing.assert_allclose(grad(slope)(x).numpy(), expected, atol=1e-12)

@@ -10,7 +10,7 @@ import numpy as np
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
 from pyrite.tensor.max_pooling import MaxPooling
-from pyrite.tensor.resampling import Taps
+from pyrite.tensor.resampling import Tables, Taps
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -105,10 +105,9 @@ def _divisor(
 
 def _adaptive_taps(size: int, count: int) -> Taps:
     starts, ends = adaptive_windows(size, count)
-    steps = np.arange((ends - starts).max())
-    lengths = (ends - starts)[:, None]
-    places = np.minimum(starts[:, None] + steps, size - 1)
-    return Taps(places, (steps < lengths) / lengths)
+    steps = np.arange((ends - starts).max())[:, None]
+    lengths = ends - starts
+    return Taps(np.minimum(starts + steps, size - 1), (steps < lengths) / lengths)
 
 
 class AveragePooling(MaxPooling):
@@ -199,7 +198,8 @@ class AveragePooling(MaxPooling):
         if all(n % count == 0 for n, count in pairs):
             return self.avg_pool(tuple(n // count for n, count in pairs))
         axes = enumerate(pairs, start=2)
-        return self._resampled({axis: _adaptive_taps(n, count) for axis, (n, count) in axes})
+        taps = {axis: _adaptive_taps(n, count) for axis, (n, count) in axes}
+        return self._resampled(Tables.of(taps))
 
     # ---- by the number of axes ----
 

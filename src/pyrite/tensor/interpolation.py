@@ -1,7 +1,7 @@
 """Interpolation: (N, C, *sizes) read at other places, one axis after the other; pixel shuffles.
 
-The host computes where each new element lies between old ones and how they weigh, so gradients and
-every backend come with taking and summing.  Positions are PyTorch's: the new element i lies at
+The host computes where each new element lies between old ones and how they weigh; a gradient reads
+by the same tables turned round.  Positions are PyTorch's: the new element i lies at
 (i + 0.5) in / out - 0.5, or, with align_corners, at i (in - 1) / (out - 1).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
 from pyrite.tensor.average_pooling import AveragePooling
-from pyrite.tensor.resampling import Taps
+from pyrite.tensor.resampling import Tables, Taps
 from pyrite.tensor.window import Sizes, sizes_per_axis
 from pyrite.types import Array, Number, Shape, TensorType
 
@@ -108,23 +109,59 @@ def _interpolated_type(x: TensorType, *, size: Shape, **rest: Any) -> TensorType
     return TensorType((*x.shape[:2], *size), x.dtype)
 
 
+def _resized_type(
+    g: TensorType, *, sizes: Shape, scale_factor: Any, mode: str, align_corners: bool
+) -> TensorType:
+    return TensorType((*g.shape[:2], *sizes), g.dtype)
+
+
+def _interpolate_vjp(g: Any, _: Any, x_type: TensorType, *, size: Shape, **positions: Any) -> Any:
+    return g._interpolate_backward(sizes=x_type.shape[2:], **positions)
+
+
+def _interpolate_backward_vjp(
+    c: Any, _: Any, g_type: TensorType, *, sizes: Shape, scale_factor: Any, **positions: Any
+) -> Any:
+    size = g_type.shape[2:] if scale_factor is None else None
+    return c.interpolate(size, scale_factor=scale_factor, **positions)
+
+
+#: Tables of so many calls, by sizes and mode, are not made again.
+_TABLES_KEPT = 64
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _tables(
+    old: Shape, new: Shape, scales: tuple[float, ...] | None, mode: str, align_corners: bool,
+    *, is_transposed: bool = False,
+) -> Tables:  # fmt: skip
+    """Return how axes of the old sizes are read anew, or, transposed, those of the new sizes."""
+    found = {}
+    axes = zip(old, new, scales or (None,) * len(old), strict=True)
+    for axis, (n, count, scale) in enumerate(axes, start=2):
+        if n != count or scale not in (None, 1):
+            taps = _taps(n, count, scale, mode, align_corners)
+            found[axis] = taps.transposed(n) if is_transposed else taps
+    return Tables.of(found)
+
+
 def _taps(old: int, new: int, scale: float | None, mode: str, align_corners: bool) -> Taps:
     """Return the places and weights of each new element; beyond the ends the end repeats."""
     i = np.arange(new)
     if mode == "nearest":
         places = i * old // new if scale is None else np.floor(i / scale).astype(np.int64)
-        return Taps(np.minimum(places, old - 1)[:, None])
+        return Taps(np.minimum(places, old - 1)[None])
     if mode == "nearest_exact":
         ratio = old / new if scale is None else 1 / scale
-        return Taps(np.minimum(np.floor((i + 0.5) * ratio).astype(np.int64), old - 1)[:, None])
+        return Taps(np.minimum(np.floor((i + 0.5) * ratio).astype(np.int64), old - 1)[None])
     kernel, reach = _KERNELS[mode]
     position = _source(i, old, new, scale, align_corners)
     if mode == "linear":
         position = np.clip(position, 0, old - 1)
     first = np.floor(position).astype(np.int64) - reach + 1
-    places = first[:, None] + np.arange(2 * reach)
-    weights = kernel(position[:, None] - places)
-    return Taps(np.clip(places, 0, old - 1), weights / weights.sum(1, keepdims=True))
+    places = first + np.arange(2 * reach)[:, None]
+    weights = kernel(position - places)
+    return Taps(np.clip(places, 0, old - 1), weights / weights.sum(0))
 
 
 def _source(i: Array, old: int, new: int, scale: float | None, align_corners: bool) -> Array:
@@ -172,6 +209,7 @@ class Interpolation(AveragePooling):
     @composite(
         infer=_interpolated_type,
         canonical=_attributes,
+        vjp=(_interpolate_vjp,),
         accepts="float",
         promotes="all",
         samples=(
@@ -204,15 +242,35 @@ class Interpolation(AveragePooling):
         [[[1.0, 1.25, 1.75, 2.0]]]
         """
         sizes: Any = size
-        scales: Any = scale_factor or (None,) * len(sizes)
-        taps = {
-            axis: _taps(old, new, scale, mode, align_corners)
-            for axis, (old, new, scale) in enumerate(
-                zip(self.shape[2:], sizes, scales, strict=True), start=2
-            )
-            if old != new or scale not in (None, 1)
-        }
-        return self._resampled(taps)
+        scales: Any = scale_factor
+        return self._resampled(_tables(self.shape[2:], sizes, scales, mode, align_corners))
+
+    @composite(
+        infer=_resized_type,
+        vjp=(_interpolate_backward_vjp,),
+        accepts="float",
+        promotes="all",
+        samples=(
+            sample(
+                (1, 2, 5), sizes=(3,), scale_factor=None, mode="nearest", align_corners=False
+            ),
+            sample(
+                (1, 1, 5, 3), sizes=(3, 4), scale_factor=None, mode="linear", align_corners=True
+            ),
+            sample(
+                (1, 1, 2, 9), sizes=(2, 4), scale_factor=(1.0, 2.3), mode="cubic",
+                align_corners=False,
+            ),
+        ),
+    )  # fmt: skip
+    def _interpolate_backward(
+        self, /, *, sizes: Shape, scale_factor: tuple[float, ...] | None, mode: str,
+        align_corners: bool,
+    ) -> Self:  # fmt: skip
+        """The transpose of `interpolate`: (N, C, *size) -> (N, C, *sizes); self is g."""
+        new = self.shape[2:]
+        tables = _tables(sizes, new, scale_factor, mode, align_corners, is_transposed=True)
+        return self._resampled(tables)
 
     @composite(
         infer=_shuffled_type,

@@ -13,6 +13,7 @@ from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import reduction as reduction
+from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import sorting as sorting
 from pyrite.backend.cube.lowering import update as update
