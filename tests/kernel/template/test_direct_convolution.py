@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,45 +11,85 @@ import pytest
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
-from pyrite.kernel.template.direct_convolution import (
+from pyrite.kernel.template.direct_config import (
     DirectConfig,
+    blocks,
     candidates,
-    direct_convolution,
     select,
     workgroups,
 )
+from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Windows, weight_map
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.types import Array, bfloat16, float32, float64, int32
+from pyrite.kernel.template.planes import Planes
+from pyrite.kernel.template.polyphase import joined, single
+from pyrite.types import Array, DType, bfloat16, float32, float64, int32
 
 AVX512, AVX2, SSE = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 16)
 PADDED = ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
 
 def run(layer: Any, layout: Callable[..., Any], config: DirectConfig) -> Array:
-    w, dtype = layer.windows, layer.dtype
-    out = np.full(layer.out.shape, np.nan if dtype.is_float else -1).astype(dtype.numpy)
+    p, dtype = single(layer.windows), layer.dtype
+    out = empty(layer.out, dtype)
     x, weight, to = (layout(a, dtype) for a in (layer.x, layer.weight, out))
-    kernel = verify(direct_convolution(w, x, weight_map(w, weight), to, config))
+    filters = weight_map(layer.windows, weight)
+    kernel = verify(direct_convolution(p, x, filters, to, config))
     weights = layer.weight.ravel()
-    interpret(kernel, workgroups(w, config), weights, layer.x.ravel(), out.reshape(-1))
+    interpret(kernel, workgroups(p, config), weights, layer.x.ravel(), out.reshape(-1))
     return out
 
 
+def run_gradient(layer: Any, layout: Callable[..., Any], config: DirectConfig) -> Array:
+    p, dtype = joined(layer.windows), layer.dtype
+    out = empty(layer.x, dtype)
+    g, weight, to = (layout(a, dtype) for a in (layer.g, layer.weight, out))
+    w = replace(p.windows, kernel_size=p.kernel_size)
+    filters = weight_map(w, weight, is_transposed=True)
+    kernel = verify(direct_convolution(p, g, filters, to, config))
+    weights = layer.weight.ravel()
+    interpret(kernel, workgroups(p, config), weights, layer.g.ravel(), out.reshape(-1))
+    return out
+
+
+def empty(like: Array, dtype: DType) -> Array:
+    return np.full(like.shape, np.nan if dtype.is_float else -1).astype(dtype.numpy)
+
+
 def test_every_candidate_is_as_the_reference(layer: Any, layout: Callable[..., Any]) -> None:
-    found = set(candidates(layer.windows, float32, SSE))
-    assert select(layer.windows, float32, SSE) in found
+    p = single(layer.windows)
+    found = set(candidates(p, float32, SSE))
+    assert select(p, float32, SSE) in found
     for config in found:
         layer.check(run(layer, layout, config), layer.out)
+
+
+def test_every_candidate_makes_the_gradient_of_x(layer: Any, layout: Callable[..., Any]) -> None:
+    for config in set(candidates(joined(layer.windows), float32, SSE)):
+        layer.check(run_gradient(layer, layout, config), layer.x_gradient)
 
 
 def test_edges_of_blocks_tiles_and_slabs_in_every_geometry(
     layer: Any, layout: Callable[..., Any]
 ) -> None:
-    some = DirectConfig(2, 3, 4, 2, 1, images=2, rows=layer.windows.counts[0])
+    counts = layer.windows.counts[0], joined(layer.windows).windows.counts[0]
+    some = DirectConfig(2, 3, 4, 2, 1, images=2, rows=counts[0])
     layer.check(run(layer, layout, some), layer.out)
+    some = replace(some, rows=counts[1])
+    layer.check(run_gradient(layer, layout, some), layer.x_gradient)
     rows = DirectConfig(3, 2, 4, 3, 2, images=1, rows=2)
     layer.check(run(layer, layout, rows), layer.out)
+    layer.check(run_gradient(layer, layout, rows), layer.x_gradient)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 7), (2, 6), (7, 5)], ids=str)
+@pytest.mark.parametrize("stride", [(1, 2), (2, 2), (3, 1), (4, 3)], ids=str)
+def test_rows_of_the_gradient_of_any_size_and_stride(
+    layer_of: Callable[..., Any], layout: Callable[..., Any], sizes: Any, stride: Any
+) -> None:
+    made = layer_of(((2, 2, 2, 1), sizes, (2, 2), stride, ((1, 1), (1, 1)), (1, 1)), float32)
+    config = select(joined(made.windows), float32, SSE)
+    made.check(run_gradient(made, layout, config), made.x_gradient)
 
 
 @pytest.mark.parametrize("dtype", [float64, bfloat16, int32], ids=lambda d: d.name)
@@ -56,16 +97,25 @@ def test_every_dtype_sums_in_its_accumulator(
     layer_of: Callable[..., Any], layout: Callable[..., Any], dtype: Any
 ) -> None:
     made = layer_of(PADDED, dtype)
-    made.check(run(made, layout, select(made.windows, dtype, AVX2)), made.out)
+    made.check(run(made, layout, select(single(made.windows), dtype, AVX2)), made.out)
+    config = select(joined(made.windows), dtype, AVX2)
+    made.check(run_gradient(made, layout, config), made.x_gradient)
 
 
 def test_sums_of_every_shape_fit_in_registers() -> None:
     w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
     for facts in (AVX512, AVX2):
-        for c in candidates(w, float32, facts):
+        for c in candidates(single(w), float32, facts):
             assert (c.outputs + 1) * c.vectors + 1 <= facts.registers
+
+
+def test_nothing_is_computed_behind_the_last_window() -> None:
+    w = Windows(1, 1, 1, 1, (6, 6), (3, 3), (4, 4), (1, 1), (0, 0), (1, 1))
+    planes = Planes(w, 1, 4, 4)
+    assert (planes.image_size, planes.length) == (36, 3 * 6 + 4)
+    assert blocks(planes, DirectConfig(1, 4, 4, 1, 1, 1, 4)) == (1, 2)
 
 
 def test_windows_too_large_to_write_out_are_left_to_others() -> None:
     w = Windows(1, 1, 1, 1, (20, 20), (8, 8), (13, 13), (1, 1), (0, 0), (1, 1))
-    assert candidates(w, float32, AVX512) == []
+    assert candidates(single(w), float32, AVX512) == []

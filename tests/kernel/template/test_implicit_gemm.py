@@ -15,10 +15,10 @@ from pyrite.kernel.template.implicit_gemm import (
     Layout,
     Windows,
     forward,
-    input_gradient,
     weight_gradient,
 )
 from pyrite.kernel.template.panel_gemm import panel_gemm
+from pyrite.kernel.template.polyphase import input_gradient
 from pyrite.kernel.template.product import Product
 from pyrite.types import Array, float32
 

@@ -6,17 +6,13 @@ x (N, C, *S), weight (O, C/groups, *K) and out (N, O, *S'), for each group:
     forward           weight (O, C K) @ windows of x (C K, N S')         -> out (O, N S')
     weight gradient   g (O, N S') @ windows of x (N S', C K)             -> gradient (O, C K)
 
-The gradient of x is a convolution too: of g, by the transposed weight, in windows that go backward.
-With a stride s, elements of x that differ by multiples of s are met by the same taps, others by
-other taps.  So there is one convolution, of stride 1, for each **phase** of x and of the weight.
+The gradient of x consists of convolutions too: see `polyphase`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product as combinations
-from math import gcd
 
 from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
 from pyrite.kernel.template.product import Product
@@ -73,76 +69,6 @@ def forward(
     )  # fmt: skip
     kernel = weight_map(w, weight, is_transposed=is_transposed)
     return Product(kernel, windows, _result(w, out, w.outputs, w.counts, lanes))
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A part of the gradient of x, as a convolution of g.
-
-    It makes the elements ``start``, ``start + stride``, … of x's axes, by the taps ``first_tap``,
-    ``first_tap + tap_step``, … of the weight.  There may be none of these, or of those.
-    """
-
-    windows: Windows
-    start: tuple[int, ...]
-    first_tap: tuple[int, ...]
-    tap_step: tuple[int, ...]
-
-
-def input_gradient(w: Windows) -> list[Phase]:
-    """Return the phases of the gradient of x; together they make each element once.
-
-    >>> w = Windows(1, 1, 1, 1, (5,), (3,), (3,), (2,), (1,), (1,))
-    >>> [(p.start, p.first_tap, p.windows.kernel_size) for p in input_gradient(w)]
-    [((0,), (1,), (1,)), ((1,), (0,), (2,))]
-    """
-    axes = [
-        [_phase(r, *of) for r in range(min(of[0], of[4]))]
-        for of in zip(w.stride, w.dilation, w.padding, w.kernel_size, w.sizes, strict=True)
-    ]
-    return [_joined(w, phases) for phases in combinations(*axes)]
-
-
-@dataclass(frozen=True, slots=True)
-class _AxisPhase:
-    start: int
-    count: int
-    first_tap: int
-    tap_step: int
-    taps: int
-    padding: int
-    dilation: int
-
-
-def _phase(
-    start: int, stride: int, dilation: int, padding: int, taps: int, size: int
-) -> _AxisPhase:
-    """Element start + stride * q of x meets window q - padding + dilation * t by the t-th tap.
-
-    That is where ``start + padding - dilation * tap`` is a multiple of the stride.
-    """
-    step = stride // gcd(stride, dilation)
-    hits = [t for t in range(min(step, taps)) if (start + padding - dilation * t) % stride == 0]
-    first = hits[0] if hits else 0
-    return _AxisPhase(
-        start, -(-(size - start) // stride), first, step,
-        -(-(taps - first) // step) if hits else 0,
-        -((start + padding - dilation * first) // stride), -(dilation * step // stride),
-    )  # fmt: skip
-
-
-def _joined(w: Windows, phases: Sequence[_AxisPhase]) -> Phase:
-    windows = Windows(
-        w.batch, w.groups, w.outputs, w.channels, w.counts,
-        tuple(p.taps for p in phases), tuple(p.count for p in phases), (1,) * len(phases),
-        tuple(p.padding for p in phases), tuple(p.dilation for p in phases),
-    )  # fmt: skip
-    return Phase(
-        windows,
-        tuple(p.start for p in phases),
-        tuple(p.first_tap for p in phases),
-        tuple(p.tap_step for p in phases),
-    )
 
 
 def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:

@@ -1,6 +1,8 @@
-"""Parts and sums of vectors."""
+"""Parts, sums and mixtures of vectors."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyrite.kernel.build import Value
 
@@ -19,3 +21,13 @@ def sum_of_lanes(x: Value) -> Value:
         half = x.width // 2
         x = part_of(x, 0, half) + part_of(x, half, half)
     return x
+
+
+def interleaved(values: Sequence[Value]) -> list[Value]:
+    """Return as many vectors, of which lane by lane each comes from the next of the values."""
+    if len(values) == 1:
+        return list(values)
+    width = values[0].width
+    lanes = [value[i] if width > 1 else value for i in range(width) for value in values]
+    parts = range(0, len(lanes), width)
+    return [values[0].builder.make(lanes[i : i + width]) if width > 1 else lanes[i] for i in parts]

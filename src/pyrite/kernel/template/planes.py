@@ -19,10 +19,9 @@ from math import prod
 from typing import Final
 
 from pyrite.kernel.build import KernelBuilder, Memory, Value
-from pyrite.kernel.ir import Access, vector
+from pyrite.kernel.ir import Access
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total
-from pyrite.types import bool_
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,22 +270,3 @@ def _every_other(source: Volume, first: Index, piece: Piece, width: int) -> Valu
         both_kinds = source.memory.load(place, width=width, mask=mask)
         found += [both_kinds[i] for i in range(0, width, 2)]
     return b.make(found)
-
-
-def store_piece(target: Volume, before: Sequence[Index], piece: Piece, value: Value) -> None:
-    """Write what a piece of the results is to an image; ``before`` are image and channel."""
-    b, width = target.builder, value.width
-    first = target.at([*before, *piece.coordinates])
-    if target.layout.strides[-1] != 2 or width == 1 or len(piece.coordinates) == 1:
-        target.memory.store(target.lanes(first, 1, width), value, mask=piece.mask)
-        return
-    # Every second element: each half of the vector is spread, and stored between the others.
-    pairs = b.const([i // 2 for i in range(width)], vector(b.index_type.dtype, width))
-    is_own = b.const([i % 2 == 0 for i in range(width)], vector(bool_, width))
-    for half in (0, width // 2):
-        positions = plus(piece.coordinates[-1], half) + pairs
-        mask = is_own & (positions < piece.span.size)
-        if piece.is_row is not None:
-            mask = mask & _repeated(piece.is_row, width)
-        spread = b.make([value[half + i // 2] for i in range(width)])
-        target.memory.store(b.index(plus(first, 2 * half)), spread, mask=mask)

@@ -11,8 +11,9 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction, convolution
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel.template import direct_convolution, outer_config, weight_gradient
+from pyrite.kernel.template import direct_config, outer_config, weight_gradient
 from pyrite.kernel.template.panel_config import CpuFacts
+from pyrite.kernel.template.polyphase import joined, single
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import Array, TensorType, float32
@@ -22,6 +23,7 @@ ATTRS: dict[str, Any] = {
     "stride": (2, 3), "padding": ((1, 1), (2, 0)), "dilation": (1, 2), "groups": 2,
 }  # fmt: skip
 SAME: dict[str, Any] = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+STRIDED: dict[str, Any] = {**SAME, "stride": (2, 2)}
 
 
 @pytest.fixture(params=["cpu", "gpu"])
@@ -86,11 +88,10 @@ def test_every_config_of_a_direct_kernel_and_of_sums_over_positions() -> None:
     hx, hw, hg = (backend.upload(a) for a in (x, weight, g))
     w = convolution.windows_of(x.shape, weight.shape, out.shape[2:], attrs)
     launcher = backend.launcher
-    for config in set(direct_convolution.candidates(w, float32, CPU)):
+    whole = single(w)
+    for config in set(direct_config.candidates(whole, float32, CPU)):
         target = launcher.empty(TensorType(out.shape, float32))
-        weights, images, results = (contraction.layout_of(t) for t in (hw, hx, target))
-        problem = convolution.Convolution(w, weights, images, results)
-        convolution.convolve(launcher, problem, hw, hx, target, config)
+        convolution.convolve_directly(launcher, whole, hw, hx, target, config)
         np.testing.assert_allclose(backend.download(target), out, rtol=2e-5, atol=2e-5)
     layouts = contraction.layout_of(hx), contraction.layout_of(hg)
     gradient = convolution.WeightGradient(w, *layouts)
@@ -114,6 +115,14 @@ def test_vectors_of_a_gradient_lie_along_many_outputs_or_along_positions() -> No
 def test_small_images_and_single_taps_are_products() -> None:
     small = convolution.windows_of((8, 4, 4, 4), (4, 4, 3, 3), (4, 4), {**SAME, "groups": 1})
     large = convolution.windows_of((8, 4, 9, 9), (4, 4, 3, 3), (9, 9), {**SAME, "groups": 1})
-    assert convolution.direct_config(small, float32, CPU) is None
-    assert convolution.direct_config(large, float32, CPU) is not None
-    assert convolution.direct_config(replace(large, kernel_size=(1, 1)), float32, CPU) is None
+    assert convolution.direct_config(single(small), float32, CPU) is None
+    assert convolution.direct_config(single(large), float32, CPU) is not None
+    pointwise = replace(large, kernel_size=(1, 1))
+    assert convolution.direct_config(single(pointwise), float32, CPU) is None
+
+
+def test_the_gradient_of_strided_images_is_one_kernel_if_it_is_direct() -> None:
+    w = convolution.windows_of((8, 4, 15, 15), (4, 4, 3, 3), (8, 8), {**STRIDED, "groups": 1})
+    assert convolution.direct_config(joined(w), float32, CPU) is not None
+    pointwise = replace(w, kernel_size=(1, 1))
+    assert convolution.direct_config(joined(pointwise), float32, CPU) is None

@@ -7,7 +7,7 @@ the input consists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
@@ -20,16 +20,18 @@ from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
-from pyrite.kernel.template import direct_convolution as direct
-from pyrite.kernel.template import implicit_gemm, outer_config, split_k
+from pyrite.kernel.template import direct_config as direct
+from pyrite.kernel.template import implicit_gemm, outer_config, polyphase, split_k
 from pyrite.kernel.template import weight_gradient as gradient
-from pyrite.kernel.template.direct_convolution import DirectConfig
+from pyrite.kernel.template.direct_config import DirectConfig
+from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig
 from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.planes import Planes
+from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig
 from pyrite.op import Attributes, Constant, Op
@@ -85,38 +87,36 @@ _LEAST_USED: Final = 0.55
 
 
 @lru_cache(maxsize=4096)
-def direct_config(w: Windows, dtype: DType, facts: Facts) -> DirectConfig | None:
+def direct_config(p: Polyphase, dtype: DType, facts: Facts) -> DirectConfig | None:
     """Return how a convolution is run directly; None if it is not, but as a product.
 
     A window of one element shares nothing that a copy would keep, and of small images too much of
     a copy is between the rows.
     """
-    if not isinstance(facts, CpuFacts) or prod(w.kernel_size) == 1:
+    if not isinstance(facts, CpuFacts) or prod(p.kernel_size) == 1:
         return None
+    w = p.windows
     used = prod(w.counts) / prod(Planes(w, 1, w.counts[0], 1).extents)
-    if used < _LEAST_USED or not direct.candidates(w, dtype, facts):
+    if used < _LEAST_USED or not direct.candidates(p, dtype, facts):
         return None
-    return direct.select(w, dtype, facts)
+    return direct.select(p, dtype, facts)
 
 
-def convolve(
-    launcher: Launcher, problem: Convolution, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
-    config: DirectConfig | None = None,
+def convolve_directly(
+    launcher: Launcher, p: Polyphase, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
+    config: DirectConfig, *, is_transposed: bool = False,
 ) -> None:  # fmt: skip
-    """Write a convolution to the target, which may be a strided view."""
-    p, w = problem, problem.windows
-    config = config or direct_config(w, p.x.dtype, facts_of(launcher))
-    if config is None:
-        contract(launcher, convolution_product, problem, weight, x, target)
-        return
+    """Write convolutions of x to the target by one kernel; ``is_transposed`` as in `weight_map`."""
+    lx, lw, lout = (layout_of(t) for t in (x, weight, target))
 
     def build(grid: int) -> Kernel:
-        filters = implicit_gemm.weight_map(w, p.weight, is_transposed=p.is_transposed)
-        return direct.direct_convolution(w, p.x, filters, p.out, config, grid=grid)
+        w = replace(p.windows, kernel_size=p.kernel_size)
+        filters = implicit_gemm.weight_map(w, lw, is_transposed=is_transposed)
+        return direct_convolution(p, lx, filters, lout, config, grid=grid)
 
+    key = ("direct convolution", p, lx, lw, lout, is_transposed, config)
     bindings = [*bindings_of(weight), *bindings_of(x), *bindings_of(target)]
-    key = ("direct convolution", problem, config)
-    launcher.launch(key, build, bindings, direct.workgroups(w, config))
+    launcher.launch(key, build, bindings, direct.workgroups(p, config))
 
 
 @lowers("convolution")
@@ -130,8 +130,13 @@ def convolution(
         return [zeros(launcher, type)]
     target = launcher.empty(type)
     w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
+    whole = polyphase.single(w)
+    config = direct_config(whole, type.dtype, facts_of(launcher))
+    if config is not None:
+        convolve_directly(launcher, whole, weight, x, target, config)
+        return [target]
     problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
-    convolve(launcher, problem, weight, x, target)
+    contract(launcher, convolution_product, problem, weight, x, target)
     return [target]
 
 
@@ -142,14 +147,19 @@ def convolution(
 def convolution_input_gradient(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Convolutions of g by the transposed weight, one for each phase of x."""
+    """Convolutions of g by the transposed weight, for each phase of x."""
     g, weight = inputs
     (type,) = out
     if type.size == 0 or g.type.size == 0 or weight.type.size == 0:
         return [zeros(launcher, type)]
     target = launcher.empty(type)
     w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
-    for phase in _phases(w):
+    whole = polyphase.joined(w)
+    config = direct_config(whole, type.dtype, facts_of(launcher))
+    if config is not None:
+        convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True)
+        return [target]
+    for phase in polyphase.input_gradient(w):
         windows = phase.windows
         part = target.sliced(
             (0, 0, *phase.start), (*type.shape[:2], *windows.counts), (1, 1, *w.stride)
@@ -163,11 +173,8 @@ def convolution_input_gradient(
             (1, 1, *phase.tap_step),
         )  # fmt: skip
         problem = Convolution(windows, layout_of(taps), layout_of(g), layout_of(part), True)
-        convolve(launcher, problem, taps, g, part)
+        contract(launcher, convolution_product, problem, taps, g, part)
     return [target]
-
-
-_phases = lru_cache(maxsize=4096)(implicit_gemm.input_gradient)
 
 
 # ---- the gradient of the weight ----

@@ -1,0 +1,111 @@
+"""How a direct convolution is cut up for a CPU: what it may be given, and what is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.panel_config import CpuFacts
+from pyrite.kernel.template.planes import Planes
+from pyrite.kernel.template.polyphase import Polyphase
+from pyrite.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class DirectConfig:
+    """How the work is cut up; see `direct_convolution`.  ``width`` is the lanes of a vector."""
+
+    outputs: int
+    vectors: int
+    width: int
+    block_o: int
+    block_c: int
+    images: int
+    rows: int
+
+    def is_legal(self) -> bool:
+        """Whether the sizes divide as the schedule needs."""
+        return self.block_o % self.outputs == 0
+
+
+#: All taps are written out.
+_MOST_TAPS: Final = 49
+#: Positions of a tile, roughly, where there are as many.
+_LENGTHS: Final = (256, 1024, 4096)
+#: Elements of the copy of x, and of the sums that wait, at most: they stay in the second cache.
+_ROOM: Final = 40 << 10
+#: The most outputs that share a copy.
+_OUTPUTS: Final = 64
+
+
+def candidates(p: Polyphase, dtype: DType, facts: CpuFacts) -> list[DirectConfig]:
+    """Return the configs that are right for a convolution on a CPU; none for large windows."""
+    if p.taps > _MOST_TAPS:
+        return []
+    return [
+        _config(p, dtype, facts, outputs, vectors, length)
+        for outputs, vectors in _shapes(p, facts)
+        for length in _LENGTHS
+    ]
+
+
+def select(p: Polyphase, dtype: DType, facts: CpuFacts) -> DirectConfig:
+    """Return the candidate with the least estimated time; see `cost`."""
+    return min(candidates(p, dtype, facts), key=lambda c: cost(p, c, facts))
+
+
+def _shapes(p: Polyphase, facts: CpuFacts) -> list[tuple[int, int]]:
+    """(outputs, vectors) whose sums fit in registers beside the vectors of a tap."""
+    room = facts.registers - 1
+    known = [(rows, room // (rows + 1)) for rows in (1, 2, 3, 4, 6, 8, 14)]
+    return sorted({(min(rows, p.windows.outputs), min(v, 8)) for rows, v in known if v > 0})
+
+
+def _config(
+    p: Polyphase, dtype: DType, facts: CpuFacts, outputs: int, vectors: int, length: int
+) -> DirectConfig:
+    """As many positions as are wanted, then as many outputs and channels as find room."""
+    w = p.windows
+    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    planes = Planes(w, 1, w.counts[0], width)
+    row = planes.image_size // planes.extents[0]
+    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+    images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
+    planes = Planes(w, images, rows, width)
+    block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
+    block_o = min(w.outputs, _OUTPUTS, max(_ROOM // (planes.size * len(p.parts)), 1))
+    parts = -(-w.outputs // block_o)
+    block_o = -(-w.outputs // (parts * outputs)) * outputs
+    return DirectConfig(outputs, vectors, width, block_o, block_c, images, rows)
+
+
+def cost(p: Polyphase, config: DirectConfig, facts: CpuFacts) -> float:
+    """Estimated cycles: at each tap two products or two reads a cycle, and those of the copies."""
+    c, w = config, p.windows
+    planes = Planes(w, c.images, c.rows, c.width)
+    whole, rest = blocks(planes, c)
+    summed = whole * _block_cost(p, c.outputs, c.vectors)
+    if rest:
+        summed += _block_cost(p, c.outputs, rest)
+    vectors = planes.length / c.width
+    copied = (w.channels * len(planes.phases) * 6 + c.block_o * len(p.parts) * 8) * vectors
+    each = c.block_o // c.outputs * summed + copied
+    return -(-workgroups(p, c) // facts.threads) * each
+
+
+def _block_cost(p: Polyphase, outputs: int, vectors: int) -> float:
+    tap = max(outputs * vectors, 1.8 * vectors + outputs, 8) / 2
+    return p.windows.channels * p.taps * tap + 10 * len(p.parts)
+
+
+def blocks(planes: Planes, config: DirectConfig) -> tuple[int, int]:
+    """Return how many blocks the positions are cut into, and the vectors that are left."""
+    return divmod(-(-planes.length // config.width), config.vectors)
+
+
+def workgroups(p: Polyphase, config: DirectConfig) -> int:
+    """Return how many workgroups run it."""
+    w = p.windows
+    tiles = -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
+    return tiles * w.groups * -(-w.outputs // config.block_o)
