@@ -260,8 +260,8 @@ def test_a_joint_rule_runs_where_several_inputs_are_tracked():
 
     rules = (lambda g, _out, _x, y: g * y, lambda g, _out, x: g * x)
     derivative = op.Derivative(rules, joint)
-    assert derivative.wants((0,), 2) == ("nothing", "nothing", "value")
-    assert derivative.wants((0, 1), 2) == ("nothing", "value", "value")
+    assert derivative.needs((0,), 2) == ((0,), "nothing", (1,), ())
+    assert derivative.needs((0, 1), 2) == ((0, 1), "nothing", (0, 1), ())
     saved = (None, tensor(2.0), tensor(3.0))
     alone = derivative(OPS["multiply"], tensor(1.0), saved, {}, (0,))
     assert alone[0].item() == 3.0

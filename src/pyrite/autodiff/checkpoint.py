@@ -13,7 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from pyrite.autodiff.gradients import Emission
 from pyrite.autodiff.mode import collecting_emissions, is_recording, no_grad, recording
-from pyrite.autodiff.tape import Autodiff, Node, Recomputed, Variable
+from pyrite.autodiff.node import Applied, Checkpoint, Node, Recomputed, Variable
+from pyrite.autodiff.tape import Autodiff
 from pyrite.tensor.random import replaying_draws
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
@@ -55,7 +56,7 @@ def _run(backend: Autodiff, call: Callable[[], R]) -> R:
             again = call()
         return [t._handle for t in tree_leaves(again) if t._backend == backend]
 
-    node = Node.replayed(
+    node = Checkpoint(
         lambda: context.copy().run(replay), [o._handle.value for o in outputs], tuple(emissions)
     )
     position = {id(o): i for i, o in enumerate(outputs)}
@@ -74,15 +75,17 @@ def saved_bytes(loss: Tensor) -> int:
     Each buffer counts once; parameters and constants that ops use are counted with the rest.
     """
     node = getattr(loss._handle, "node", None)
-    stack, seen, buffers = [node] if node else [], set[int](), dict[int, int]()
+    stack: list[Node] = [node] if node else []
+    seen, buffers = set[int](), dict[int, int]()
     while stack:
         current = stack.pop()
         if id(current) in seen:
             continue
         seen.add(id(current))
         stack.extend(parent for _, parent, _ in current.parents)
-        _count(current.saved, buffers, stack)
-        _count(current.run_inputs or (), buffers, stack)
+        if isinstance(current, Applied):
+            _count(current.saved, buffers, stack)
+            _count(current.run_inputs or (), buffers, stack)
     return sum(buffers.values())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pyrite.errors import DeviceError, GradientError
-from pyrite.op import OPS, Attributes, Call, Handle, Op, TensorBase, different_devices
+from pyrite.op import OPS, Attributes, Call, Handle, Op, Plan, TensorBase, different_devices
 from pyrite.synchronization import awaited
 from pyrite.types import DTYPES, Array, DType, TensorType
 
@@ -75,6 +75,15 @@ class Backend(ABC):
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether a composite is run whole here, or expanded into its body."""
         return op.name in self._implementations
+
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
+        """Execute one op as it was planned; None where a composite is to be expanded.
+
+        A backend that makes the same of all calls of a plan may keep that in ``plan.runners``.
+        """
+        if op.body is not None and not self.keeps(op, inputs):
+            return None
+        return self.run(op, inputs, plan.attrs, plan.out)
 
     @abstractmethod
     def run(

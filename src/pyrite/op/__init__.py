@@ -46,7 +46,10 @@ from pyrite.op.record import Constant as Constant
 from pyrite.op.record import Derivative as Derivative
 from pyrite.op.record import Executor as Executor
 from pyrite.op.record import Handle as Handle
+from pyrite.op.record import Needs as Needs
 from pyrite.op.record import Op as Op
+from pyrite.op.record import Plan as Plan
+from pyrite.op.record import Runner as Runner
 from pyrite.op.record import TensorBase as TensorBase
 from pyrite.op.record import Want as Want
 from pyrite.op.record import require_derivative as require_derivative
@@ -60,7 +63,10 @@ __all__ = [
     "Derivative",
     "Executor",
     "Handle",
+    "Needs",
     "Op",
+    "Plan",
+    "Runner",
     "Sample",
     "Spec",
     "TensorBase",

@@ -8,7 +8,16 @@ from typing import Any, NoReturn, TypeVar
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
 from pyrite.op.plan import prepare
-from pyrite.op.record import Attributes, Call, Constant, Executor, Handle, Op, TensorBase
+from pyrite.op.record import (
+    Attributes,
+    Call,
+    Constant,
+    Executor,
+    Handle,
+    Op,
+    Plan,
+    TensorBase,
+)
 from pyrite.synchronization import note_sync
 from pyrite.types import (
     TensorType,
@@ -32,26 +41,33 @@ def bind(
     cls, backend, unified, plan = prepare(op, inputs, attrs, on)
     if op.sync:
         note_sync(op.name)
-    return apply(op, unified, plan.attrs, plan.out, cls, backend)
+    return apply(op, unified, plan, cls, backend)
 
 
 def apply(
-    op: Op,
-    inputs: Sequence[Any],
-    attrs: Attributes,
-    out: tuple[TensorType, ...] | None,
-    cls: type[TensorBase],
-    backend: Executor,
+    op: Op, inputs: Sequence[Any], plan: Plan, cls: type[TensorBase], backend: Executor
 ) -> Any:
-    """Run an op whose inputs are unified and attributes canonical: whole, or by its body.
+    """Run an op whose inputs are unified: whole, or by its body.
 
     This is where decorators come back in, one level down.
     """
-    handles = _handles(inputs, backend)
-    if op.body is not None and not backend.keeps(op, handles):
+    handles = [
+        i
+        if not isinstance(i, TensorBase)
+        else i._handle
+        if i._backend is backend
+        else backend.lift(i)
+        for i in inputs
+    ]
+    results = backend.execute(op, handles, plan)
+    if results is None:
+        assert op.body is not None
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
-        return op.body(*numbers, **attrs)
-    return _wrapped(backend.run(op, handles, attrs, out), out, cls, backend)
+        return op.body(*numbers, **plan.attrs)
+    out = plan.out
+    if out is not None and len(out) == 1:
+        return cls._wrap(results[0], out[0], backend)
+    return _wrapped(results, out, cls, backend)
 
 
 def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any) -> list[R]:
@@ -84,10 +100,7 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
                 _wrapped(found, plan.out, cls, backend)
                 for found, (cls, _, _, plan) in zip(results, prepared, strict=True)
             ]
-    return [
-        apply(op, inputs, plan.attrs, plan.out, cls, backend)
-        for cls, backend, inputs, plan in prepared
-    ]
+    return [apply(op, inputs, plan, cls, backend) for cls, backend, inputs, plan in prepared]
 
 
 def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:

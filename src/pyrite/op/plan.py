@@ -36,20 +36,21 @@ def prepare(
     on: tuple[type[TensorBase], Executor] | None,
 ) -> tuple[type[TensorBase], Executor, Sequence[Any], Plan]:
     """Return tensor class, backend, the inputs unified, and the plan of a call."""
-    tensors = [i for i in inputs if isinstance(i, TensorBase)]
-    cls, backend = _meeting_place(op, tensors, on)
-    key = _key(op, inputs, attrs)
+    lead, parts = _survey(inputs)
+    if lead is not None:
+        cls, backend = lead.__class__, lead._backend
+    else:
+        cls, backend = _required(op, on)
+    key = None if parts is None else _key(op, parts, attrs)
     try:
         plan = None if key is None else op.plans.get(key)
     except TypeError:
         # An attribute that has no hash: a list.
         key = plan = None
     if plan is None:
-        unified, plan = _planned(op, inputs, attrs, tensors)
+        unified, plan = _planned(op, inputs, attrs)
         if key is not None and _is_lasting(inputs, plan):
-            if len(op.plans) >= _PLANS_KEPT:
-                op.plans.clear()
-            op.plans[key] = plan
+            _keep(op, key, plan)
         return cls, backend, unified, plan
     if plan.takes is not None:
         inputs = [
@@ -59,20 +60,42 @@ def prepare(
     return cls, backend, inputs, plan
 
 
-def _key(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Any, ...] | None:
-    """Return what the plan of a call depends on; None for a call that is planned each time.
+def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]:
+    """Return the tensor on whose backend a call runs, and what its plan depends on.
+
+    That is shapes and dtypes of tensors and the classes of numbers; None for a call that is planned
+    each time, as one with a NumPy scalar.
+    """
+    lead: TensorBase | None = None
+    parts: list[Any] | None = []
+    for value in inputs:
+        if isinstance(value, TensorBase):
+            if lead is None or (
+                value._backend is not lead._backend and value._backend.level > lead._backend.level
+            ):
+                lead = value
+            if parts is not None:
+                parts += (value._type.shape, value._type.dtype)
+        elif value is not None and value.__class__ not in _NUMBERS:
+            parts = None
+        elif parts is not None:
+            parts.append(value.__class__)
+    return lead, parts
+
+
+def _required(
+    op: Op, on: tuple[type[TensorBase], Executor] | None
+) -> tuple[type[TensorBase], Executor]:
+    if on is None:
+        raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
+    return on
+
+
+def _key(op: Op, parts: list[Any], attrs: Attributes) -> tuple[Any, ...] | None:
+    """Return ``parts`` and the attributes, or None where these are not those of the record.
 
     Equal values may differ, 1 and True, 0.0 and -0.0, so their classes and signs belong to it.
     """
-    parts: list[Any] = []
-    for value in inputs:
-        if isinstance(value, TensorBase):
-            type = value._type
-            parts += (type.shape, type.dtype)
-        elif value is None or value.__class__ in _NUMBERS:
-            parts.append(value.__class__)
-        else:
-            return None
     if attrs:
         if len(attrs) != len(op.attributes):
             return None
@@ -103,10 +126,16 @@ def _taken(value: Any, type: TensorType) -> Any:
     return value.astype(type.dtype) if isinstance(value, TensorBase) else Constant(value, type)
 
 
-def _planned(
-    op: Op, inputs: Sequence[Any], attrs: Attributes, tensors: Sequence[TensorBase]
-) -> tuple[Sequence[Any], Plan]:
+def _keep(op: Op, key: tuple[Any, ...], plan: Plan) -> None:
+    if len(op.plans) >= _PLANS_KEPT:
+        op.plans.clear()
+    plan.is_kept = True
+    op.plans[key] = plan
+
+
+def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence[Any], Plan]:
     """Return the inputs unified, and the plan of the call."""
+    tensors = [i for i in inputs if isinstance(i, TensorBase)]
     unified = _unify(op, list(inputs), tensors)
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     if op.canonical:
@@ -205,17 +234,3 @@ def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...
     shape = broadcast(op.name, *(t.shape for t in present))
     dtype = bool_ if op.returns == "bool" else present[-1].dtype
     return (TensorType(shape, dtype),)
-
-
-def _meeting_place(
-    op: Op, tensors: Sequence[TensorBase], on: tuple[type[TensorBase], Executor] | None
-) -> tuple[type[TensorBase], Executor]:
-    if not tensors:
-        if on is None:
-            raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
-        return on
-    lead = tensors[0]
-    for t in tensors:
-        if t._backend is not lead._backend and t._backend.level > lead._backend.level:
-            lead = t
-    return type(lead), lead._backend

@@ -42,6 +42,10 @@ class Executor(Protocol):
         """Whether a composite is run whole here, or expanded into its body."""
         ...
 
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
+        """Execute one op on handles, Constants and Nones; None for a body to be expanded."""
+        ...
+
     def run(
         self,
         op: Op,
@@ -49,7 +53,7 @@ class Executor(Protocol):
         attrs: Attributes,
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[Handle]:
-        """Execute one op on handles, Constants and Nones; ``out`` holds the types if known."""
+        """Execute one op whole; ``out`` holds the types if known."""
         ...
 
     def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
@@ -136,15 +140,27 @@ class Call(NamedTuple):
     out: tuple[TensorType, ...] | None
 
 
-class Plan(NamedTuple):
-    """What `bind` finds out about the calls of an op with inputs and attributes of one kind."""
+#: What a backend makes of a plan: from handles to handles, or None for a body to be expanded.
+Runner = Callable[[Sequence[Handle]], "Sequence[Handle] | None"]
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """What `bind` finds out about the calls of an op with inputs and attributes of one kind.
+
+    Compared by identity: two calls of one plan do the same to inputs of the same types.
+    """
 
     #: The attributes in their canonical form.
     attrs: Attributes
     #: Types of the results, None where they depend on values.
     out: tuple[TensorType, ...] | None
     #: The type that each input takes, None for one that stays as it is; None where all do.
-    takes: tuple[TensorType | None, ...] | None
+    takes: tuple[TensorType | None, ...] | None = None
+    #: Whether it is kept for the next call, so that backends and tapes may keep things by it.
+    is_kept: bool = False
+    #: What backends that look at types only have made of it.
+    runners: dict[Executor, Runner] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +262,18 @@ def _want(name: str) -> Want:
     return "type" if name.endswith(("_type", "_types")) else "value"
 
 
+class Needs(NamedTuple):
+    """What a backward pass through an op needs of the forward pass."""
+
+    #: Positions of the inputs to which gradients flow.
+    tracked: tuple[int, ...]
+    #: What the rules of these want of the output.
+    output: Want
+    #: Positions of the inputs that they want, and of those whose types they want.
+    values: tuple[int, ...]
+    types: tuple[int, ...]
+
+
 class Derivative:
     """The vjp of an op: either one rule per input, or one joint rule that returns a tuple.
 
@@ -259,7 +287,7 @@ class Derivative:
     tracked: it saves calls, and a rule that runs alone needs less to be kept.
     """
 
-    __slots__ = ("_joint", "_rules", "_wants")
+    __slots__ = ("_joint", "_needs", "_rules")
 
     def __init__(
         self,
@@ -269,24 +297,28 @@ class Derivative:
         joint = vjp if callable(vjp) else joint
         self._joint = Rule(joint) if joint else None
         self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
-        self._wants: dict[tuple[tuple[int, ...], int], tuple[Want, ...]] = {}
+        self._needs: dict[tuple[tuple[int, ...], int], Needs] = {}
 
-    def wants(self, tracked: tuple[int, ...], inputs: int) -> tuple[Want, ...]:
-        """Return the most that any rule of the tracked inputs needs of output and inputs."""
-        found = self._wants.get((tracked, inputs))
+    def needs(self, active: tuple[int, ...], inputs: int) -> Needs:
+        """Return what is needed where there are leaves under the inputs at some positions."""
+        found = self._needs.get((active, inputs))
         if found is None:
-            found = tuple(self._want(position, tracked) for position in range(inputs + 1))
-            self._wants[tracked, inputs] = found
+            found = self._needs[active, inputs] = self._needed(active, inputs)
         return found
+
+    def _needed(self, active: tuple[int, ...], inputs: int) -> Needs:
+        tracked = tuple(p for p in active if not self._rules or self._rules[p] is not None)
+        wants = [self._want(position, tracked) for position in range(inputs + 1)]
+
+        def wanting(want: Want) -> tuple[int, ...]:
+            return tuple(p for p in range(inputs) if wants[p + 1] == want)
+
+        return Needs(tracked, wants[0], wanting("value"), wanting("type"))
 
     def _want(self, position: int, tracked: Sequence[int]) -> Want:
         rules = [self._joint] if self._is_joint(tracked) else [self._rules[i] for i in tracked]
         wants = {rule.want(position) for rule in rules if rule}
         return "value" if "value" in wants else "type" if "type" in wants else "nothing"
-
-    def reaches(self, position: int) -> bool:
-        """Whether a gradient may flow to the input at that position."""
-        return not self._rules or self._rules[position] is not None
 
     def _is_joint(self, tracked: Sequence[int]) -> bool:
         return self._joint is not None and (not self._rules or len(tracked) > 1)

@@ -16,7 +16,7 @@ from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError
 from pyrite.nn.module import module_path
-from pyrite.op import Attributes, Constant, Handle, Op, apply, public, user_location
+from pyrite.op import Attributes, Constant, Handle, Op, Plan, apply, public, user_location
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
 from pyrite.types import Array, TensorType, dtype
@@ -187,7 +187,7 @@ def _applied(
     backend: Backend,
 ) -> tuple[Tensor, ...]:
     """Execute an op on one of the two, whole where it can, else by its body."""
-    result = apply(op, inputs, attrs, out, Tensor, backend)
+    result = apply(op, inputs, Plan(attrs, out), Tensor, backend)
     return result if isinstance(result, tuple) else (result,)
 
 

@@ -19,9 +19,9 @@ pytest.importorskip("llvmlite")
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.build import KernelBuilder
 from pyrite.kernel.ir import Kernel
+from pyrite.recent import Recent
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.protocol import Runtime
-from pyrite.runtime.recent import Recent
 from pyrite.types import bool_, float32, int32, int64
 
 #: Elements of a workgroup of the kernels below.

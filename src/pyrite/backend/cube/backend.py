@@ -25,8 +25,8 @@ from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
 from pyrite.op import Attributes, Op, require_reference
+from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
-from pyrite.runtime.recent import Recent
 from pyrite.types import Array, TensorType, dtype
 
 REFERENCE = NumPy()

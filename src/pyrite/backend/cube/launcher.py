@@ -16,8 +16,8 @@ from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.op import Constant
+from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
-from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.types import DType, Number, TensorType, float32
 
 

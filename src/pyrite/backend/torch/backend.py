@@ -50,7 +50,7 @@ from pyrite.backend.torch.pooling import Pooling
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import DeviceError, DTypeError
-from pyrite.op import Attributes, Call, Constant, Op, require_reference
+from pyrite.op import Attributes, Call, Constant, Op, Plan, Runner, require_reference
 from pyrite.types import Array, DType, TensorType, float64
 
 ALGEBRA = TorchAlgebra()
@@ -107,6 +107,18 @@ class Torch(
             return found
         return None
 
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[torch.Tensor] | None:
+        """Execute one op as it was planned: what runs is chosen once, by the types."""
+        run = plan.runners.get(self)
+        if run is None:
+            if op.body is not None and not self.keeps(op, inputs):
+                run = _expanded
+            else:
+                run = self._runner(op, inputs, plan.attrs, plan.out)
+            if plan.is_kept:
+                plan.runners[self] = run
+        return run(inputs)
+
     def run(
         self,
         op: Op,
@@ -115,45 +127,70 @@ class Torch(
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[torch.Tensor]:
         """Execute one op by its native implementation or its scalar rule."""
+        results = self._runner(op, inputs, attrs, out)(inputs)
+        assert results is not None
+        return results
+
+    def _runner(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Runner:
+        """Return what executes an op on inputs of these types: it looks at no type again."""
         if self._lacks:
             self._require_supported(op, out)
         native = self._native(op, inputs)
         if native is not None:
-            return self._by_implementation(native, inputs, attrs, out)
+            return self._of_implementation(native, inputs, attrs, out)
         if op.scalar is not None:
             assert out is not None
-            return (self._by_rule(op, inputs, attrs, out[0]),)
-        return self._by_reference(op, inputs, attrs, out)
+            return self._of_rule(op, inputs, attrs, out[0])
+        return lambda inputs: self._by_reference(op, inputs, attrs, out)
 
-    def _by_implementation(
+    def _of_implementation(
         self,
         native: _Native,
         inputs: Sequence[Any],
         attrs: Attributes,
         out: tuple[TensorType, ...] | None,
-    ) -> Sequence[torch.Tensor]:
+    ) -> Runner:
         method, demand = native
         if demand.given == "columns":
-            return _joined(method, [Call(inputs, attrs, out)])[0]
-        if demand.given == "untouched":
-            result = method(*inputs, **attrs)
-        else:
-            operands = [
-                i
-                if i is None or (isinstance(i, torch.Tensor) and i.dtype in PLAIN)
-                else self._operand(i, demand)
-                for i in inputs
-            ]
-            result = method(*operands, **attrs)
-        results = result if isinstance(result, tuple) else (result,)
+            return lambda inputs: _joined(method, [Call(inputs, attrs, out)])[0]
+        if demand.given != "untouched" and not all(i is None or _is_plain(i) for i in inputs):
+            method = self._taking(method, demand)
+        call = functools.partial(method, **attrs) if attrs else method
         if out is None:
-            return results
-        if len(results) == 1 and result.dtype is TORCH[out[0].dtype]:
-            return results
-        return [
-            r if r.dtype is (wanted := TORCH[t.dtype]) else _rounded(r, wanted, demand.carrier)
-            for r, t in zip(results, out, strict=True)
-        ]
+            return lambda inputs: _as_several(call(*inputs))
+        wanted = [TORCH[type.dtype] for type in out]
+        carrier = demand.carrier
+        if len(wanted) > 1:
+            return lambda inputs: [
+                r if r.dtype is dtype else _rounded(r, dtype, carrier)
+                for r, dtype in zip(call(*inputs), wanted, strict=True)
+            ]
+        only = wanted[0]
+
+        def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
+            result = call(*inputs)
+            if result.__class__ is tuple:
+                (result,) = result
+            return (result if result.dtype is only else _rounded(result, only, carrier),)
+
+        return run
+
+    def _taking(self, method: Callable[..., Any], demand: Demand) -> Callable[..., Any]:
+        """Return an implementation that takes its inputs as backends get them."""
+
+        def taking(*inputs: Any, **attrs: Any) -> Any:
+            return method(
+                *[i if i is None or _is_plain(i) else self._operand(i, demand) for i in inputs],
+                **attrs,
+            )
+
+        return taking
 
     def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
         """Execute an op on several lists of inputs, joined where its implementation takes many."""
@@ -200,23 +237,25 @@ class Torch(
     def _takes_narrow(self, demand: Demand) -> bool:
         return demand.narrow == "everywhere" or (demand.narrow == "cuda" and not self.is_host)
 
-    def _by_rule(
-        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: TensorType
-    ) -> torch.Tensor:
+    def _of_rule(self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: TensorType) -> Runner:
         assert op.scalar is not None
-        values = [
-            i if isinstance(i, torch.Tensor) and i.dtype in PLAIN else _value(i) for i in inputs
-        ]
-        result = op.scalar(ALGEBRA, *values, **attrs)
-        if isinstance(result, Unsigned):
-            result = result.store()
-        if result.device != self.device:
-            # The inputs were numbers only, which are on the host.
-            result = result.to(self.device)
-        wanted = TORCH[out.dtype]
-        if result.dtype is not wanted:
-            result = _rounded(result, wanted, "value")
-        return result if result.shape == out.shape else result.expand(out.shape)  # type: ignore[no-any-return]
+        rule = functools.partial(op.scalar, ALGEBRA, **attrs)
+        is_plain = all(_is_plain(i) for i in inputs)
+        wanted, shape = TORCH[out.dtype], out.shape
+
+        def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
+            values = inputs if is_plain else [i if _is_plain(i) else _value(i) for i in inputs]
+            result = rule(*values)
+            if result.__class__ is Unsigned:
+                result = result.store()
+            if result.device != self.device:
+                # The inputs were numbers only, which are on the host.
+                result = result.to(self.device)
+            if result.dtype is not wanted:
+                result = _rounded(result, wanted, "value")
+            return (result if result.shape == shape else result.expand(shape),)
+
+        return run
 
     def _by_reference(
         self,
@@ -308,6 +347,19 @@ class Torch(
         elif self.device.type == "mps":
             torch.mps.synchronize()
         self.faults.raise_any()
+
+
+def _expanded(inputs: Sequence[Any]) -> None:
+    """Run nothing: the op is to be expanded into its body."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an input is a tensor that is computed in the dtype in which it is kept."""
+    return isinstance(value, torch.Tensor) and value.dtype in PLAIN
+
+
+def _as_several(result: Any) -> Sequence[torch.Tensor]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _joined(method: Callable[..., Any], calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:

@@ -26,6 +26,7 @@ from pyrite.kernel.passes import (
 )
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
 from pyrite.kernel.verify import verify
+from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
@@ -36,7 +37,6 @@ from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Compiler, Retired
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Step, Wanted
-from pyrite.runtime.recent import KERNELS, Recent
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32

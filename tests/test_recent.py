@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrite.runtime.recent import Recent
+from pyrite.recent import Recent
 
 
 def test_what_is_asked_for_stays_and_the_rest_goes() -> None:

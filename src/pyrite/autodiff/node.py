@@ -1,0 +1,187 @@
+"""What the tape is made of: variables, and the nodes that made them.
+
+There is no global tape.  A node is owned by the outputs of its op, so a forward pass without a
+backward pass leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyrite.autodiff.gradients import Emission
+from pyrite.op import Constant, Handle, Op, Plan, Want
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import TensorType
+
+_order = itertools.count()
+
+#: Which input, the node that made it, and which output of that node it is.
+Parents = tuple[tuple[int, "Node", int], ...]
+
+
+class Variable:
+    """Autodiff's handle: a tensor one level down, and the node that made it, if gradients flow."""
+
+    __slots__ = ("index", "node", "value")
+
+    def __init__(self, value: Tensor, node: Node | None = None, index: int = 0) -> None:
+        self.value = value
+        self.node = node
+        self.index = index
+
+
+class Node:
+    """Where cotangents arrive: ``outs`` are the types of what it made.
+
+    ``active`` says that a leaf lies beneath; a node that is not active only carries emissions.
+    ``order`` is later for what was made later.
+    """
+
+    __slots__ = ("active", "order", "outs", "parents")
+
+    parents: Parents
+    outs: tuple[TensorType, ...]
+    active: bool
+    #: What states emitted on the way.
+    emissions: tuple[Emission, ...] = ()
+
+    def __init__(self, outs: tuple[TensorType, ...], parents: Parents, active: bool) -> None:
+        self.order = next(_order)
+        self.outs = outs
+        self.parents = parents
+        self.active = active
+
+
+class Leaf(Node):
+    """A tensor to which gradients flow and end; ``key`` tells of which parameter it is."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, type: TensorType, key: Any) -> None:
+        super().__init__((type,), (), True)
+        self.key = key
+
+
+class Passing(Node):
+    """Hands cotangents on unchanged and carries emissions."""
+
+    __slots__ = ("emissions",)
+
+    def __init__(self, handle: Variable, emissions: tuple[Emission, ...]) -> None:
+        node = handle.node
+        parents = () if node is None else ((0, node, handle.index),)
+        super().__init__((handle.value._type,), parents, node is not None and node.active)
+        self.emissions = emissions
+
+
+class Checkpoint(Node):
+    """A computation that kept nothing and runs again in the backward pass."""
+
+    __slots__ = ("emissions", "replay")
+
+    def __init__(
+        self,
+        replay: Callable[[], Sequence[Variable]],
+        outputs: Sequence[Tensor],
+        emissions: tuple[Emission, ...],
+    ) -> None:
+        super().__init__(tuple([o._type for o in outputs]), (), True)
+        self.replay = replay
+        self.emissions = emissions
+
+
+class Recomputed:
+    """Stands for a value that is not kept: output ``index`` of a node that can run again.
+
+    Without a node it is the one that keeps this: a reference to itself would be a cycle, and its
+    inputs would live on until the garbage collector ran.
+    """
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Applied | None, index: int) -> None:
+        self.node = node
+        self.index = index
+
+
+Saved = Any  # Tensor | TensorType | Number | Recomputed | None | tuple of these
+
+
+class Applied(Node):
+    """One op that was run, with as much of its inputs and output as its derivative wants."""
+
+    __slots__ = ("op", "plan", "run_inputs", "saved", "tracked")
+
+    op: Op
+    plan: Plan
+    #: The output, then the inputs, as the derivative's rules get them.
+    saved: tuple[Saved, ...]
+    #: Positions of the inputs to which gradients flow.
+    tracked: tuple[int, ...]
+    #: What to run it on again, where its output is not kept.
+    run_inputs: tuple[Saved, ...] | None
+
+    def __init__(
+        self,
+        op: Op,
+        plan: Plan,
+        inputs: Sequence[Handle],
+        outputs: Sequence[Tensor],
+        parents: Parents,
+        *,
+        recompute: bool = False,
+    ) -> None:
+        # Not by super(): this is run for every op.
+        self.order = next(_order)
+        self.outs = plan.out or tuple([o._type for o in outputs])
+        self.parents = parents
+        self.op = op
+        self.plan = plan
+        self.run_inputs = None
+        self.saved = ()
+        active = tuple([position for position, node, _ in parents if node.active])
+        if op.derivative is None:
+            self.tracked = active
+            self.active = active != ()
+            return
+        needs = op.derivative.needs(active, len(inputs))
+        self.tracked = needs.tracked
+        self.active = needs.tracked != ()
+        if not self.active:
+            return
+        if recompute:
+            self.run_inputs = tuple([_kept(i) for i in inputs])
+        saved: list[Saved] = [None] * (len(inputs) + 1)
+        if needs.output != "nothing":
+            saved[0] = self._saved_output(needs.output, outputs)
+        for position in needs.values:
+            saved[position + 1] = _kept(inputs[position])
+        for position in needs.types:
+            saved[position + 1] = _type(inputs[position])
+        self.saved = tuple(saved)
+
+    def _saved_output(self, want: Want, outputs: Sequence[Tensor]) -> Saved:
+        out: Saved = self.outs
+        if want == "value":
+            out = outputs
+            if self.run_inputs is not None:
+                out = tuple([Recomputed(None, i) for i in range(len(outputs))])
+        return tuple(out) if len(outputs) > 1 else out[0]
+
+
+def _kept(value: Any) -> Saved:
+    if value.__class__ is Variable:
+        node = value.node
+        if node.__class__ is Applied and node.run_inputs is not None:
+            return Recomputed(node, value.index)
+        return value.value
+    return value
+
+
+def _type(value: Any) -> TensorType | None:
+    if value.__class__ is Variable:
+        found: TensorType = value.value._type
+        return found
+    return value.type if isinstance(value, Constant) else None

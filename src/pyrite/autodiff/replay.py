@@ -1,0 +1,369 @@
+"""Backward passes that are done again: what rules do is noted once for all graphs of one form.
+
+A rule is a function of types, attributes and numbers, which are the form of a graph, and of
+tensors, into which it cannot look without a read.  So the ops that a walk runs are the same for
+every graph of that form, and a training step meets one form again and again.  The second walk of a
+form runs on a `Recorder` and becomes a `Recording`: the list of planned ops, with a number for each
+tensor that goes in or comes out.  Later walks run that list and no rule.
+
+Not recorded are graphs of a higher order, with checkpoints, with ops of an application (whose rules
+may do what they like) or with plans that are not kept; nor a walk in which a value was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyrite.autodiff.gradients import Gradients
+from pyrite.autodiff.node import Applied, Checkpoint, Leaf, Node, Saved, Variable
+from pyrite.autodiff.walk import Walk, require_own
+from pyrite.backend.protocol import Backend
+from pyrite.op import OPS, Attributes, Constant, Handle, Op, Plan, TensorBase
+from pyrite.recent import Recent
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import Array, TensorType
+
+#: How many forms a device holds at least: more than a program trains networks.
+_FORMS = 64
+
+Form = tuple[Any, ...]
+
+
+# ---- the form of a graph ----
+
+
+def reached(start: Node) -> list[Node]:
+    """Return a node and all above it, latest first: the order of a walk."""
+    seen, stack = {start}, [start]
+    while stack:
+        for _, parent, _ in stack.pop().parents:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=attrgetter("order"), reverse=True)
+
+
+def form_of(start: Variable, nodes: Sequence[Node]) -> Form | None:
+    """Return all on which a walk depends but for the tensors; None where it may depend on more.
+
+    A plan stands for an op, its attributes and the types of its inputs.
+    """
+    numbers = {node: n for n, node in enumerate(nodes)}
+    parts: list[Any] = [start.index]
+    for node in nodes:
+        if isinstance(node, Applied):
+            if not node.plan.is_kept or node.run_inputs is not None:
+                return None
+            parts += (node.plan, node.tracked)
+            for saved in node.saved:
+                if saved.__class__ is Constant:
+                    parts += (saved.value.__class__, saved.value or str(saved.value))
+        elif isinstance(node, Checkpoint):
+            return None
+        else:
+            parts += (node.__class__, node.active)
+        for position, parent, index in node.parents:
+            parts += (position, numbers[parent], index)
+    return tuple(parts)
+
+
+# ---- what is recorded ----
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor of the graph: entry of what a node saved, or item of an entry that is a tuple."""
+
+    number: int
+    node: int
+    entry: int
+    item: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One op: the numbers of what goes in and of what comes out, and of what is then done with."""
+
+    op: Op
+    plan: Plan
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    done: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The backward pass of a form.
+
+    ``values`` holds constants in the places of their numbers; ``gradients`` the node of a leaf, and
+    number and type of its gradient.
+    """
+
+    values: tuple[Any, ...]
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    gradients: tuple[tuple[int, int, TensorType], ...]
+
+    def replay(self, nodes: Sequence[Any], backend: Backend) -> list[tuple[Leaf, Tensor]]:
+        """Return the gradient of each leaf of a graph of this form."""
+        values = list(self.values)
+        for source in self.sources:
+            saved = nodes[source.node].saved[source.entry]
+            tensor = saved if source.item is None else saved[source.item]
+            values[source.number] = tensor._handle
+        execute = backend.execute
+        for step in self.steps:
+            results = execute(step.op, [values[n] for n in step.inputs], step.plan)
+            assert results is not None, "a plan is expanded always or never"
+            for n, result in zip(step.outputs, results, strict=True):
+                values[n] = result
+            for n in step.done:
+                values[n] = None
+        return [
+            (nodes[at], Tensor._wrap(values[n], type, backend)) for at, n, type in self.gradients
+        ]
+
+
+# ---- how it is recorded ----
+
+
+class Noted:
+    """A handle of a recorder: that of the backend, and its number."""
+
+    __slots__ = ("handle", "number")
+
+    def __init__(self, handle: Handle, number: int) -> None:
+        self.handle = handle
+        self.number = number
+
+
+class Recorder(Backend):
+    """A backend on which a walk runs once: it does what it is asked for, and notes it."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner: Backend = inner
+        self.name = inner.name
+        self.values: list[Any] = []
+        self.steps: list[Step] = []
+        #: Whether nothing was asked for that may be different the next time.
+        self.is_repeatable = True
+
+    def number(self, value: Any = None) -> int:
+        """Return a new number, for a value that is always the same or for one to come."""
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        """Whether the backend keeps it."""
+        return self.inner.keeps(op, [_handle(i) for i in inputs])
+
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Noted] | None:
+        """Execute one op, and note it.
+
+        A result of one element that no tensor went into is a constant.
+        """
+        results = self.inner.execute(op, [_handle(i) for i in inputs], plan)
+        if results is None:
+            return None
+        plan.is_kept = True  # by the recording
+        numbers = tuple(i.number if isinstance(i, Noted) else self.number(i) for i in inputs)
+        if plan.out and plan.out[0].size == 1 and all(self.values[n] is not None for n in numbers):
+            return [Noted(r, self.number(r)) for r in results]
+        outputs = tuple(self.number() for _ in results)
+        self.steps.append(Step(op, plan, numbers, outputs, ()))
+        return [Noted(r, n) for r, n in zip(results, outputs, strict=True)]
+
+    def run(
+        self,
+        op: Op,
+        inputs: Sequence[Handle],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Noted]:
+        """Execute one op without a plan: that is not noted."""
+        self.is_repeatable = False
+        results = self.inner.run(op, [_handle(i) for i in inputs], attrs, out)
+        return [Noted(r, self.number()) for r in results]
+
+    def upload(self, array: Array) -> Noted:
+        """Return a constant."""
+        handle = self.inner.upload(array)
+        return Noted(handle, self.number(handle))
+
+    def download(self, handle: Noted) -> Array:
+        """Return the values, on which what comes next may depend."""
+        self.is_repeatable = False
+        return self.inner.download(handle.handle)
+
+    def type_of(self, handle: Noted) -> TensorType:
+        """Return the type of a handle."""
+        return self.inner.type_of(handle.handle)
+
+    def supports(self, type: TensorType) -> bool:
+        """Whatever the backend supports."""
+        return self.inner.supports(type)
+
+    def synchronize(self) -> None:
+        """Wait until all submitted work is done."""
+        self.inner.synchronize()
+
+    def primitive(self, handle: Noted) -> Any:
+        """Return what lies under it, which a recording would not know of."""
+        self.is_repeatable = False
+        return self.inner.primitive(handle.handle)
+
+    def lift(self, tensor: TensorBase) -> Noted:
+        """Return a handle of a tensor of the backend that came from elsewhere than the graph."""
+        if tensor._backend is self:
+            own: Noted = tensor._handle
+            return own
+        self.is_repeatable = False
+        return Noted(self.inner.lift(tensor), self.number())
+
+
+def _handle(value: Any) -> Any:
+    return value.handle if isinstance(value, Noted) else value
+
+
+class _RecordingWalk(Walk):
+    """A walk on a recorder, whose gradients are the backend's."""
+
+    backend: Recorder
+
+    def __init__(self, nodes: Sequence[Node], backend: Backend) -> None:
+        super().__init__(Recorder(backend))
+        self._numbers = {node: n for n, node in enumerate(nodes)}
+        self._sources: list[Source] = []
+        self._gradients: list[tuple[int, int, TensorType]] = []
+        self._inner = backend
+
+    def saved(self, node: Applied) -> list[Any]:
+        """Return what a rule gets of what a node saved, on the recorder."""
+        return [
+            tuple(self._noted(s, node, n, item) for item, s in enumerate(saved))
+            if isinstance(saved, tuple)
+            else self._noted(saved, node, n, None)
+            for n, saved in enumerate(node.saved)
+        ]
+
+    def _noted(self, saved: Saved, node: Applied, entry: int, item: int | None) -> Any:
+        if not isinstance(saved, Tensor):
+            return self._value(saved, node)
+        source = Source(self.backend.number(), self._numbers[node], entry, item)
+        self._sources.append(source)
+        return Tensor._wrap(Noted(saved._handle, source.number), saved._type, self.backend)
+
+    def file(self, leaf: Leaf, g: Tensor) -> None:
+        """Note the gradient of a leaf, and its number."""
+        noted: Noted = g._handle
+        self._gradients.append((self._numbers[leaf], noted.number, g._type))
+        super().file(leaf, Tensor._wrap(noted.handle, g._type, self._inner))
+
+    def recording(self) -> Recording:
+        """Return what was noted."""
+        steps, kept = self.backend.steps, {number for _, number, _ in self._gradients}
+        used = set(kept)
+        living: list[Step] = []
+        for step in reversed(steps):
+            if used.isdisjoint(step.outputs):
+                continue
+            inputs = {n for n in step.inputs if self.backend.values[n] is None}
+            done = (inputs | set(step.outputs)) - used
+            used |= inputs
+            living.append(Step(step.op, step.plan, step.inputs, step.outputs, tuple(done)))
+        return Recording(
+            tuple(self.backend.values),
+            tuple(source for source in self._sources if source.number in used),
+            tuple(reversed(living)),
+            tuple(self._gradients),
+        )
+
+
+# ---- which forms are known ----
+
+
+class _Forms:
+    """The recordings of one device, by form, and the forms that were met."""
+
+    def __init__(self) -> None:
+        self.recordings: Recent[Form, Recording] = Recent(_FORMS)
+        #: Whether a form that was met may be recorded.
+        self.met: Recent[Form, bool] = Recent(_FORMS)
+
+
+_forms: WeakKeyDictionary[Backend, _Forms] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def gradients(start: Variable, leaves: Container[Node] | None = None) -> Gradients:
+    """Return what a walk back from a variable finds, by a recording where there is one.
+
+    Raises GradientError for a leaf that is none of ``leaves``.
+    """
+    assert start.node is not None
+    backend = start.value._backend
+    if backend.level == 0:
+        nodes = reached(start.node)
+        form = form_of(start, nodes)
+        if form is not None:
+            return _by_form(form, _forms_of(backend), nodes, start, leaves)
+    return Walk(backend).run(start, leaves)
+
+
+def _forms_of(backend: Backend) -> _Forms:
+    found = _forms.get(backend)
+    if found is None:
+        with _lock:
+            found = _forms.setdefault(backend, _Forms())
+    return found
+
+
+def _by_form(
+    form: Form,
+    known: _Forms,
+    nodes: Sequence[Node],
+    start: Variable,
+    leaves: Container[Node] | None,
+) -> Gradients:
+    backend = start.value._backend
+    recording = known.recordings.get(form)
+    if recording is not None:
+        return _replayed(recording, nodes, backend, leaves)
+    if known.met.get(form) is None:
+        known.met.put(form, _is_recordable(nodes))
+    elif known.met.get(form):
+        walk = _RecordingWalk(nodes, backend)
+        found = walk.run(start, leaves)
+        if walk.backend.is_repeatable:
+            known.recordings.put(form, walk.recording())
+        else:
+            known.met.put(form, False)
+        return found
+    return Walk(backend).run(start, leaves)
+
+
+def _is_recordable(nodes: Sequence[Node]) -> bool:
+    """Whether all ops are Pyrite's: the rules of others may depend on what no form shows."""
+    return all(OPS.get(n.op.name) is n.op for n in nodes if isinstance(n, Applied))
+
+
+def _replayed(
+    recording: Recording,
+    nodes: Sequence[Node],
+    backend: Backend,
+    leaves: Container[Node] | None,
+) -> Gradients:
+    found = Gradients()
+    for node in nodes:
+        if node.emissions:
+            found.add_emissions(node.emissions)
+        if isinstance(node, Leaf):
+            require_own(node, leaves)
+    for leaf, g in recording.replay(nodes, backend):
+        found.add(leaf, leaf.key, g)
+    return found
