@@ -7,7 +7,7 @@ from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
 from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
-from pyrite.runtime.recent import KERNELS, Recent
+from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
 from pyrite.runtime.wgpu.shader import Layouts
