@@ -65,7 +65,7 @@ class DType:
 
         Results are rounded to the dtype once per op, so every backend agrees on the meaning.
         """
-        return float32 if self.is_float and self.itemsize == 2 else self
+        return float32 if self.itemsize == 2 and self.is_float else self
 
     @property
     def lowest(self) -> Number:

@@ -30,7 +30,8 @@ class Sequential(Module):
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with other layers under these numbers."""
-        return self._like({"layers": tuple({**self.tree_children(), **children}.values())})
+        layers = {**self.tree_children(), **children}
+        return super().tree_rebuild({"layers": tuple(layers.values())})
 
     def extra_repr(self) -> str:
         """Return nothing: it is its layers."""

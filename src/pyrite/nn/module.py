@@ -65,7 +65,7 @@ class _Declared(ABCMeta):
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         fields = {name: _frozen(value) for name, value in vars(module).items()}
-        module.__dict__.update(fields, _is_frozen=True)
+        module.__dict__.update(fields, _is_frozen=True, _leaves=None)
         module.__dict__["_branches"] = _branches_of(module)
         return module
 
@@ -96,7 +96,6 @@ class Module(TreeNode, metaclass=_Declared):
     ((3, 2), 58)
     """
 
-    _is_frozen: bool = False
     _training: bool | None = None
     #: The names of its branches, found once, when it is frozen; None where `tree_children` is not
     #: the fields.
@@ -202,7 +201,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def with_training(self, on: bool | None) -> Self:
         """Return the module that trains, or does not, whatever the context; None undoes it."""
-        rebuilt: Self = _rebuild(self, lambda m: m._like({"_training": on}))
+        rebuilt: Self = _rebuild(self, lambda m: Module.tree_rebuild(m, {"_training": on}))
         return rebuilt
 
     @public
@@ -217,7 +216,7 @@ class Module(TreeNode, metaclass=_Declared):
                 f"replace requires fields of {type(self).__name__}, got {', '.join(unknown)}; "
                 f"it has {', '.join(self.tree_children())}"
             )
-        return self._like({name: _frozen(value) for name, value in fields.items()})
+        return self.tree_rebuild({name: _frozen(value) for name, value in fields.items()})
 
     # ---- files ----
 
@@ -279,7 +278,14 @@ class Module(TreeNode, metaclass=_Declared):
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with these fields in the place of its own."""
-        return self._like(children)
+        made = object.__new__(type(self))
+        own = made.__dict__
+        own.update(self.__dict__)
+        own.update(children)
+        own["_leaves"] = None
+        if self._branches is not None and not children.keys() <= self._branches.keys():
+            own["_branches"] = _branches_of(made)
+        return made
 
     def __copy__(self) -> Self:
         return self
@@ -290,15 +296,6 @@ class Module(TreeNode, metaclass=_Declared):
         A snapshot needs no copy: a step does not change the module that it is given.
         """
         return tree_map(lambda t: deepcopy(t, memo), self)
-
-    def _like(self, fields: Mapping[str, Any]) -> Self:
-        """Return a copy with other values in some fields."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.__dict__.update(fields)
-        if self._branches is not None and not fields.keys() <= self._branches.keys():
-            made.__dict__["_branches"] = _branches_of(made)
-        return made
 
     def _is_tracked(self) -> bool:
         return any(p.trainable and p.device.level for p in self.parameters())

@@ -15,19 +15,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
-from pyrite.errors import ArgumentError, GradientError, PyriteError, ShapeError
+from pyrite.errors import ArgumentError, GradientError
 from pyrite.op import public
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
+from pyrite.optim.due import Due, due_of
 from pyrite.optim.group import assigned
 from pyrite.optim.run import Run, Slot, State, Turn, in_one_thread
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import non_negative, settings_of
-from pyrite.optim.values import computed, ground, in_dtype, on_device, renewed
+from pyrite.optim.update import updated
+from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
+from pyrite.tensor.tree import tree_leaves, tree_map
 
 M = TypeVar("M")
 
@@ -135,15 +137,8 @@ class Optimizer(ABC):
             )
         run = self._run
         with in_one_thread(run.lock):
-            items = [(path, t) for path, t in tree_items(model) if isinstance(t, Identified)]
-            held = [t for _, t in items]
-            _require_own(gradients, held)
-            _require_any(gradients, held)
-            due = [
-                _Due(path, t, _fitting(path, t, g))
-                for path, t in items
-                if isinstance(t, Parameter) and (g := gradients.get(t)) is not None and t.trainable
-            ]
+            held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
+            due = due_of(model, held, gradients)
             changed, slots, norm = self._stepped(due, self._assigned(model, held))
             changed.update(renewed(held, gradients.updates))
             run.slots.update(slots)
@@ -287,26 +282,25 @@ class Optimizer(ABC):
     def _assigned(self, model: Any, held: Sequence[Tensor]) -> Mapping[int, int]:
         """Return the group of each parameter, matched anew when one is met for the first time."""
         known = self._run.rules
-        if any(isinstance(t, Parameter) and t.id not in known for t in held):
+        if any([isinstance(t, Parameter) and t.id not in known for t in held]):
             known.update(assigned([group.pattern for group in self._groups], model))
         return known
 
     def _stepped(
-        self, due: list[_Due], group_of: Mapping[int, int]
+        self, due: list[Due], group_of: Mapping[int, int]
     ) -> tuple[dict[int, Identified], dict[int, Slot], Tensor | None]:
         rules, rates = self._rules(), self._rates()
-        due, norm = self._clipped(due, [rules[group_of[d.parameter.id]] for d in due])
+        numbers = [group_of[d.parameter.id] for d in due]
+        due, norm = self._clipped(due, [rules[number] for number in numbers])
         changed: dict[int, Identified] = {}
         slots: dict[int, Slot] = {}
-        for number, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
-            own = [d for d in due if group_of[d.parameter.id] == number]
-            for one, (stepped, slot) in zip(own, _updated(rule, rate, own, self._run), strict=True):
-                changed[one.parameter.id], slots[one.parameter.id] = stepped, slot
+        for group, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
+            own = [d for d, number in zip(due, numbers, strict=True) if number == group]
+            for stepped, slot in updated(rule, rate, own, self._run.slots):
+                changed[stepped.id], slots[stepped.id] = stepped, slot
         return changed, slots, norm
 
-    def _clipped(
-        self, due: list[_Due], chosen: list[Optimizer]
-    ) -> tuple[list[_Due], Tensor | None]:
+    def _clipped(self, due: list[Due], chosen: list[Optimizer]) -> tuple[list[Due], Tensor | None]:
         """Clip each group that has a clipping of its own by itself, and all others together."""
         done, own_norm = list(due), None
         for rule in {id(rule): rule for rule in (self, *chosen)}.values():
@@ -359,83 +353,3 @@ class Group(NamedTuple):
 
     pattern: str
     rule: Optimizer
-
-
-class _Due(NamedTuple):
-    """A parameter to be stepped, with its gradient at the computing level and dtype."""
-
-    path: str
-    parameter: Parameter
-    gradient: Tensor
-
-
-def _require_own(gradients: Gradients, held: list[Identified]) -> None:
-    ids = {t.id for t in held}
-    foreign = len(gradients.by_id().keys() - ids), len(gradients.updates.keys() - ids)
-    if any(foreign):
-        raise GradientError(
-            "step requires gradients of the model's own parameters and states, got "
-            f"{foreign[0]} gradients and {foreign[1]} state updates of others; step the models "
-            "together, step((a, b), grads), or leave the others out, step(a, grads.only(a))"
-        )
-
-
-def _require_any(gradients: Gradients, held: list[Identified]) -> None:
-    is_trained = any(isinstance(t, Parameter) and t.trainable for t in held)
-    if is_trained and not len(gradients) and not gradients.updates:
-        raise GradientError(
-            "step requires a gradient of at least one parameter, got none; the loss depends on no "
-            "parameter of the model: was it detached, or a constant?"
-        )
-
-
-def _fitting(path: str, parameter: Parameter, g: Tensor) -> Tensor:
-    if g.shape != parameter.shape:
-        raise ShapeError(
-            f"step requires a gradient of the parameter's shape, got {g.shape} for "
-            f"{parameter.shape}, {path!r}"
-        )
-    return in_dtype(ground(g), parameter.dtype.compute)
-
-
-def _updated(
-    rule: Optimizer, rate: float, due: Sequence[_Due], run: Run
-) -> list[tuple[Parameter, Slot]]:
-    """Return each parameter after a step of the rule, and what is kept for it."""
-    turns = [_turn(rule, one, run.slots.get(one.parameter.id)) for one in due]
-    try:
-        made = rule.update_many(turns, learning_rate=rate)
-    except PyriteError:
-        # One by one tells of which parameter it is an error.
-        made = [_single(rule, rate, one, turn) for one, turn in zip(due, turns, strict=True)]
-    return [
-        (_renewed(one.parameter, new), Slot(turn.step, state))
-        for one, turn, (new, state) in zip(due, turns, made, strict=True)
-    ]
-
-
-def _turn(rule: Optimizer, due: _Due, slot: Slot | None) -> Turn:
-    value = computed(due.parameter)
-    try:
-        steps, state = slot if slot is not None else Slot(0, rule.init(value))
-        state = {name: on_device(t, value) for name, t in state.items()}
-    except PyriteError as error:
-        raise _of(due, error)  # noqa: B904 - the same error
-    return Turn(due.gradient, value, state, steps + 1)
-
-
-def _single(rule: Optimizer, rate: float, due: _Due, turn: Turn) -> tuple[Tensor, State]:
-    try:
-        return rule.update_many([turn], learning_rate=rate)[0]
-    except PyriteError as error:
-        raise _of(due, error)  # noqa: B904 - the same error
-
-
-def _of(due: _Due, error: PyriteError) -> PyriteError:
-    error.add_note(f"for parameter {due.path!r}")
-    return error
-
-
-def _renewed(parameter: Parameter, new: Tensor) -> Parameter:
-    value = on_device(in_dtype(new, parameter.dtype), parameter)
-    return parameter.with_value(value, version=parameter.version + 1)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyrite.tensor.parameter import Identified, Parameter, State
+from pyrite.tensor.parameter import Identified, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DType
 
 
-def computed(parameter: Parameter) -> Tensor:
-    """Return a parameter's value on its plain device, in the dtype in which it is computed."""
-    return in_dtype(ground(parameter), parameter.dtype.compute)
+def computed(t: Tensor) -> Tensor:
+    """Return a tensor on its plain device, in the dtype in which it is computed."""
+    return in_dtype(ground(t), t._type.dtype.compute)
 
 
 def ground(t: Tensor) -> Tensor:
@@ -29,13 +29,20 @@ def on_device(t: Tensor, other: Tensor) -> Tensor:
     return t if t._backend is other._backend else t.to(other.device)
 
 
+def like(t: Tensor, other: Tensor) -> Tensor:
+    """Return the tensor in the dtype and on the device and autodiff level of another one."""
+    return on_device(in_dtype(t, other._type.dtype), other)
+
+
 def in_dtype(t: Tensor, dtype: DType) -> Tensor:
     """Return the tensor itself where it has that dtype, else cast."""
-    return t if t.dtype is dtype else t.astype(dtype)
+    return t if t._type.dtype is dtype else t.astype(dtype)
 
 
 def renewed(held: Iterable[Identified], updates: Mapping[int, Tensor]) -> dict[int, Identified]:
     """Return the states among what a model holds that a forward pass renewed, by id."""
+    if not updates:
+        return {}
     return {
         state.id: state.with_value(
             ground(updates[state.id]).to(state.device), version=state.version + 1

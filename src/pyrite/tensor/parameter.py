@@ -30,12 +30,14 @@ Renewal = Callable[..., tuple[Tensor, ...]]
 class Identified(Tensor):
     """A tensor with a persistent id."""
 
-    __slots__ = ("_initial", "id", "version")
+    __slots__ = ("_initial", "id", "trainable", "version")
 
     #: Who it is, in this process.
     id: int
     #: How many optimiser steps made this value.
     version: int
+    #: Whether gradients are taken for it: a parameter's, unless ``Module.freeze`` cleared it.
+    trainable: bool
     _initial: Initial | None
 
     def __init__(self, value: Tensor, *, id: int | None = None, version: int = 0) -> None:
@@ -44,6 +46,7 @@ class Identified(Tensor):
         self._backend = value._backend
         self.id = next(_ids) if id is None else id
         self.version = version
+        self.trainable = False
         self._initial = None
 
     @classmethod
@@ -55,6 +58,7 @@ class Identified(Tensor):
         made._initial = initial
         made.id = next(_ids)
         made.version = 0
+        made.trainable = False
         return made
 
     @property
@@ -64,7 +68,11 @@ class Identified(Tensor):
 
     def with_value(self, value: Tensor, *, version: int | None = None) -> Self:
         """Return the same parameter with another value."""
-        return self._made(value, self.id, self.version if version is None else version)
+        made = self._same(value._type, value._backend)
+        if version is not None:
+            made.version = version
+        made._handle = made._adopt(value)
+        return made
 
     def to(self, where: DeviceLike, /) -> Any:
         """Return the same parameter or state on another device; one not yet drawn stays so."""
@@ -73,18 +81,27 @@ class Identified(Tensor):
         initial = self._initial
         if initial is None:
             return self.with_value(Tensor.to(self, where))
-        return self._same_as(type(self).lazy(self.shape, self.dtype, where, initial))
+        made = self._same(self._type, device(where).backend)
+        made._initial = initial
+        return made
 
-    def _made(self, value: Tensor, id: int, version: int) -> Self:
-        return type(self)(value, id=id, version=version)
-
-    def _same_as(self, made: Any) -> Any:
-        made.id, made.version = self.id, self.version
+    def _same(self, type: TensorType, backend: Backend) -> Self:
+        """Return the same one, whose value is still to be given to it."""
+        made = object.__new__(self.__class__)
+        made._type = type
+        made._backend = backend
+        made._initial = None
+        made.id = self.id
+        made.version = self.version
+        made.trainable = self.trainable
         return made
 
     def __deepcopy__(self, memo: Any) -> Self:
         """Return one with the same value and an id of its own, which is trained by itself."""
-        return self._made(self, next(_ids), self.version)
+        made = self._same(self._type, self._backend)
+        made.id = next(_ids)
+        made._handle = made._adopt(self)
+        return made
 
     def __getattr__(self, name: str) -> Any:
         # Reached only while the slot ``_handle`` is empty.
@@ -109,10 +126,7 @@ class Parameter(Identified):
     (2, 3)
     """
 
-    __slots__ = ("trainable",)
-
-    #: Whether gradients are taken for it; ``Module.freeze`` clears it.
-    trainable: bool
+    __slots__ = ()
 
     def __init__(
         self, value: Tensor, *, id: int | None = None, version: int = 0, trainable: bool = True
@@ -128,17 +142,12 @@ class Parameter(Identified):
         made.trainable = True
         return made
 
-    def _made(self, value: Tensor, id: int, version: int) -> Self:
-        return type(self)(value, id=id, version=version, trainable=self.trainable)
-
-    def frozen(self, frozen: bool = True) -> Parameter:
+    def frozen(self, frozen: bool = True) -> Self:
         """Return the same parameter, trainable or not."""
-        value = Tensor(self._backend.detach(self._handle), self._type, self._backend)
-        return Parameter(value, id=self.id, version=self.version, trainable=not frozen)
-
-    def _same_as(self, made: Any) -> Any:
-        made.trainable = self.trainable
-        return super()._same_as(made)
+        made = self._same(self._type, self._backend)
+        made.trainable = not frozen
+        made._handle = made._adopt(self.detach())
+        return made
 
     def _adopt(self, value: Tensor) -> Any:
         """Return the handle: a fresh leaf, on a device that tracks, with this parameter's key."""
@@ -149,14 +158,10 @@ class Parameter(Identified):
         # each step's parameters would live on until the garbage collector ran.
         return backend.track(value._handle, (self.id, self.version))
 
-    def lifted(self, backend: Backend) -> Parameter:
+    def lifted(self, backend: Backend) -> Self:
         """Return the same parameter as a leaf of a backend one level up."""
         handle = backend.lift(self)
-        made = Parameter.__new__(type(self))
-        made._type = self._type
-        made._backend = backend
-        made.id, made.version, made.trainable = self.id, self.version, self.trainable
-        made._initial = None
+        made = self._same(self._type, backend)
         made._handle = backend.track(handle, (self.id, self.version)) if self.trainable else handle
         return made
 

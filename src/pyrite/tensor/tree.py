@@ -5,9 +5,10 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pyrite.tensor.tensor import Tensor
@@ -21,6 +22,11 @@ Change = Callable[[Tensor], Any]
 
 class TreeNode:
     """An object that holds tensors and can be rebuilt with others: a module."""
+
+    #: Whether its children stay the objects that they are.
+    _is_frozen: bool = False
+    #: Its tensors, each once, where it is known that they stay these.
+    _leaves: tuple[Tensor, ...] | None = None
 
     def tree_children(self) -> dict[str, Any]:
         """Return what it holds, by field name: trees."""
@@ -38,6 +44,8 @@ class TreeNode:
 #: What a pass over a tree remembers by identity.
 _SHARED = (Tensor, TreeNode)
 _SEQUENCES = (list, tuple)
+#: Containers that cannot come to hold other things; modules have their dicts in such proxies.
+_FROZEN = frozenset({tuple, MappingProxyType})
 
 
 def tree_map(change: Change, tree: T) -> T:
@@ -47,13 +55,17 @@ def tree_map(change: Change, tree: T) -> T:
     >>> tree_map(lambda t: t + 1, {"a": [pyrite.zeros(())], "b": "text"})["a"][0].item()
     1.0
     """
-    return _Mapping(change).apply(tree)  # type: ignore[no-any-return]
+    mapping = _Mapping(change)
+    made = mapping.apply(tree)
+    if isinstance(tree, TreeNode) and made is not tree:
+        mapping.hand_on(tree, made)
+    return made  # type: ignore[no-any-return]
 
 
 def tree_leaves(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree in order, each once."""
     found: dict[int, Tensor] = {}
-    _collect((tree,), found)
+    _collect(tree, found)
     return list(found.values())
 
 
@@ -97,19 +109,40 @@ def is_branch(value: Any) -> bool:
     return isinstance(value, (*_SHARED, *_SEQUENCES, Mapping)) or _is_record(value)
 
 
-def _collect(trees: Iterable[Any], found: dict[int, Tensor]) -> None:
-    """File the tensors of some trees by their ids."""
-    for tree in trees:
-        if isinstance(tree, Tensor):
-            found[id(tree)] = tree
-        elif isinstance(tree, TreeNode):
-            _collect(tree.tree_branches().values(), found)
-        elif type(tree) not in _PLAIN:
-            _collect(tree if isinstance(tree, _SEQUENCES) else _named(tree).values(), found)
+def _collect(tree: Any, found: dict[int, Tensor]) -> bool:
+    """File the tensors of a tree by their ids; return whether they stay the ones that it holds."""
+    if isinstance(tree, Tensor):
+        found[id(tree)] = tree
+        return True
+    if isinstance(tree, TreeNode):
+        return _collect_node(tree, found)
+    if not is_branch(tree):
+        return True
+    children = tree if isinstance(tree, _SEQUENCES) else _named(tree).values()
+    stay = [_collect(child, found) for child in children]
+    return type(tree) in _FROZEN and all(stay)
+
+
+def _collect_node(node: TreeNode, found: dict[int, Tensor]) -> bool:
+    leaves, stay = node._leaves, True
+    if leaves is None:
+        own: dict[int, Tensor] = {}
+        stay = all([_collect(child, own) for child in node.tree_branches().values()])
+        leaves, stay = tuple(own.values()), stay and node._is_frozen
+        if stay:
+            _remember(node, leaves)
+    for leaf in leaves:
+        found[id(leaf)] = leaf
+    return stay
+
+
+def _remember(node: TreeNode, leaves: tuple[Tensor, ...]) -> None:
+    # A frozen node has the entry already, and every thread that looks finds the same tensors.
+    node.__dict__["_leaves"] = leaves
 
 
 def _named(tree: Any) -> Mapping[Any, Any]:
-    """Return the branches of what is neither a tensor nor a sequence, by name; {} for no tree."""
+    """Return what neither a tensor nor a sequence holds, by name: {} for what is no tree."""
     if isinstance(tree, TreeNode):
         return tree.tree_branches()
     if isinstance(tree, Mapping):
@@ -133,37 +166,46 @@ class _Mapping:
 
     def apply(self, tree: Any) -> Any:
         if not isinstance(tree, _SHARED):
-            return tree if type(tree) in _PLAIN else self._container(tree)
+            return self._container(tree) if is_branch(tree) else tree
         done = self._done.get(id(tree))
         if done is None:
-            made = self._change(tree) if isinstance(tree, Tensor) else self._container(tree)
+            made = self._change(tree) if isinstance(tree, Tensor) else self._node(tree)
             done = self._done[id(tree)] = (tree, made)
         return done[1]
+
+    def hand_on(self, node: TreeNode, made: TreeNode) -> None:
+        """Tell what became of a node which tensors it holds, where that is known of the node."""
+        changed = [self._done[id(leaf)][1] for leaf in node._leaves or ()]
+        if changed and all([isinstance(new, Tensor) for new in changed]):
+            _remember(made, tuple({id(new): new for new in changed}.values()))
+
+    def _node(self, node: TreeNode) -> Any:
+        changed = self._changes(node.tree_branches())
+        return node.tree_rebuild(changed) if changed else node
+
+    def _changes(self, children: Mapping[Any, Any]) -> dict[Any, Any]:
+        changed = {}
+        for name, child in children.items():
+            new = self.apply(child)
+            if new is not child:
+                changed[name] = new
+        return changed
 
     def _container(self, tree: Any) -> Any:
         if isinstance(tree, _SEQUENCES):
             return self._sequence(tree)
-        changed = {}
-        for name, child in _named(tree).items():
-            new = self.apply(child)
-            if new is not child:
-                changed[name] = new
-        return _rebuilt(tree, changed) if changed else tree
+        changed = self._changes(_named(tree))
+        if not changed:
+            return tree
+        if isinstance(tree, dict):
+            made = copy(tree)  # keeps what a subclass has besides its items
+            made.update(changed)
+            return made
+        kind: Any = type(tree)
+        return kind({**tree, **changed}) if isinstance(tree, Mapping) else replace(tree, **changed)
 
     def _sequence(self, tree: list[Any] | tuple[Any, ...]) -> Any:
         changed = [self.apply(child) for child in tree]
-        if all(new is old for new, old in zip(changed, tree, strict=True)):
+        if all([new is old for new, old in zip(changed, tree, strict=True)]):
             return tree
         return type(tree)(*changed) if hasattr(tree, "_fields") else type(tree)(changed)
-
-
-def _rebuilt(tree: Any, changed: dict[Any, Any]) -> Any:
-    """Return a copy of what is no sequence, with other children under some names."""
-    if isinstance(tree, TreeNode):
-        return tree.tree_rebuild(changed)
-    if isinstance(tree, dict):
-        made = copy(tree)  # keeps what a subclass has besides its items
-        made.update(changed)
-        return made
-    kind: Any = type(tree)
-    return kind({**tree, **changed}) if isinstance(tree, Mapping) else replace(tree, **changed)
