@@ -4,16 +4,17 @@
 ;   0 function   1 count of workgroups   2 workgroups in a chunk   3 count of chunks
 ;   4 words of this command   5 ... what the function gets: the sizes of the grid, the parameters
 ;
-; Any thread may take part at any time: it claims a chunk of the current command and runs it.  Who
-; finishes the last chunk publishes the next command.  So commands run one after the other, each on
-; all threads.
-;
 ; Who takes part has a seat.  There is one for each worker, which is pinned to a processor, and a
 ; reader that helps takes the seat of the processor that it is on: two threads on one processor
 ; would do the work of one, and be late with it.  Who finds the seat taken sleeps.
 ;
+; Any thread may take part at any time: it claims a chunk of the current command and runs it.  Each
+; seat has a share of the chunks, always the same part of them, so that a processor comes back to
+; what is in its own caches; who has none left claims of the others' shares.  Who finishes the last
+; chunk publishes the next command.  So commands run one after the other, each on all threads.
+;
 ; State, in words; what different threads write stands in different cache lines:
-;   0 claim        number of the command << 24 | chunks that nobody has claimed
+;   0 number       commands published
 ;   8 unfinished   chunks of the current command that are not done
 ;  16 command      the current one      17 left      commands of the program after it
 ;  18 busy         1 while a command is published, or a thread is about to publish one
@@ -25,32 +26,40 @@
 ;  50 stop         1 when workers shall end
 ;  64 ring         1024 programs: first command, count of commands
 ;2112 seat of      constant: for each of 1024 processors its seat, or -1
-;3136 seats        1 while taken
+;3136 seats        8 words each
 ;
-; Why a claim has the number of its command: a thread may sleep between reading `claim` and
+; A seat, in words:
+;   0 share        number of the command << 24 | chunks of the share that nobody has claimed
+;   1 taken        1 while somebody has the seat
+;
+; Why a share has the number of its command: a thread may sleep between reading the share and
 ; changing it, and must not take a chunk of a later command.  Who holds a chunk keeps `command`.
 
 declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-; Run one chunk; false if there is none to claim.
-define internal i1 @step(ptr %e) {
+; Run one chunk, of this seat's share or of the next that has one; false if there is none to claim.
+define internal i1 @step(ptr %e, i64 %seat) {
 entry:
   %unfinished.at = getelementptr i64, ptr %e, i64 8
   %command.at = getelementptr i64, ptr %e, i64 16
-  %first = load atomic i64, ptr %e acquire, align 8
+  %width.at = getelementptr i64, ptr %e, i64 48
+  %width = load i64, ptr %width.at, align 8
   br label %look
 look:
-  %seen = phi i64 [ %first, %entry ], [ %now, %claim ]
-  %unclaimed = and i64 %seen, 16777215
+  %looks = phi i64 [ 0, %entry ], [ %looks.then, %next ]
+  %around = add i64 %seat, %looks
+  %is.beyond = icmp uge i64 %around, %width
+  %again = sub i64 %around, %width
+  %whose = select i1 %is.beyond, i64 %again, i64 %around
+  %share.at = call ptr @seat_at(ptr %e, i64 %whose)
+  %unclaimed = call i64 @claim(ptr %share.at)
   %none = icmp eq i64 %unclaimed, 0
-  br i1 %none, label %nothing, label %claim
-claim:
-  %less = sub i64 %seen, 1
-  %exchanged = cmpxchg ptr %e, i64 %seen, i64 %less acq_rel acquire
-  %now = extractvalue { i64, i1 } %exchanged, 0
-  %won = extractvalue { i64, i1 } %exchanged, 1
-  br i1 %won, label %run, label %look
+  br i1 %none, label %next, label %run
+next:
+  %looks.then = add i64 %looks, 1
+  %is.more = icmp ult i64 %looks.then, %width
+  br i1 %is.more, label %look, label %nothing
 run:
   %command = load ptr, ptr %command.at, align 8
   %count.at = getelementptr i64, ptr %command, i64 1
@@ -61,7 +70,8 @@ run:
   %count = load i64, ptr %count.at, align 8
   %chunk = load i64, ptr %chunk.at, align 8
   %chunks = load i64, ptr %chunks.at, align 8
-  %index = sub i64 %chunks, %unclaimed
+  %past = call i64 @share_end(i64 %whose, i64 %chunks, i64 %width)
+  %index = sub i64 %past, %unclaimed
   %begin = mul i64 %index, %chunk
   %end.whole = add i64 %begin, %chunk
   %end = call i64 @llvm.umin.i64(i64 %end.whole, i64 %count)
@@ -76,6 +86,47 @@ ran:
   ret i1 true
 nothing:
   ret i1 false
+}
+
+; Claim one chunk of a share; return how many nobody had claimed, 0 if there is none.
+define internal i64 @claim(ptr %share.at) {
+entry:
+  %first = load atomic i64, ptr %share.at acquire, align 8
+  br label %look
+look:
+  %seen = phi i64 [ %first, %entry ], [ %now, %try ]
+  %unclaimed = and i64 %seen, 16777215
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %done, label %try
+try:
+  %less = sub i64 %seen, 1
+  %exchanged = cmpxchg ptr %share.at, i64 %seen, i64 %less acq_rel acquire
+  %now = extractvalue { i64, i1 } %exchanged, 0
+  %won = extractvalue { i64, i1 } %exchanged, 1
+  br i1 %won, label %done, label %look
+done:
+  ret i64 %unclaimed
+}
+
+; The chunk after the last of a seat's share.
+define internal i64 @share_end(i64 %seat, i64 %chunks, i64 %width) {
+  %next = add i64 %seat, 1
+  %product = mul i64 %next, %chunks
+  %end = udiv i64 %product, %width
+  ret i64 %end
+}
+
+define internal ptr @seat_at(ptr %e, i64 %seat) {
+  %seats = getelementptr i64, ptr %e, i64 3136
+  %word = shl i64 %seat, 3
+  %at = getelementptr i64, ptr %seats, i64 %word
+  ret ptr %at
+}
+
+define internal ptr @taken_at(ptr %e, i64 %seat) {
+  %seat.at = call ptr @seat_at(ptr %e, i64 %seat)
+  %at = getelementptr i64, ptr %seat.at, i64 1
+  ret ptr %at
 }
 
 ; Go on after the current command.  Only who finished it calls this.
@@ -163,11 +214,7 @@ entry:
   %chunks = load i64, ptr %chunks.at, align 8
   store ptr %command, ptr %command.at, align 8
   store atomic i64 %chunks, ptr %unfinished.at monotonic, align 8
-  %claim = load atomic i64, ptr %e monotonic, align 8
-  %filled = or i64 %claim, 16777215
-  %number = add i64 %filled, 1
-  %claim.then = or i64 %number, %chunks
-  store atomic i64 %claim.then, ptr %e release, align 8
+  call void @deal(ptr %e, i64 %chunks)
   %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
   %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
   %all.awake = icmp eq i64 %sleepers, 0
@@ -185,18 +232,48 @@ done:
   ret void
 }
 
+; Give each seat its share of the chunks.  The last seat's is never empty, so the command cannot be
+; done, and another one dealt, before this is.
+define internal void @deal(ptr %e, i64 %chunks) {
+entry:
+  %width.at = getelementptr i64, ptr %e, i64 48
+  %width = load i64, ptr %width.at, align 8
+  %number = load i64, ptr %e, align 8
+  %number.then = add i64 %number, 1
+  store i64 %number.then, ptr %e, align 8
+  %high = shl i64 %number.then, 24
+  br label %next
+next:
+  %seat = phi i64 [ 0, %entry ], [ %seat.then, %dealt ]
+  %begin = phi i64 [ 0, %entry ], [ %end, %dealt ]
+  %end = call i64 @share_end(i64 %seat, i64 %chunks, i64 %width)
+  %size = sub i64 %end, %begin
+  %is.empty = icmp eq i64 %size, 0
+  br i1 %is.empty, label %dealt, label %give
+give:
+  %share = or i64 %high, %size
+  %share.at = call ptr @seat_at(ptr %e, i64 %seat)
+  store atomic i64 %share, ptr %share.at release, align 8
+  br label %dealt
+dealt:
+  %seat.then = add i64 %seat, 1
+  %is.more = icmp ult i64 %seat.then, %width
+  br i1 %is.more, label %next, label %done
+done:
+  ret void
+}
+
 ; Bit i is set when one of the seats i, i + 32, ... may be free.
 define internal i32 @free_seats(ptr %e) {
 entry:
   %width.at = getelementptr i64, ptr %e, i64 48
-  %seats = getelementptr i64, ptr %e, i64 3136
   %width = load i64, ptr %width.at, align 8
   br label %look
 look:
   %seat = phi i64 [ 0, %entry ], [ %seat.then, %look ]
   %mask = phi i32 [ 0, %entry ], [ %mask.then, %look ]
-  %seat.at = getelementptr i64, ptr %seats, i64 %seat
-  %taken = load atomic i64, ptr %seat.at monotonic, align 8
+  %taken.at = call ptr @taken_at(ptr %e, i64 %seat)
+  %taken = load atomic i64, ptr %taken.at monotonic, align 8
   %is.free = icmp eq i64 %taken, 0
   %bit = call i32 @bit_of(i64 %seat)
   %free.bit = select i1 %is.free, i32 %bit, i32 0
@@ -217,17 +294,15 @@ define internal i32 @bit_of(i64 %seat) {
 
 ; Take a seat; false if it is taken.
 define internal i1 @take(ptr %e, i64 %seat) {
-  %seats = getelementptr i64, ptr %e, i64 3136
-  %seat.at = getelementptr i64, ptr %seats, i64 %seat
-  %exchanged = cmpxchg ptr %seat.at, i64 0, i64 1 seq_cst seq_cst
+  %taken.at = call ptr @taken_at(ptr %e, i64 %seat)
+  %exchanged = cmpxchg ptr %taken.at, i64 0, i64 1 seq_cst seq_cst
   %won = extractvalue { i64, i1 } %exchanged, 1
   ret i1 %won
 }
 
 define internal void @leave(ptr %e, i64 %seat) {
-  %seats = getelementptr i64, ptr %e, i64 3136
-  %seat.at = getelementptr i64, ptr %seats, i64 %seat
-  store atomic i64 0, ptr %seat.at seq_cst, align 8
+  %taken.at = call ptr @taken_at(ptr %e, i64 %seat)
+  store atomic i64 0, ptr %taken.at seq_cst, align 8
   ret void
 }
 
@@ -271,7 +346,7 @@ look:
   %looks = phi i64 [ 0, %try ], [ 0, %look ], [ %looks.then, %pause ]
   ; Read before looking: what is published after the look makes the sleep below return.
   %generation.now = load atomic i32, ptr %generation.at seq_cst, align 8
-  %ran = call i1 @step(ptr %e)
+  %ran = call i1 @step(ptr %e, i64 %seat)
   br i1 %ran, label %look, label %pause
 pause:
   call void @pause()
@@ -344,7 +419,7 @@ look:
   %is.done = icmp uge i64 %completed, %wanted
   br i1 %is.done, label %over, label %help
 help:
-  %ran = call i1 @step(ptr %e)
+  %ran = call i1 @step(ptr %e, i64 %seat)
   br i1 %ran, label %turn, label %pause
 turn:
   %turns.then = add i64 %turns, 1

@@ -34,7 +34,7 @@ _CPUS: Final = 1024
 NO_SEAT: Final = -1
 #: Bytes of a workgroup of the copy function.
 COPY_GROUP: Final = 1 << 20
-#: The most chunks of one command: what `claim` has bits for.
+#: The most chunks of one command: what a share has bits for.
 MOST_CHUNKS: Final = (1 << 24) - 1
 
 _FUNCTIONS = {
@@ -105,7 +105,7 @@ class Executor:
         #: Programs that may not be done, so that their memory stays.
         self._programs: deque[tuple[int, Program]] = deque()
         self._why_closed: str | None = None
-        self._state = np.zeros(_SEATS + self.width + 8, dtype=np.int64)
+        self._state = np.zeros(_SEATS + 8 * self.width + 8, dtype=np.int64)
         # The first word begins a cache line.
         self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
         self._at = self._words.ctypes.data
