@@ -416,6 +416,31 @@ def test_an_index_beyond_two_billion_is_not_negative(runtime: CpuRuntime) -> Non
     assert re.search(r"getelementptr i8, ptr %v\d+, i64 %v\d+\n", text)
 
 
+@pytest.mark.parametrize("index", [int32, uint32, int64], ids=lambda d: d.name)
+def test_indices_that_wrap_around_on_their_way(agree: Run, index: DType) -> None:
+    b = KernelBuilder("around", index=index)
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    n = b.scalar("n", index)
+    # n is the greatest of its dtype, and what is below wraps: to -2, or to just below 2 ** 32.
+    below = n + n
+    for i in range(2, 10):
+        y[i] = x[below + i] + x[(i + n) + (n + 20)] + x[i + (below + (b.workgroup_id() + 30))]
+    y.store(16, x.load(b.workgroup_id() + (below + 3), width=8))
+
+    with np.errstate(over="ignore"):
+        agree(b.build(), [1], values_of(float32), np.zeros(SIZE, np.float32), int(index.highest))
+
+
+def test_the_constant_part_of_an_index_is_a_part_of_the_address() -> None:
+    b = KernelBuilder("offsets")
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    row, column = b.workgroup_id() * 64, b.scalar("column", int32)
+    y[row] = x[row + column] + x[row + (column + 8)] + x[(row + 16) + column]
+    text = to_llvm(b.build(), FIXED)
+
+    assert re.findall(r"getelementptr float, ptr %v\d+, i64 (\d+)\n", text) == ["8", "16"]
+
+
 @pytest.mark.parametrize("space", ["shared", "private"])
 def test_memory_of_the_workgroup(agree: Run, space: str) -> None:
     b = KernelBuilder("scratch")

@@ -33,15 +33,33 @@ class Accesses(Assembly):
     def address(self, node: Node) -> tuple[str, str]:
         """The address of an access and its type: one pointer, or a vector of them."""
         memory, index = node.inputs[:2]
-        type, name = type_of(index.value_type), self.names[index]
+        pointer = self.memory_pointer(memory)
+        element = memory_type(dtype_of(memory))
+        name, offset = self.split(index)
+        type = type_of(index.value_type)
         if self.kernel.index is uint32:
             # LLVM would extend the sign.
             wide = vector("i64", index.value_type.width)
             type, name = wide, self.convert("zext", name, type, wide)
-        pointer = self.memory_pointer(memory)
-        element = memory_type(dtype_of(memory))
         at = self.value(f"getelementptr {element}, {pointer} {self.names[memory]}, {type} {name}")
+        if offset:
+            at = self.value(f"getelementptr {element}, {pointer} {at}, i64 {offset}")
         return at, vector(pointer, index.value_type.width)
+
+    def split(self, index: Node) -> tuple[str, int]:
+        """Return an index as a value and a number >= 0 on top of it, which an instruction may hold.
+
+        An element's index less such a number is in the range of signed indices, whatever wrapped
+        around on the way.  In that of unsigned ones it may not be.
+        """
+        terms, offset = _terms(index, depth=3)
+        is_plain = self.kernel.index is uint32 or index.value_type.width > 1
+        if is_plain or not terms or not 0 < offset <= self.kernel.index.highest:
+            return self.names[index], 0
+        name, *others = (self.names[term] for term in terms)
+        for other in others:
+            name = self.value(f"add {type_of(index.value_type)} {name}, {other}")
+        return name, offset
 
     def to_memory(self, x: str, type: Type) -> str:
         if not type.dtype.is_bool:
@@ -173,3 +191,13 @@ class Accesses(Assembly):
         self.value(f"atomicrmw umax {at}, {self.typed(code)} monotonic")
         self.line(f"br label %{after}")
         self.label(after)
+
+
+def _terms(index: Node, depth: int) -> tuple[list[Node], int]:
+    """Return an index as the sum of nodes, at most two to the power of depth, and a number."""
+    if index.kind == "const":
+        return [], index.attr
+    if index.kind != "alu" or index.attr != "add" or depth == 0:
+        return [index], 0
+    (xs, x), (ys, y) = (_terms(i, depth - 1) for i in index.inputs)
+    return xs + ys, x + y
