@@ -21,7 +21,7 @@ from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
 from pyrite.tensor.random import random_stream, seed
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_map
+from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
 
 
 class Net(nn.Module):
@@ -456,3 +456,16 @@ def test_a_module_says_what_its_children_are():
     doubled = module.map(lambda p: p * 2)
     assert doubled.hidden is module.hidden
     assert doubled.shown.weight.item() == 2 * module.shown.weight.item()
+
+
+def test_what_a_module_holds_is_what_it_was_made_with(net):
+    one, hidden = full((), 1.0), nn.Linear(4, 8)
+    assert len(tree_leaves(net)) == 10
+    others = [
+        net.map(lambda p: p + 1), net.to(autodiff()), net.freeze("layers.*"), copy.deepcopy(net),
+        net.with_training(True), net.replace(hidden=hidden), net.replace(scale=one),
+        tree_map(lambda t: one, net), tree_map(lambda t: [t, one], net), tree_map(len, net.heads),
+    ]  # fmt: skip
+    for made in (net, *others):
+        assert list(map(id, tree_leaves(made))) == [id(t) for _, t in tree_items(made)]
+    assert [len(tree_leaves(made)) for made in others] == [10, 10, 10, 10, 10, 10, 11, 1, 11, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -148,3 +150,13 @@ def test_what_it_cannot_do_is_named():
         optim.LBFGS().step(Valley().astype("float16"), lambda m: m())
     with pytest.raises(ShapeError, match="scalar loss"):
         optim.LBFGS().step(Valley(), lambda m: m() * full((2,), 1.0))
+
+
+def test_a_deep_copy_goes_on_from_the_same_point_apart(problem64):
+    optimizer = optim.LBFGS(max_iterations=2)
+    net, _ = optimizer.step(problem64.net, problem64.loss)
+    apart = copy.deepcopy(optimizer)
+    after, _ = optimizer.step(net, problem64.loss)
+    again, _ = apart.step(net, problem64.loss)
+    for one, other in zip(after.parameters(), again.parameters(), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 
@@ -12,6 +13,7 @@ import pytest
 from pyrite import nn, optim
 from pyrite.autodiff import autodiff, value_and_grad
 from pyrite.errors import ArgumentError, GradientError, ShapeError, TrainError
+from pyrite.optim.joint import Joint
 from pyrite.optim.optimizer import Optimizer
 from pyrite.synchronization import no_sync
 from pyrite.tensor.creation import full, tensor
@@ -299,17 +301,103 @@ def test_the_repr_is_what_was_written():
     )
 
 
-def test_parameters_of_different_age_are_stepped_together_as_one_by_one(problem64):
-    class Apart(optim.AdamW):
-        update_many = Optimizer.update_many
-
-    together, apart = optim.AdamW(0.1, amsgrad=True), Apart(0.1, amsgrad=True)
-    nets = []
-    for optimizer in (together, apart):
-        net = problem64.net.freeze("*.bias")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: optim.AdamW(0.1, amsgrad=True),
+        lambda: optim.SGD(0.1, momentum=0.9, dampening=0.5),
+        lambda: optim.RMSprop(0.1, momentum=0.9, centered=True),
+        lambda: optim.Lion(0.1, weight_decay=0.1),
+        lambda: optim.Adagrad(0.1, lr_decay=0.5),
+        lambda: optim.Adan(0.1, weight_decay=0.1),
+    ],
+    ids=lambda make: type(make()).__name__,
+)
+def test_parameters_of_different_age_are_stepped_together_as_one_by_one(
+    make, problem64, monkeypatch
+):
+    def trained():
+        optimizer, net = make(), problem64.net.freeze("*.bias")
         for unfrozen in (net, net.unfreeze()):
             _, grads = value_and_grad(problem64.loss)(unfrozen)
             net = optimizer.step(unfrozen, grads)
-        nets.append(net)
-    for one, other in zip(values(nets[0]), values(nets[1]), strict=True):
+        return values(net)
+
+    together = trained()
+    monkeypatch.setattr(Joint, "update_many", Optimizer.update_many)
+    for one, other in zip(together, trained(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_deep_copy_goes_on_from_the_same_point_apart(problem64):
+    plateau = optim.schedule.ReduceOnPlateau(0.1, factor=0.5, patience=0)
+    optimizer = optim.AdamW(plateau).with_clipping(global_norm=0.1)
+    optimizer = optimizer.with_group("*.bias", optimizer=optim.SGD(0.1, momentum=0.9))
+    net = problem64.train(optimizer, 3)
+    apart = copy.deepcopy(optimizer)
+    assert apart.steps == 3
+    assert apart.gradient_norm.item() == optimizer.gradient_norm.item()
+    problem64.train(optimizer, 2, net)
+    for _ in range(2):
+        optimizer.observe(1.0)
+    assert (apart.steps, apart.learning_rates()["*"]) == (3, 0.1)
+    assert optimizer.learning_rates()["*"] == 0.05
+    again = problem64.train(copy.deepcopy(apart), 2, net)
+    for one, other in zip(values(problem64.train(apart, 2, net)), values(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_copy_in_the_middle_of_a_step_is_an_error(problem64):
+    copied = []
+
+    def rate(step: int) -> float:
+        with pytest.raises(TrainError, match="one thread at a time"):
+            copied.append(copy.deepcopy(optimizer))
+        return 0.1
+
+    optimizer = optim.SGD(rate)
+    problem64.train(optimizer, 1)
+    assert not copied
+
+
+def test_an_error_of_one_parameter_names_its_path_and_changes_nothing(problem64):
+    class Picky(optim.SGD):
+        def init(self, parameter):
+            if parameter.shape == (3,):
+                raise ArgumentError("Picky requires more elements, got 3")
+            return super().init(parameter)
+
+    optimizer = Picky(0.1, momentum=0.9)
+    with pytest.raises(ArgumentError, match="more elements") as e:
+        problem64.train(optimizer, 1)
+    assert e.value.__notes__ == ["for parameter 'out.bias'"]
+    assert optimizer.steps == 0
+    assert not optimizer.record(problem64.net).arrays
+
+
+def test_a_rule_that_changes_what_it_is_given_has_changed_nothing(problem64):
+    class Writing(Optimizer):
+        def init(self, parameter):
+            return {"sum": parameter * 0}
+
+        def update(self, gradient, parameter, state, *, learning_rate, step):
+            state["sum"] = state["sum"] + gradient
+            if step == 2 and parameter.shape == (3,):
+                raise ArgumentError("Writing requires one step, got 2")
+            return parameter - learning_rate * state["sum"], state
+
+    optimizer = Writing(0.1)
+    net = problem64.train(optimizer, 1)
+    record = optimizer.record(net)
+    with pytest.raises(ArgumentError, match="one step"):
+        problem64.train(optimizer, 1, net)
+    assert optimizer.record(net) == record
+
+
+def test_a_model_that_moves_takes_its_state_along(problem64):
+    optimizer, device = optim.Adam(0.01), autodiff()
+    net = problem64.train(optimizer, 2).to(device)
+    loss = (net(tensor(problem64.x, device=device)) - tensor(problem64.y)).square().mean()
+    net = optimizer.step(net, loss.backward())
+    for ours, plain in zip(values(net), values(problem64.train(optim.Adam(0.01), 3)), strict=True):
+        np.testing.assert_array_equal(ours, plain)

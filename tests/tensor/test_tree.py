@@ -12,7 +12,7 @@ import pytest
 from pyrite.autodiff import grad
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
+from pyrite.tensor.tree import is_branch, tree_items, tree_leaves, tree_map
 
 
 class Point(NamedTuple):
@@ -71,3 +71,10 @@ def test_a_tensor_that_occurs_twice_is_changed_once() -> None:
     mapped = tree_map(lambda leaf: leaf + 1, tree)
     assert mapped[0] is mapped[1]["again"]
     assert [path for path, _ in tree_items(tree)] == ["0"]
+
+
+@pytest.mark.parametrize("plant", TREES)
+def test_a_branch_is_what_may_hold_a_tensor(plant: Any) -> None:
+    assert is_branch(plant(tensor(1.0)))
+    assert not any(is_branch(value) for value in (None, 1, "a", (), (1, (2.0,)), len, int, Point))
+    assert is_branch([])

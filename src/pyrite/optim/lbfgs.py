@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
@@ -63,6 +63,10 @@ class _Memory:
     length: float = 0.0
     scale: float = 1.0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __deepcopy__(self, memo: Any) -> _Memory:
+        with in_one_thread(self.lock):
+            return replace(self, lock=threading.Lock())
 
 
 class _Evaluation(NamedTuple):

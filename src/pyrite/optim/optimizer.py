@@ -44,7 +44,9 @@ class Optimizer(ABC):
             model = optimizer.step(model, grads)
 
     An optimiser belongs to one training and to the thread that steps it; a call during another
-    thread's raises TrainError.  A rule of one's own is a frozen dataclass with two methods:
+    thread's raises TrainError.  A deep copy goes on from the same point with the same model, apart:
+    for two continuations of one training.  A rule of one's own is a frozen dataclass with two
+    methods:
 
     >>> from dataclasses import dataclass
     >>> from pyrite import nn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyrite.errors import TrainError
 from pyrite.tensor.tensor import Tensor
@@ -54,7 +54,14 @@ class Run:
 
     def copy(self) -> Run:
         """Return a run that goes on from the same point."""
-        return Run(self.steps, self.slots)
+        made = Run(self.steps, self.slots)
+        made.norm = self.norm
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Run:
+        # Tensors never change, so both may hold the same ones.
+        with in_one_thread(self.lock):
+            return self.copy()
 
 
 @contextmanager
