@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import Spec, composite, many, sample
+from pyrite.optim.joint import Joint, named
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import non_negative
 from pyrite.optim.values import decayed
@@ -39,7 +40,7 @@ def adagrad_update(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Adagrad(Optimizer):
+class Adagrad(Joint):
     """Adagrad: s = s + g², p = p - learning_rate g / (sqrt(s) + eps).
 
     ``lr_decay`` divides the rate of the n-th step by 1 + (n - 1) lr_decay.  Defaults and definition
@@ -63,16 +64,22 @@ class Adagrad(Optimizer):
         total = full(parameter.shape, start, dtype=parameter.dtype, device=parameter.device)
         return {"sum_of_squares": total}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and sum of squares after a step."""
-        updated, total = adagrad_update(
-            parameter,
-            gradient,
-            state["sum_of_squares"],
-            learning_rate / (1 + (step - 1) * self.lr_decay),
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and sum of squares of each turn, by one op."""
+        made = many(
+            adagrad_update,
+            [
+                (
+                    t.parameter,
+                    t.gradient,
+                    t.state["sum_of_squares"],
+                    learning_rate / (1 + (t.step - 1) * self.lr_decay),
+                )
+                for t in turns
+            ],
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return updated, {"sum_of_squares": total}
+        return named(turns, made)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
-from pyrite.optim.joint import Joint
+from pyrite.optim.joint import Joint, named
 from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
@@ -117,7 +117,7 @@ class Adam(Joint):
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return named_moments(turns, made)
+        return named(turns, made)
 
     def _inputs(self, turn: Turn, learning_rate: float) -> tuple[Tensor | float | None, ...]:
         state = turn.state
@@ -131,13 +131,3 @@ class Adam(Joint):
             1 - self.beta1**turn.step,
             1 - self.beta2**turn.step,
         )
-
-
-def named_moments(
-    turns: Sequence[Turn], made: Sequence[tuple[Tensor, ...]]
-) -> list[tuple[Tensor, State]]:
-    """Return each parameter after a step, and its moments under the names of its state."""
-    return [
-        (new, dict(zip(turn.state, moments, strict=True)))
-        for turn, (new, *moments) in zip(turns, made, strict=True)
-    ]

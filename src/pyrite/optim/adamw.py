@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
-from pyrite.optim.adam import Adam, adam_direction, named_moments
+from pyrite.optim.adam import Adam, adam_direction
+from pyrite.optim.joint import named
 from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.tensor.tensor import Tensor
@@ -81,4 +82,4 @@ class AdamW(Adam):
             eps=self.eps,
             cautious=self.cautious_weight_decay,
         )
-        return named_moments(turns, made)
+        return named(turns, made)

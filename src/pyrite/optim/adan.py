@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import Spec, composite, many, sample
+from pyrite.optim.joint import Joint, named
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
 from pyrite.tensor.creation import zeros_like
@@ -64,7 +65,7 @@ def adan_update(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Adan(Optimizer):
+class Adan(Joint):
     """Adan: the moments of g, of its change d, and of (g + beta2 d)², each corrected as Adam's.
 
     p = (p - learning_rate (m + beta2 v) / (sqrt(n) + eps)) / (1 + learning_rate weight_decay); with
@@ -94,27 +95,34 @@ class Adan(Optimizer):
         names = ("first_moment", "change_moment", "second_moment", "previous_gradient")
         return {name: zeros_like(parameter) for name in names}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter, moments and gradient after a step."""
-        first, change, second, previous = state.values()
-        updated, *moments = adan_update(
-            parameter,
-            gradient,
-            first,
-            change,
-            second,
-            gradient if step == 1 else previous,  # the first change is 0
-            learning_rate,
-            1 - self.beta1**step,
-            1 - self.beta2**step,
-            1 - self.beta3**step,
-            learning_rate * self.weight_decay,
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter, moments and gradient of each turn, by one op."""
+        made = many(
+            adan_update,
+            [self._inputs(turn, learning_rate) for turn in turns],
             beta1=self.beta1,
             beta2=self.beta2,
             beta3=self.beta3,
             eps=self.eps,
             no_prox=self.no_prox,
         )
-        return updated, dict(zip(state, (*moments, gradient), strict=True))
+        # The op returns no gradient: it is kept for the next change.
+        return named(turns, [(*new, t.gradient) for t, new in zip(turns, made, strict=True)])
+
+    def _inputs(self, turn: Turn, learning_rate: float) -> tuple[Tensor | float, ...]:
+        state, step = turn.state, turn.step
+        return (
+            turn.parameter,
+            turn.gradient,
+            state["first_moment"],
+            state["change_moment"],
+            state["second_moment"],
+            turn.gradient if step == 1 else state["previous_gradient"],  # the first change is 0
+            learning_rate,
+            1 - self.beta1**step,
+            1 - self.beta2**step,
+            1 - self.beta3**step,
+            learning_rate * self.weight_decay,
+        )

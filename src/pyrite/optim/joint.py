@@ -44,3 +44,11 @@ class Joint(Optimizer):
     ) -> list[tuple[Tensor, State]]:
         """Return each parameter after a step, and its state."""
         return self.joint_update(turns, learning_rate=learning_rate)
+
+
+def named(turns: Sequence[Turn], made: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, State]]:
+    """Return each parameter after a step, and its new tensors under the names of its state."""
+    return [
+        (new, dict(zip(turn.state, state, strict=True)))
+        for turn, (new, *state) in zip(turns, made, strict=True)
+    ]

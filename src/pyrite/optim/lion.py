@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import composite, distinct, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import composite, distinct, many, sample
+from pyrite.optim.joint import Joint, named
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
 from pyrite.tensor.creation import zeros_like
@@ -39,7 +40,7 @@ def lion_update(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lion(Optimizer):
+class Lion(Joint):
     """Lion: p = p - learning_rate (sign(beta1 m + (1 - beta1) g) + weight_decay p).
 
     Then m = beta2 m + (1 - beta2) g.  One moment, half of Adam's memory; rates are 3 to 10 times
@@ -61,17 +62,15 @@ class Lion(Optimizer):
         """Return a moment of 0."""
         return {"moment": zeros_like(parameter)}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and moment after a step."""
-        updated, moment = lion_update(
-            parameter,
-            gradient,
-            state["moment"],
-            learning_rate,
-            learning_rate * self.weight_decay,
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and moment of each turn, by one op."""
+        decay = learning_rate * self.weight_decay
+        made = many(
+            lion_update,
+            [(t.parameter, t.gradient, t.state["moment"], learning_rate, decay) for t in turns],
             beta1=self.beta1,
             beta2=self.beta2,
         )
-        return updated, {"moment": moment}
+        return named(turns, made)

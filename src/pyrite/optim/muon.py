@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from pyrite.errors import ShapeError
-from pyrite.op import composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import composite, many, sample
+from pyrite.optim.joint import Joint, named
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative, positive, require
 from pyrite.tensor.creation import zeros_like
@@ -43,8 +44,41 @@ def newton_schulz(
     return x.permute_dims((1, 0)) if is_tall else x
 
 
+_SETTINGS = {"momentum": 0.9, "coefficients": COEFFICIENTS, "steps": 2, "eps": 1e-7}
+
+
+@composite(
+    samples=(
+        sample((3, 2), (3, 2), (3, 2), 0.1, 0.0, nesterov=True, **_SETTINGS),
+        sample((2, 3), (2, 3), (2, 3), 0.1, 0.5, nesterov=False, **_SETTINGS),
+    )
+)
+def muon_update(
+    parameter: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    learning_rate: float,
+    decay: float,
+    /,
+    *,
+    momentum: float,
+    nesterov: bool,
+    coefficients: tuple[float, float, float],
+    steps: int,
+    eps: float,
+) -> tuple[Tensor, ...]:
+    """Parameter and mean gradient after a step of Muon: three of (M, N) -> two of (M, N).
+
+    ``decay`` is the rate, not adjusted to the shape, times weight_decay.
+    """
+    mean = mean.lerp(gradient, 1 - momentum)
+    direction = gradient.lerp(mean, momentum) if nesterov else mean
+    orthogonal = newton_schulz(direction, coefficients=coefficients, steps=steps, eps=eps)
+    return parameter * (1 - decay) - learning_rate * orthogonal, mean
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Muon(Optimizer):
+class Muon(Joint):
     """Muon: p = p - rate * orthogonal(momentum of g), for matrices only.
 
     m = momentum m + (1 - momentum) g, mixed with g once more for Nesterov; its singular values are
@@ -89,18 +123,30 @@ class Muon(Optimizer):
             )
         return {"momentum": zeros_like(parameter)}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and momentum after a step."""
-        momentum = state["momentum"].lerp(gradient, 1 - self.momentum)
-        direction = gradient.lerp(momentum, self.momentum) if self.nesterov else momentum
-        orthogonal = newton_schulz(
-            direction, coefficients=self.ns_coefficients, steps=self.ns_steps, eps=self.eps
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and momentum of each turn, by one op."""
+        decay = learning_rate * self.weight_decay
+        made = many(
+            muon_update,
+            [
+                (
+                    t.parameter,
+                    t.gradient,
+                    t.state["momentum"],
+                    learning_rate * self._adjustment(*t.parameter.shape),
+                    decay,
+                )
+                for t in turns
+            ],
+            momentum=self.momentum,
+            nesterov=self.nesterov,
+            coefficients=self.ns_coefficients,
+            steps=self.ns_steps,
+            eps=self.eps,
         )
-        shrunk = parameter * (1 - learning_rate * self.weight_decay)
-        rate = learning_rate * self._adjustment(*parameter.shape)
-        return shrunk - rate * orthogonal, {"momentum": momentum}
+        return named(turns, made)
 
     def _adjustment(self, rows: int, columns: int) -> float:
         if self.adjust_lr == "original":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from pyrite.op import Spec, composite, sample
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State
+from pyrite.op import Spec, composite, many, sample
+from pyrite.optim.joint import Joint, named
+from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
 from pyrite.optim.values import decayed
@@ -56,7 +57,7 @@ def rmsprop_update(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RMSprop(Optimizer):
+class RMSprop(Joint):
     """RMSprop: s = alpha s + (1 - alpha) g², p = p - learning_rate g / (sqrt(s) + eps).
 
     ``centered`` takes the running mean's square off s; with ``momentum`` the quotient enters a
@@ -83,20 +84,26 @@ class RMSprop(Optimizer):
         names = ["square"] + ["mean"] * self.centered + ["velocity"] * (self.momentum > 0)
         return {name: zeros_like(parameter) for name in names}
 
-    def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
-        """Return parameter and moments after a step."""
-        updated, *moments = rmsprop_update(
-            parameter,
-            gradient,
-            state["square"],
-            state.get("mean"),
-            state.get("velocity"),
-            learning_rate,
+    def joint_update(
+        self, turns: Sequence[Turn], *, learning_rate: float
+    ) -> list[tuple[Tensor, State]]:
+        """Return parameter and moments of each turn, by one op."""
+        made = many(
+            rmsprop_update,
+            [
+                (
+                    t.parameter,
+                    t.gradient,
+                    t.state["square"],
+                    t.state.get("mean"),
+                    t.state.get("velocity"),
+                    learning_rate,
+                )
+                for t in turns
+            ],
             alpha=self.alpha,
             momentum=self.momentum,
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return updated, dict(zip(state, moments, strict=True))
+        return named(turns, made)

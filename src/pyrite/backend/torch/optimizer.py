@@ -7,6 +7,7 @@ them; others expand.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,10 +17,14 @@ from pyrite.op import Constant
 
 _WIDE = (torch.float32, torch.float64)
 
+#: Elements of the greatest matrix that joins a batch: products of greater ones take longer than
+#: their launches, and a batch of these would need several times their memory at once.
+_BATCHED = 1 << 18
+
 Tensors = list[torch.Tensor]
 
 
-def _has_numbers(first: int) -> Any:
+def _has_numbers(first: int) -> Callable[..., bool]:
     """Return the condition: tensors of one wide float and shape, and from a position on numbers."""
 
     def holds(lead: Any, *inputs: Any) -> bool:
@@ -117,6 +122,131 @@ class Optimizer(Native):
         torch._foreach_addcdiv_(kept, moments[0], divisor, value=-rate * gain)
         return kept, *moments
 
+    @native("rmsprop_update", given="columns", when=_has_numbers(5))
+    def rmsprop_update(
+        self,
+        p: Tensors,
+        g: Tensors,
+        square: Tensors,
+        mean: Tensors | None,
+        velocity: Tensors | None,
+        rate: float,
+        *,
+        alpha: float,
+        momentum: float,
+        eps: float,
+        weight_decay: float,
+    ) -> Any:
+        g = _decayed(g, p, weight_decay)
+        square = _mean_of_squares(square, g, alpha)
+        moments = [square]
+        if mean is None:
+            divisor = torch._foreach_sqrt(square)
+        else:
+            mean = torch._foreach_lerp(mean, g, 1 - alpha)
+            moments.append(mean)
+            divisor = torch._foreach_addcmul(square, mean, mean, value=-1.0)
+            torch._foreach_clamp_min_(divisor, 0.0)
+            torch._foreach_sqrt_(divisor)
+        torch._foreach_add_(divisor, eps)
+        if velocity is None:
+            return torch._foreach_addcdiv(p, g, divisor, value=-rate), *moments
+        velocity = torch._foreach_mul(velocity, momentum)
+        torch._foreach_addcdiv_(velocity, g, divisor)
+        return torch._foreach_sub(p, velocity, alpha=rate), *moments, velocity
+
+    @native("lion_update", given="columns", when=_has_numbers(3))
+    def lion_update(
+        self,
+        p: Tensors,
+        g: Tensors,
+        moment: Tensors,
+        rate: float,
+        decay: float,
+        *,
+        beta1: float,
+        beta2: float,
+    ) -> Any:
+        updated = _sign(torch._foreach_lerp(moment, g, 1 - beta1))
+        torch._foreach_mul_(updated, -rate)
+        torch._foreach_add_(updated, p, alpha=1 - decay)
+        return updated, torch._foreach_lerp(moment, g, 1 - beta2)
+
+    @native("adagrad_update", given="columns", when=_has_numbers(3))
+    def adagrad_update(
+        self,
+        p: Tensors,
+        g: Tensors,
+        total: Tensors,
+        rate: float,
+        *,
+        eps: float,
+        weight_decay: float,
+    ) -> Any:
+        g = _decayed(g, p, weight_decay)
+        total = torch._foreach_addcmul(total, g, g)
+        divisor = torch._foreach_sqrt(total)
+        torch._foreach_add_(divisor, eps)
+        return torch._foreach_addcdiv(p, g, divisor, value=-rate), total
+
+    @native("adan_update", given="columns", when=_has_numbers(6))
+    def adan_update(
+        self,
+        p: Tensors,
+        g: Tensors,
+        first: Tensors,
+        change: Tensors,
+        second: Tensors,
+        previous: Tensors,
+        rate: float,
+        correction1: float,
+        correction2: float,
+        correction3: float,
+        decay: float,
+        *,
+        beta1: float,
+        beta2: float,
+        beta3: float,
+        eps: float,
+        no_prox: bool,
+    ) -> Any:
+        difference = torch._foreach_sub(g, previous)
+        first = torch._foreach_lerp(first, g, 1 - beta1)
+        change = torch._foreach_lerp(change, difference, 1 - beta2)
+        second = _mean_of_squares(second, torch._foreach_add(g, difference, alpha=beta2), beta3)
+        momentum = torch._foreach_div(first, correction1)
+        torch._foreach_add_(momentum, change, alpha=beta2 / correction2)
+        divisor = _divisor(second, correction3, eps)
+        step = -rate * math.sqrt(correction3)
+        kept = torch._foreach_mul(p, 1 - decay) if no_prox else p
+        updated = torch._foreach_addcdiv(kept, momentum, divisor, value=step)
+        if decay and not no_prox:
+            torch._foreach_div_(updated, 1 + decay)
+        return updated, first, change, second
+
+    @native("newton_schulz", given="columns", when=_has_numbers(1))
+    def newton_schulz(self, x: Tensors, **settings: Any) -> Any:
+        return (_orthogonal(x, **settings),)
+
+    @native("muon_update", given="columns", when=_has_numbers(3))
+    def muon_update(
+        self,
+        p: Tensors,
+        g: Tensors,
+        mean: Tensors,
+        rate: float,
+        decay: float,
+        *,
+        momentum: float,
+        nesterov: bool,
+        **settings: Any,
+    ) -> Any:
+        mean = torch._foreach_lerp(mean, g, 1 - momentum)
+        direction = torch._foreach_lerp(g, mean, momentum) if nesterov else mean
+        updated = torch._foreach_mul(p, 1 - decay)
+        torch._foreach_sub_(updated, _orthogonal(direction, **settings), alpha=rate)
+        return updated, mean
+
 
 def _decayed(g: Tensors, p: Tensors, weight_decay: float) -> Any:
     return torch._foreach_add(g, p, alpha=weight_decay) if weight_decay else g
@@ -133,18 +263,69 @@ def _moments(
     beta2: float,
     eps: float,
 ) -> tuple[tuple[Any, ...], Any]:
-    """Return the moments after a step, and sqrt(correction2) (sqrt(second / correction2) + eps).
-
-    With that factor, of which the step makes up, it takes one pass less.
-    """
+    """Return the moments after a step, and what the first is divided by: see `_divisor`."""
     first = torch._foreach_lerp(first, g, 1 - beta1)
-    second = torch._foreach_mul(second, beta2)
-    torch._foreach_addcmul_(second, g, g, value=1 - beta2)
+    second = _mean_of_squares(second, g, beta2)
     scale = second
     moments: tuple[Any, ...] = (first, second)
     if largest is not None:
         scale = torch._foreach_maximum(largest, second)
         moments = (first, second, scale)
+    return moments, _divisor(scale, correction2, eps)
+
+
+def _mean_of_squares(mean: Tensors, g: Tensors, beta: float) -> Any:
+    """Return beta mean + (1 - beta) g²."""
+    mean = torch._foreach_mul(mean, beta)
+    torch._foreach_addcmul_(mean, g, g, value=1 - beta)
+    return mean
+
+
+def _divisor(scale: Tensors, correction: float, eps: float) -> Any:
+    """Return sqrt(correction) (sqrt(scale / correction) + eps).
+
+    With that factor, for which the step makes up, it takes one pass less.
+    """
     divisor = torch._foreach_sqrt(scale)
-    torch._foreach_add_(divisor, eps * math.sqrt(correction2))
-    return moments, divisor
+    torch._foreach_add_(divisor, eps * math.sqrt(correction))
+    return divisor
+
+
+def _sign(x: Tensors) -> Any:
+    """Return -1, 0 or 1 in the memory of x; NaN stays NaN, of which PyTorch's sign is 0."""
+    bound = torch._foreach_clamp_max(x, -1.0)  # at most what the sign is, or NaN
+    torch._foreach_sign_(x)
+    torch._foreach_maximum_(x, bound)
+    return x
+
+
+def _orthogonal(
+    x: Tensors, *, coefficients: tuple[float, float, float], steps: int, eps: float
+) -> Tensors:
+    """Return what `newton_schulz` says of each matrix; small ones of one shape are one batch."""
+    found = list(x)
+    batches: dict[Any, list[int]] = {}
+    for place, matrix in enumerate(x):
+        key = matrix.shape if matrix.numel() <= _BATCHED else place
+        batches.setdefault(key, []).append(place)
+    for places in batches.values():
+        batch = torch.stack([x[place] for place in places])
+        made = _newton_schulz(batch, coefficients, steps, eps)
+        for place, matrix in zip(places, made, strict=True):
+            found[place] = matrix
+    return found
+
+
+def _newton_schulz(
+    x: torch.Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
+) -> torch.Tensor:
+    """Return the matrices of a batch with singular values near 1: (B, M, N) -> (B, M, N)."""
+    a, b, c = coefficients
+    is_tall = x.shape[1] > x.shape[2]
+    x = x.mT if is_tall else x
+    x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min_(eps)
+    for _ in range(steps):
+        gram = x @ x.mT
+        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, polynomial, x, beta=a)
+    return x.mT if is_tall else x
