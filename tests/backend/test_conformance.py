@@ -194,14 +194,10 @@ def test_first_gradients_are_those_of_numpy(name: str, example: Example) -> None
 
 
 def differentiable_positions(example: Example, arrays: list[Any]) -> list[int]:
-    derivative = example.op.derivative
-    if (derivative is None and not example.op.is_composite) or example.op.name == "astype":
-        return []
-    reached = (derivative is None or derivative.reaches(p) for p in range(len(arrays)))
     return [
         p
-        for p, (a, reaches) in enumerate(zip(arrays, reached, strict=True))
-        if reaches and is_of(a, float64) and a.size
+        for p, a in enumerate(arrays)
+        if example.is_differentiable(p) and is_of(a, float64) and a.size
     ]
 
 

@@ -35,24 +35,17 @@ DTYPE_IS_THE_POINT = {"astype"}
 
 def float_positions(example: Example) -> list[int]:
     """Positions of the float inputs to which a gradient may flow."""
-    derivative = example.op.derivative
     return [
         position
         for position, a in enumerate(example.arrays())
         if isinstance(a, np.ndarray)
         and a.dtype == np.float64
         and a.size
-        and (derivative is None or derivative.reaches(position))
+        and example.is_differentiable(position)
     ]
 
 
-def is_differentiable(example: Example) -> bool:
-    has_rule = example.op.derivative is not None or example.op.is_composite
-    has_rule = has_rule and example.op.name not in DTYPE_IS_THE_POINT
-    return has_rule and bool(float_positions(example))
-
-
-DIFFERENTIABLE = [e for e in EXAMPLES if is_differentiable(e)]
+DIFFERENTIABLE = [e for e in EXAMPLES if float_positions(e)]
 
 
 def as_tensors(arrays: list[Any]) -> list[Any]:

@@ -68,6 +68,16 @@ class Example:
         ]
         return self.call(inputs, device)
 
+    def is_differentiable(self, position: int) -> bool:
+        """Whether gradients flow to the input at a position, if it is a float.
+
+        Not of a cast: to what its example says, it rounds more than differences would show.
+        """
+        derivative = self.op.derivative
+        if derivative is None or self.op.name == "astype":
+            return self.op.is_composite
+        return bool(derivative.needs((position,), len(self.sample.inputs)).tracked)
+
 
 def examples() -> Iterator[Example]:
     """Give every example of every op, in the order of the names."""

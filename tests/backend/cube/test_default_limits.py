@@ -62,16 +62,9 @@ def test_values_are_those_of_numpy(browser: Device, example: Example) -> None:
 def test_gradients_are_those_of_numpy(browser: Device, example: Example) -> None:
     arrays = example.arrays(float32)
     for position, array in enumerate(arrays):
-        if is_differentiable(example, position) and is_float(array) and array.size:
+        if example.is_differentiable(position) and is_float(array) and array.size:
             got, want = (gradient(example, position, where) for where in (browser, "numpy"))
             assert_close(got, want)
-
-
-def is_differentiable(example: Example, position: int) -> bool:
-    derivative = example.op.derivative
-    if derivative is None:
-        return example.op.is_composite
-    return derivative.reaches(position) and example.op.name != "astype"
 
 
 def is_float(array: Any) -> bool:
