@@ -37,6 +37,25 @@ class Faulty(NumPy):
         return [np.asarray(r * self.factor, r.dtype) for r in results]
 
 
+class Choosy(NumPy):
+    """NumPy, but mish, a composite, is kept whole for handles of its own, and is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "choosy"
+        self.uploaded: list[Handle] = []
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        return op.name == "mish" and any(inputs[0] is mine for mine in self.uploaded)
+
+    def upload(self, array: Any) -> Handle:
+        self.uploaded.append(super().upload(array))
+        return self.uploaded[-1]
+
+    def run(self, op: Op, inputs: Sequence[Handle], *rest: Any) -> Sequence[Handle]:
+        return inputs if op.name == "mish" else super().run(op, inputs, *rest)
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         self.hidden = nn.Linear(4, 8)
@@ -93,6 +112,62 @@ def test_the_backward_pass_is_judged_too(net: Net) -> None:
     assert found.first is not None
     assert found.first.op == "gelu_backward"
     assert found.first.module_path is None
+
+
+def test_the_error_of_gradients_is_told(net: Net) -> None:
+    def loss(net: Net, x: Any) -> Any:
+        return (net(x) ** 2).mean()
+
+    found = pyrite.bisect(pyrite.value_and_grad(loss), (net, X), a=Faulty("gelu_backward", 3.0))
+
+    # The loss itself is right.
+    assert found.output_error > 0.5
+
+
+def test_each_run_draws_the_same_random_numbers() -> None:
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5))
+
+    def loss(net: Any, x: Any) -> Any:
+        return net(x).sum()
+
+    assert pyrite.bisect(pyrite.value_and_grad(loss), (net, X), a=Faulty("")).output_error == 0
+
+
+def test_a_sum_near_0_may_differ_by_what_its_terms_were_rounded() -> None:
+    x = pyrite.tensor([1.0, -1.0, 3e-6])
+
+    assert pyrite.bisect(lambda x: x.sum(), x, a=Faulty("sum")).first is None
+    assert pyrite.bisect(lambda x: x.abs().sum(), x, a=Faulty("sum")).first is not None
+
+
+def test_rounding_is_no_excuse_for_an_elementwise_op() -> None:
+    x = pyrite.tensor([1.0, 2.0])
+
+    assert pyrite.bisect(lambda x: x.floor(), x, a=Faulty("floor")).first is not None
+
+
+def test_a_composite_is_judged_as_the_suspect_would_run_it() -> None:
+    found = pyrite.bisect(nn.Mish(), X, a=Choosy())
+
+    assert [d.op for d in found.divergences] == ["mish"]
+
+
+def test_batch_norm_is_judged_on_a_device_that_looks_at_its_inputs() -> None:
+    x = pyrite.tensor(np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 3, 2, 4))
+
+    found = pyrite.bisect(nn.BatchNorm2d(3), x, a="cpu")
+
+    assert found.first is None
+
+
+def test_what_a_wrong_index_breaks_later_does_not_hide_it() -> None:
+    x = pyrite.tensor([3.0, 1.0, 2.0])
+
+    found = pyrite.bisect(lambda x: x.take(x.argsort(axis=0), axis=0), x, a=Faulty("argsort", 7.0))
+
+    assert found.first is not None
+    assert found.first.op == "argsort"
+    assert found.output_error == float("inf")
 
 
 def test_a_nan_on_one_device_only_is_an_infinite_error() -> None:
