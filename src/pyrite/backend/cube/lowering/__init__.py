@@ -7,6 +7,7 @@ from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
 from pyrite.backend.cube.lowering import cumulative as cumulative
 from pyrite.backend.cube.lowering import folding as folding
 from pyrite.backend.cube.lowering import gathering as gathering
+from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import normalization as normalization

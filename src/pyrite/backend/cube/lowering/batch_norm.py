@@ -9,16 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.elementwise import contiguous, map_elements
-from pyrite.backend.cube.lowering.numbered_rows import NumberedRow, numbered_candidates, widest
+from pyrite.backend.cube.lowering.numbered_rows import (
+    NumberedRow,
+    Operands,
+    for_numbered_rows,
+    numbered_candidates,
+    widest,
+)
 from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
-from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
+from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, Value
+from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, Shape, TensorType, element_count
 
@@ -109,21 +116,9 @@ def for_channels(
     made = [launcher.empty(_written(type, channels, is_copied=is_copied)) for type in targets]
     written = made if is_copied else [_seen(t) for t in made]
     totals = [launcher.empty(type) for type in results]
-    given = (lie, written, numbers, totals)
-    of, to, by, by_channel = layouts = [tuple(layout_of(t) for t in group) for group in given]
-    is_aligned = all(_is_aligned(t, config.width) for t in (*lie, *written))
-
-    def build(grid: int) -> Kernel:
-        channel = Channel(
-            name, channels, of, to, by, by_channel, config, grid, is_aligned=is_aligned
-        )
-        channel.run(body)  # type: ignore[arg-type]  # a body of this kind of row
-        return channel.b.build()
-
-    launcher.launch(
-        (name, variant, channels, tuple(layouts), is_aligned, config), build,
-        [b for group in given for t in group for b in bindings_of(t)],
-        -(-channels.count // (config.workgroup_size // config.lanes)),
+    for_numbered_rows(
+        launcher, (name, variant, channels), channels.count,
+        Operands(lie, written, numbers, totals), partial(Channel, name, channels), body, config,
     )  # fmt: skip
     if is_copied:
         made = [contiguous(launcher, from_rows(t, shape, _axes_of(shape))) for t in made]
@@ -170,10 +165,6 @@ def _seen(x: CubeTensor) -> CubeTensor:
 def _written(type: TensorType, channels: Channels, *, is_copied: bool) -> TensorType:
     shape: Shape = (channels.count, channels.length) if is_copied else type.shape
     return TensorType(shape, type.dtype)
-
-
-def _is_aligned(x: CubeTensor, width: int) -> bool:
-    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])
 
 
 # ---- the ops ----

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.each import as_index
 from pyrite.backend.cube.lowering.elementwise import contiguous
 from pyrite.backend.cube.lowering.movement import no_class
-from pyrite.backend.cube.lowering.numbered_rows import NumberedRow, numbered_candidates, widest
+from pyrite.backend.cube.lowering.numbered_rows import (
+    NumberedRow,
+    Operands,
+    for_numbered_rows,
+    numbered_candidates,
+    widest,
+)
 from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
 from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
-from pyrite.backend.cube.operand import bindings_of, iota, layout_of
+from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, Value
+from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, TensorType, bool_
@@ -171,36 +178,19 @@ def _launch(
     )
     config = select(classes, logits.dtype.compute, launcher.machine)
     sources = [logits, *([] if weight is None else [contiguous(launcher, weight)])]
-    groups = (sources, targets, numbers, results)
-    of, to, by, kept = layouts = [tuple(layout_of(t) for t in group) for group in groups]
-    whole = [*sources, *targets]
-    is_aligned = all(
-        t.offset % config.width == 0 and all(s % config.width == 0 for s in t.strides[:-1])
-        for t in whole
-    )
     argnums = attrs.get("argnums", ())
 
-    def build(grid: int) -> Kernel:
-        row = NumberedRow(
-            op.name, rows, classes, of, to, by, kept, config, grid,
-            is_aligned=is_aligned, can_fail=True,
-        )  # fmt: skip
+    def body(row: NumberedRow) -> None:
+        sample = SampleRow(row, problem)
+        if results:
+            row.result(0, _loss(sample))
+        else:
+            _write_gradients(sample, argnums)
 
-        def body(_: Any) -> None:
-            sample = SampleRow(row, problem)
-            if results:
-                row.result(0, _loss(sample))
-            else:
-                _write_gradients(sample, argnums)
-
-        row.run(body)
-        return row.b.build()
-
-    bindings = [b for group in groups for t in group for b in bindings_of(t)]
-    bindings += launcher.expect(no_class(classes))
-    launcher.launch(
-        (op.name, problem, argnums, tuple(layouts), is_aligned, config), build, bindings,
-        -(-rows // (config.workgroup_size // config.lanes)),
+    for_numbered_rows(
+        launcher, (op.name, problem, argnums), rows, Operands(sources, targets, numbers, results),
+        partial(NumberedRow, op.name, rows, classes, can_fail=True), body, config,
+        no_class(classes),
     )  # fmt: skip
 
 

@@ -5,13 +5,18 @@ A row is one invocation's or a whole workgroup's here, so that who writes its nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.rows import At, Row, RowsConfig, candidates
-from pyrite.backend.cube.operand import Layout, Operand
-from pyrite.kernel import Memory, Value
+from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, Memory, Value
 from pyrite.types import DType, uint32
+
+# ---- configs ----
 
 
 def numbered_candidates(
@@ -34,6 +39,9 @@ def widest(found: Sequence[RowsConfig], length: int, machine: Machine) -> RowsCo
     widths = sorted({c.width for c in found})
     width = next((w for w in widths if w >= length), widths[-1])
     return max((c for c in found if c.width == width), key=lambda c: (c.keeps, c.vectors))
+
+
+# ---- inside a kernel ----
 
 
 class NumberedRow(Row):
@@ -75,3 +83,54 @@ class NumberedRow(Row):
     def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
         """Return the sums over the row of each of the ``count`` values that ``make`` gives."""
         return self._totals(count, make, 0, lambda x, y: x + y)
+
+
+# ---- launching ----
+
+R = TypeVar("R", bound=NumberedRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """What rows read and write: sources and targets by elements, numbers and results by row."""
+
+    sources: Sequence[CubeTensor]
+    targets: Sequence[CubeTensor] = ()
+    numbers: Sequence[CubeTensor] = ()
+    results: Sequence[CubeTensor] = ()
+
+
+def for_numbered_rows(
+    launcher: Launcher,
+    key: Hashable,
+    rows: int,
+    operands: Operands,
+    make: Callable[..., R],
+    body: Callable[[R], None],
+    config: RowsConfig,
+    fault: str | None = None,
+) -> None:
+    """Run a body for each of so many rows.
+
+    ``make`` gives the row of the layouts of the operands, the config and the grid, in that order,
+    and ``key`` tells both functions from others.  ``fault`` is what the next read is to raise if
+    the body calls ``fail``.
+    """
+    groups = (operands.sources, operands.targets, operands.numbers, operands.results)
+    layouts = tuple([tuple([layout_of(t) for t in group]) for group in groups])
+    elements = (*operands.sources, *operands.targets)
+    is_aligned = all(_is_aligned(t, config.width) for t in elements)
+
+    def build(grid: int) -> Kernel:
+        row = make(*layouts, config, grid, is_aligned=is_aligned)
+        row.run(lambda _: body(row))
+        return row.b.build()
+
+    bindings = [b for group in groups for t in group for b in bindings_of(t)]
+    if fault is not None:
+        bindings += launcher.expect(fault)
+    launcher.launch((key, layouts, is_aligned, config), build, bindings, -(-rows // config.slots))
+
+
+def _is_aligned(x: CubeTensor, width: int) -> bool:
+    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])

@@ -52,9 +52,10 @@ class Accesses(Assembly):
         An element's index less such a number is in the range of signed indices, whatever wrapped
         around on the way.  In that of unsigned ones it may not be.
         """
+        if self.kernel.index is uint32 or index.value_type.width > 1:
+            return self.names[index], 0
         terms, offset = _terms(index, depth=3)
-        is_plain = self.kernel.index is uint32 or index.value_type.width > 1
-        if is_plain or not terms or not 0 < offset <= self.kernel.index.highest:
+        if not terms or not 0 < offset <= self.kernel.index.highest:
             return self.names[index], 0
         name, *others = (self.names[term] for term in terms)
         for other in others:
