@@ -307,7 +307,7 @@ class Derivative:
         return found
 
     def _needed(self, active: tuple[int, ...], inputs: int) -> Needs:
-        tracked = tuple(p for p in active if not self._rules or self._rules[p] is not None)
+        tracked = tuple(p for p in active if self.reaches(p))
         wants = [self._want(position, tracked) for position in range(inputs + 1)]
 
         def wanting(want: Want) -> tuple[int, ...]:
@@ -319,6 +319,10 @@ class Derivative:
         rules = [self._joint] if self._is_joint(tracked) else [self._rules[i] for i in tracked]
         wants = {rule.want(position) for rule in rules if rule}
         return "value" if "value" in wants else "type" if "type" in wants else "nothing"
+
+    def reaches(self, position: int) -> bool:
+        """Whether a gradient may flow to the input at that position."""
+        return not self._rules or self._rules[position] is not None
 
     def _is_joint(self, tracked: Sequence[int]) -> bool:
         return self._joint is not None and (not self._rules or len(tracked) > 1)

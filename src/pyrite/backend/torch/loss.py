@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,8 +28,8 @@ class Loss(Native):
             found = self._distribution(targets, logits, axis, label_smoothing, ignore_index)
             coefficients = _by_class(found, weight, axis)
             return -torch.where(coefficients == 0, 0.0, coefficients * logs).sum(axis)
-        classes, ignored = self._classes(targets, logits.shape[axis], ignore_index, self.inside)
-        losses = -torch.gather(logs, axis, classes.unsqueeze(axis)).squeeze(axis)
+        classes, ignored = self._classes(targets, logits.shape[axis], ignore_index)
+        losses = _chosen(logs, classes, axis)
         if weight is not None:
             chosen = weight[classes]
             # A class of weight 0 adds nothing, also at a logit of -inf.
@@ -52,13 +51,14 @@ class Loss(Native):
     ) -> Any:
         is_plain = not targets.is_floating_point() and label_smoothing == 0
         if is_plain and argnums == (0,):
-            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index, self.again)
+            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index)
             if weight is not None:
                 g = g * weight[classes]
             if ignored is not None:
                 g = torch.where(ignored, 0.0, g)
-            g = g.unsqueeze(axis)
-            return (torch.softmax(logits, axis) * g).scatter_add_(axis, classes.unsqueeze(axis), -g)
+            slope = torch.softmax(logits, axis)
+            slope.scatter_(axis, classes.unsqueeze(axis), -1.0, reduce="add")
+            return slope.mul_(g.unsqueeze(axis))
         g = g.unsqueeze(axis)
         found = self._distribution(targets, logits, axis, label_smoothing, ignore_index)
         logs = torch.log_softmax(logits, axis)
@@ -77,11 +77,7 @@ class Loss(Native):
         return made[0] if len(made) == 1 else tuple(made)
 
     def _classes(
-        self,
-        targets: torch.Tensor,
-        count: int,
-        ignore_index: tuple[int, ...],
-        inside: Callable[..., torch.Tensor],
+        self, targets: torch.Tensor, count: int, ignore_index: tuple[int, ...]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return class indices, 0 for those to ignore, and which these are; None for none."""
         ignored: torch.Tensor | None = None
@@ -90,7 +86,7 @@ class Loss(Native):
             ignored = same if ignored is None else ignored | same
         if ignored is not None:
             targets = torch.where(ignored, 0, targets)
-        return inside("cross_entropy", targets, count, 0, negative=False), ignored
+        return self.inside("cross_entropy", targets, count, 0, negative=False), ignored
 
     def _distribution(
         self,
@@ -105,11 +101,18 @@ class Loss(Native):
         if targets.is_floating_point():
             found = targets
         else:
-            classes, ignored = self._classes(targets, count, ignore_index, self.inside)
+            classes, ignored = self._classes(targets, count, ignore_index)
             found = torch.zeros_like(logits).scatter_(axis, classes.unsqueeze(axis), 1.0)
         if label_smoothing:
             found = found * (1.0 - label_smoothing) + label_smoothing / max(1, count)
         return found if ignored is None else torch.where(ignored.unsqueeze(axis), 0.0, found)
+
+
+def _chosen(logs: torch.Tensor, classes: torch.Tensor, axis: int) -> torch.Tensor:
+    """Return minus the logarithms at the classes: (..., C, ...), (...) -> (...)."""
+    if classes.ndim == 1 and axis == 1 and logs.numel():
+        return torch.nn.functional.nll_loss(logs, classes, reduction="none")
+    return -torch.gather(logs, axis, classes.unsqueeze(axis)).squeeze(axis)
 
 
 def _by_class(x: torch.Tensor, weight: torch.Tensor | None, axis: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ it says to `native`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -20,6 +20,7 @@ from pyrite.backend.torch.fault import Faults
 from pyrite.errors import IndexRangeError
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 #: What an implementation gets for a Constant: a zero-d tensor, the number, or all inputs untouched.
 #: With "columns" it gets many calls at once: for each input a list of tensors, None or a number. It
@@ -59,6 +60,19 @@ def native(
         return implements(*names)(method)
 
     return mark
+
+
+def remembered(x: torch.Tensor, what: Hashable, find: Callable[[], R]) -> R:
+    """Return what was found out about a handle before, as by a forward op for its backward one.
+
+    It still holds, for nobody writes to a handle; it goes with the handle, and a tensor that an
+    application got is another one.
+    """
+    known: dict[Hashable, Any] = x.__dict__.setdefault("_remembered", {})
+    found = known.get(what)
+    if found is None:
+        found = known[what] = find()
+    return found  # type: ignore[no-any-return]
 
 
 class Native(Backend):
@@ -105,11 +119,11 @@ class Native(Backend):
         lowest = -size if negative else 0
         where = f"on axis {axis}" if negative else "the number of classes"
         condition = f"{op} requires {lowest} <= index < {size} {where}"
-        whole = indices.to(torch.int64)
         if not self.is_host:
-            known = torch.clamp(whole, lowest, max(size - 1, lowest))
-            self.faults.note(known != whole, f"{condition}, got one outside")
-            return torch.where(known < 0, known + size, known) if negative else known
+            return remembered(
+                indices, (size, negative), lambda: self._noted(indices, size, lowest, condition)
+            )
+        whole = indices.to(torch.int64)
         if whole.numel() == 0:
             return whole
         least, greatest = (int(bound) for bound in torch.aminmax(whole))
@@ -118,15 +132,9 @@ class Native(Backend):
             raise IndexRangeError(f"{condition}, got index {int(whole[outside][0])}")
         return torch.where(whole < 0, whole + size, whole) if least < 0 else whole
 
-    def again(
-        self, op: str, indices: torch.Tensor, size: int, axis: int, *, negative: bool = True
-    ) -> torch.Tensor:
-        """Return what `inside` returns, for indices that a forward op has looked at already.
-
-        Elsewhere than on the host those outside are not noted twice, which takes ten kernels.
-        """
-        if self.is_host:
-            return self.inside(op, indices, size, axis, negative=negative)
-        lowest = -size if negative else 0
-        known = torch.clamp(indices.to(torch.int64), lowest, max(size - 1, lowest))
-        return torch.where(known < 0, known + size, known) if negative else known
+    def _noted(self, indices: torch.Tensor, size: int, lowest: int, condition: str) -> torch.Tensor:
+        """Return indices moved inside, int64; that one was outside is an error of the next read."""
+        whole = indices.to(torch.int64)
+        known = torch.clamp(whole, lowest, max(size - 1, lowest))
+        self.faults.note(known != whole, f"{condition}, got one outside")
+        return torch.where(known < 0, known + size, known) if lowest else known

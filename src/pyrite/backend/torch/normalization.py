@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pyrite.backend.torch.native import Native, native
+from pyrite.backend.torch.native import Native, native, remembered
 from pyrite.types import Shape
 
 _aten = torch.ops.aten
@@ -51,7 +51,9 @@ class Normalization(Native):
         eps: float,
     ) -> torch.Tensor:
         moved = _last(x, axis)
-        out = torch.layer_norm(moved, moved.shape[x.ndim - len(axis) :], weight, bias, eps)
+        shape = moved.shape[x.ndim - len(axis) :]
+        out, mean, rate = torch.native_layer_norm(moved, shape, weight, bias, eps)
+        remembered(x, ("layer_norm", axis, eps), lambda: (mean, rate))
         return _back(out, axis)
 
     @native("layer_norm_backward")
@@ -67,8 +69,12 @@ class Normalization(Native):
     ) -> Any:
         moved, of_out = _last(x, axis), _last(g, axis)
         shape = moved.shape[x.ndim - len(axis) :]
-        _, mean, rate = torch.native_layer_norm(moved, shape, None, None, eps)
-        weight = _dense(weight, moved.new_ones(shape) if set(argnums) - {0} else None)
+        mean, rate = remembered(
+            x,
+            ("layer_norm", axis, eps),
+            lambda: torch.native_layer_norm(moved, shape, None, None, eps)[1:],
+        )
+        weight = _dense(weight, shape, x, argnums)
         found = _aten.native_layer_norm_backward(
             of_out, moved, shape, mean, rate, weight, weight, [i in argnums for i in range(3)]
         )
@@ -106,7 +112,7 @@ class Normalization(Native):
         _, mean, rate = torch.native_group_norm(
             x, None, None, batch, channels, size, num_groups, eps
         )
-        weight = _dense(weight, x.new_ones((channels,)) if set(argnums) - {0} else None)
+        weight = _dense(weight, (channels,), x, argnums)
         found = _aten.native_group_norm_backward(
             g, x, mean, rate, weight, batch, channels, size, num_groups,
             [i in argnums for i in range(3)],
@@ -124,7 +130,10 @@ class Normalization(Native):
         *,
         eps: float,
     ) -> tuple[torch.Tensor, ...]:
+        if _has_running_moments(x):
+            return _trained(x, weight, bias, eps)
         mean, variance = _statistics(x)
+        remembered(x, ("batch_norm", eps), lambda: (mean, torch.rsqrt(variance + eps)))
         out = torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
         return out, mean, variance
 
@@ -140,8 +149,7 @@ class Normalization(Native):
         eps: float,
         argnums: Shape,
     ) -> Any:
-        mean, variance = _statistics(x)
-        rate = torch.rsqrt(variance + eps)
+        mean, rate = remembered(x, ("batch_norm", eps), lambda: _moments(x, eps))
         found = list(
             _aten.native_batch_norm_backward(
                 g, x, weight, None, None, mean, rate, True, eps, [i in argnums for i in range(3)]
@@ -174,9 +182,44 @@ class Normalization(Native):
         return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
 
 
-def _dense(weight: torch.Tensor | None, instead: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a weight as PyTorch's backward kernels read it: without regard to its strides."""
-    return instead if weight is None else weight.contiguous()
+def _dense(
+    weight: torch.Tensor | None, shape: Shape, x: torch.Tensor, argnums: Shape
+) -> torch.Tensor | None:
+    """Return a weight as PyTorch's backward kernels read it: without regard to its strides.
+
+    Without one they give no gradients of weight and bias, so ones stand for it where these are
+    wanted.
+    """
+    if weight is not None:
+        return weight.contiguous()
+    return x.new_ones(shape) if set(argnums) - {0} else None
+
+
+def _trained(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, ...]:
+    """Return what batch_norm returns, by PyTorch's kernel for training.
+
+    With a momentum of 1 its running moments are those of this batch.
+    """
+    running = x.new_zeros((2, x.shape[1]))
+    out, mean, rate = torch.native_batch_norm(
+        x, weight, bias, running[0], running[1], True, 1.0, eps
+    )
+    remembered(x, ("batch_norm", eps), lambda: (mean, rate))
+    count = x.numel() // x.shape[1]
+    return out, mean, running[1] * ((count - 1) / count)
+
+
+def _has_running_moments(x: torch.Tensor) -> bool:
+    """Whether PyTorch's kernel for training gives them: of a GPU, for two values a channel."""
+    return x.device.type == "cuda" and x.shape[1] > 0 and x.numel() // x.shape[1] > 1
+
+
+def _moments(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and 1 / sqrt(variance + eps) by channel."""
+    mean, variance = _statistics(x)
+    return mean, torch.rsqrt(variance + eps)
 
 
 def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

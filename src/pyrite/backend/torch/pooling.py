@@ -62,14 +62,12 @@ class Pooling(Gather):
             return _MAX_POOLS[x.ndim - 2](x, kernel_size, stride, even, dilation)
 
         found, indices = pool(x)
-        # PyTorch takes the last of several NaNs.  On the host a look costs no waiting.
-        if not self.is_host or has_nan(found):
-            is_nan = torch.isnan(found)
-            order = torch.arange(
-                element_count(x.shape[2:]), device=self.device, dtype=torch.float64
-            )
+        # PyTorch takes the last of several NaNs.  On the host a look costs no waiting; elsewhere
+        # the first would cost ten kernels, and it stays the last.
+        if self.is_host and has_nan(found):
+            order = torch.arange(element_count(x.shape[2:]), dtype=torch.float64)
             marked = torch.where(torch.isnan(x), -order.reshape(x.shape[2:]), -torch.inf)
-            indices = torch.where(is_nan, pool(marked)[1], indices)
+            indices = torch.where(torch.isnan(found), pool(marked)[1], indices)
         return found, indices.to(torch.int32)
 
     @native("adaptive_max_pool_with_indices", narrow="everywhere")
