@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyrite.autodiff import grad
 from pyrite.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pyrite.tensor.creation import arange, tensor, zeros
-from pyrite.tensor.movement import concat, stack
+from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
 
 A = np.arange(24).reshape(2, 3, 4)

@@ -14,8 +14,8 @@ from pyrite.nn.init import Initializer, positive
 from pyrite.nn.linear import Linear
 from pyrite.nn.module import Module
 from pyrite.tensor.creation import full
+from pyrite.tensor.joining import concat
 from pyrite.tensor.mask import causal_mask
-from pyrite.tensor.movement import concat
 from pyrite.tensor.random import random_bits
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike

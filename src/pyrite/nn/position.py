@@ -16,7 +16,7 @@ from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.init import positive
 from pyrite.nn.module import Module
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.movement import concat, stack
+from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DTypeLike, default_float
 from pyrite.types import dtype as as_dtype

@@ -18,7 +18,7 @@ from pyrite.nn.dropout import Dropout
 from pyrite.nn.init import Initializer, Uniform, positive
 from pyrite.nn.module import Module
 from pyrite.tensor.creation import full
-from pyrite.tensor.movement import concat, stack
+from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
 

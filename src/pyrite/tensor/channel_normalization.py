@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import composite, sample
+from pyrite.tensor.axis import Axes
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.normalization import (
     Normalization,
@@ -22,7 +23,6 @@ from pyrite.tensor.normalization import (
     scaled,
     summed_to,
 )
-from pyrite.tensor.reduction import Axes
 from pyrite.types import TensorType, element_count
 
 #: The axis of the channels.

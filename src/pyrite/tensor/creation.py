@@ -16,7 +16,7 @@ from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
 from pyrite.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from pyrite.op import Constant, bind, primitive, public, sample
-from pyrite.tensor.movement import stack
+from pyrite.tensor.joining import stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
     Array,

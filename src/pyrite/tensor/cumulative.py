@@ -15,7 +15,9 @@ import numpy as np
 
 from pyrite.errors import AxisError, ShapeError
 from pyrite.op import Attributes, Sample, composite, distinct, integers, primitive, sample
-from pyrite.tensor.reduction import accumulation_dtype, axis_of, in_dtype, span
+from pyrite.tensor.axis import axis_of, span
+from pyrite.tensor.gradient import in_dtype
+from pyrite.tensor.reduction import accumulation_dtype
 from pyrite.tensor.statistics import Statistics
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
 

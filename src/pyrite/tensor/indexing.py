@@ -14,7 +14,7 @@ import numpy as np
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ShapeError
 from pyrite.op import TensorBase, located, public
-from pyrite.tensor.movement import concat
+from pyrite.tensor.joining import concat
 from pyrite.tensor.scattering import Reduction, Scattering
 from pyrite.tensor.subscript import Index, Subscript, read_subscript
 from pyrite.types import Number, Shape, TensorType, dtype

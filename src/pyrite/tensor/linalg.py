@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, public, sample
+from pyrite.tensor.axis import Axis, kept, reduced_shape, require_elements
 from pyrite.tensor.contraction import Contraction
 from pyrite.tensor.gradient import in_dtype, widened
-from pyrite.tensor.reduction import Axis, kept, reduced_shape, require_elements
 from pyrite.types import Number, Shape, TensorType, broadcast, normalize_axes, normalize_axis
 
 # ---- norms ----

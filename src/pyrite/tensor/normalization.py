@@ -16,12 +16,12 @@ from typing import Any, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
-from pyrite.tensor.activation import Activation
+from pyrite.tensor.axis import Axes, Axis
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
-from pyrite.tensor.reduction import Axes, Axis
+from pyrite.tensor.softmax import Softmax
 from pyrite.types import Shape, TensorType, normalize_axes
 
-T = TypeVar("T", bound=Activation)
+T = TypeVar("T", bound=Softmax)
 Vector = TensorType | None
 
 
@@ -129,7 +129,7 @@ def _rms_norm_vjp(
     return by_position(found, tracked, 2)
 
 
-class Normalization(Activation):
+class Normalization(Softmax):
     """Normalisation over given axes."""
 
     __slots__ = ()

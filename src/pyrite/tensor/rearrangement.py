@@ -13,7 +13,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
-from pyrite.tensor.movement import Movement, concat
+from pyrite.tensor.joining import Joining, concat
 from pyrite.types import (
     Number,
     TensorType,
@@ -98,7 +98,7 @@ def _roll_attributes(x: TensorType, *, shift: Any, axis: Any) -> Attributes:
     return {"shift": tuple(by_axis[a] % max(x.shape[a], 1) for a in axes), "axis": axes}
 
 
-class Rearrangement(Movement):
+class Rearrangement(Joining):
     """Repeating, rolling, padding, windows, triangles and diagonals."""
 
     __slots__ = ()

@@ -19,7 +19,7 @@ import numpy as np
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, bools, composite, distinct, integers, primitive, public, sample
 from pyrite.synchronization import awaited
-from pyrite.tensor.reduction import span
+from pyrite.tensor.axis import span
 from pyrite.tensor.sorting import Sorting
 from pyrite.types import Array, DType, Number, TensorType, default_int
 

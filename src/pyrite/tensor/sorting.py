@@ -17,16 +17,10 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, distinct, integers, primitive, sample
+from pyrite.tensor.axis import Axis, reduced_shape, require_elements, rows_of, span
 from pyrite.tensor.cumulative import Cumulative
-from pyrite.tensor.movement import concat
-from pyrite.tensor.reduction import (
-    Axis,
-    in_dtype,
-    reduced_shape,
-    require_elements,
-    rows_of,
-    span,
-)
+from pyrite.tensor.gradient import in_dtype
+from pyrite.tensor.joining import concat
 from pyrite.types import Array, TensorType, default_int, normalize_axes, normalize_axis
 
 Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]

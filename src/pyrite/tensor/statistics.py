@@ -13,17 +13,17 @@ from typing import Any, Self
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, public, sample
-from pyrite.tensor.reduction import (
+from pyrite.tensor.axis import (
     Axes,
     Axis,
-    Reduction,
     axes_of,
     count_over,
-    in_dtype,
     kept,
     reduced_shape,
     require_elements,
 )
+from pyrite.tensor.gradient import in_dtype
+from pyrite.tensor.truth import Truth
 from pyrite.types import TensorType, normalize_axes
 
 
@@ -77,7 +77,7 @@ _SPREADS = (
 )
 
 
-class Statistics(Reduction):
+class Statistics(Truth):
     """Statistics made of reductions."""
 
     __slots__ = ()

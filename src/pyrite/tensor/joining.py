@@ -1,0 +1,149 @@
+"""Joining tensors along an axis, and parting one again, which is its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.op import Attributes, TensorBase, primitive, public, sample
+from pyrite.tensor.view import View
+from pyrite.types import Shape, TensorType, normalize_axis
+
+T = TypeVar("T", bound="Joining")
+
+
+def _joined_axis(*xs: TensorType, axis: int) -> Attributes:
+    return {"axis": normalize_axis("concat", axis, xs[0].ndim)}
+
+
+def _joined(*xs: TensorType, axis: int) -> TensorType:
+    def others(x: TensorType) -> Shape:
+        return x.shape[:axis] + x.shape[axis + 1 :]
+
+    first = xs[0]
+    for x in xs:
+        if x.ndim != first.ndim or others(x) != others(first):
+            raise ShapeError(
+                f"concat requires shapes that are equal but for axis {axis}, got {first.shape} "
+                f"and {x.shape}"
+            )
+    total = sum(x.shape[axis] for x in xs)
+    return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+
+def _parted(g: Any, _: None, *x_types: TensorType, axis: int) -> tuple[Any, ...]:
+    return tuple(g.split(tuple(x.shape[axis] for x in x_types), axis))
+
+
+class Joining(View):
+    """Joining and parting."""
+
+    __slots__ = ()
+
+    @primitive(
+        reference=lambda *xs, axis: np.concatenate(xs, axis),
+        canonical=_joined_axis,
+        infer=_joined,
+        vjp=_parted,
+        accepts="any",
+        promotes="all",
+        samples=(
+            sample((2, 3), (2, 1), axis=1),
+            sample((2, 3), (0, 3), (1, 3), axis=-2),
+            sample((2,), axis=0),
+        ),
+    )
+    def _concat(*tensors: Any, axis: int) -> Any:
+        """Tensors one after the other along an axis."""
+        ...
+
+    @public
+    def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+        """Return consecutive parts along an axis: of one size, or of the sizes given.
+
+        With one size the last part may be smaller.  Raises ShapeError when the sizes do not add up.
+
+        >>> import pyrite
+        >>> [part.shape for part in pyrite.zeros((5, 2)).split(2)]
+        [(2, 2), (2, 2), (1, 2)]
+        """
+        along = normalize_axis("split", axis, self.ndim)
+        total = self.shape[along]
+        if isinstance(sizes, int):
+            if sizes < 1:
+                raise ArgumentError(f"split requires a size >= 1, got {sizes}")
+            parts = [min(sizes, total - i) for i in range(0, total, sizes)] or [0]
+        else:
+            parts = list(sizes)
+        if sum(parts) != total or min(parts, default=0) < 0:
+            raise ShapeError(
+                f"split requires sizes >= 0 that add up to {total}, got {tuple(parts)}"
+            )
+        starts = [sum(parts[:i]) for i in range(len(parts))]
+        return tuple(self._along(along, a, n) for a, n in zip(starts, parts, strict=True))
+
+    @public
+    def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
+        """Return at most ``chunks`` consecutive parts of one size; the last may be smaller."""
+        if chunks < 1:
+            raise ArgumentError(f"chunk requires chunks >= 1, got {chunks}")
+        total = self.shape[normalize_axis("chunk", axis, self.ndim)]
+        return self.split(max(1, -(-total // chunks)), axis)
+
+    @public
+    def unstack(self, axis: int = 0) -> tuple[Self, ...]:
+        """Return the n slices along an axis of size n, each without that axis."""
+        along = normalize_axis("unstack", axis, self.ndim)
+        return tuple(self._along(along, i, 1).squeeze(along) for i in range(self.shape[along]))
+
+    iter_dim = unstack
+
+
+@public
+def concat(tensors: Sequence[T], axis: int | None = 0) -> T:
+    """Return tensors one after the other along an axis; with None each is flattened first.
+
+    Raises ShapeError when sizes of other axes differ.
+
+    >>> import pyrite
+    >>> concat([pyrite.zeros((2, 3)), pyrite.ones((1, 3))]).shape
+    (3, 3)
+    """
+    given = _tensors("concat", tensors)
+    if axis is None:
+        return concat([t.flatten() for t in given])
+    return given[0]._concat(*given[1:], axis=axis)  # type: ignore[no-any-return]
+
+
+cat = concat
+
+
+@public
+def stack(tensors: Sequence[T], axis: int = 0) -> T:
+    """Return tensors of one shape side by side along a new axis of the result.
+
+    >>> import pyrite
+    >>> stack([pyrite.zeros((2,)), pyrite.ones((2,))], axis=1).shape
+    (2, 2)
+    """
+    given = _tensors("stack", tensors)
+    if different := [t.shape for t in given if t.shape != given[0].shape]:
+        raise ShapeError(
+            f"stack requires tensors of one shape, got {given[0].shape} and {different[0]}"
+        )
+    along = normalize_axis("stack", axis, given[0].ndim + 1)
+    return concat([t.expand_dims(along) for t in given], along)
+
+
+def _tensors(op: str, tensors: Sequence[T]) -> list[T]:
+    found = list(tensors)
+    if not found:
+        raise ArgumentError(f"{op} requires at least one tensor, got none")
+    if wrong := [t for t in found if not isinstance(t, TensorBase)]:
+        raise DTypeError(
+            f"{op} requires tensors, got {type(wrong[0]).__name__}; convert it: pyrite.tensor(...)"
+        )
+    return found

@@ -1,0 +1,75 @@
+"""Truth over axes: whether any or all elements are not zero, how many, and whether any is NaN.
+
+Over nothing ``any`` is False and ``all`` True.  NaN is not zero.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from pyrite.op import bools, composite, primitive, sample
+from pyrite.tensor.axis import Axes, Axis, axes_of, reduced_shape
+from pyrite.tensor.extremum import Extremum
+from pyrite.tensor.reduction import empty_samples, samples_over
+from pyrite.types import Number, TensorType, bool_
+
+
+def _truth_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, axis, keepdims), bool_)
+
+
+class Truth(Extremum):
+    """Truth over axes."""
+
+    __slots__ = ()
+
+    @primitive(
+        reference=lambda x, *, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
+        canonical=axes_of("any"),
+        infer=_truth_type,
+        vjp=(None,),
+        accepts="any",
+        samples=(*samples_over(bools), *empty_samples(bools), sample((2, 3), axis=0)),
+    )
+    def any(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Whether any element over axes is not zero, as bool; False over none.  NaN is not zero."""
+        ...
+
+    @primitive(
+        reference=lambda x, *, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
+        canonical=axes_of("all"),
+        infer=_truth_type,
+        vjp=(None,),
+        accepts="any",
+        samples=(*samples_over(bools), *empty_samples(bools), sample((2, 3), axis=0)),
+    )
+    def all(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Whether every element over axes is not zero, as bool; True over none."""
+        ...
+
+    @composite(canonical=axes_of("count_nonzero"), vjp=(None,), samples=samples_over(bools))
+    def count_nonzero(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """How many elements over axes are not zero, int32.  NaN is not zero."""
+        return self.astype("bool").sum(axis, keepdims=keepdims)
+
+    @composite(vjp=(None,), samples=(sample((2, 3)), sample(())))
+    def contains_nan(self, /) -> Self:
+        """Whether any element is NaN, a bool of shape ()."""
+        return self.not_equal(self).any()
+
+    @composite(vjp=(None, None), promotes=(0, 1), samples=(sample((2, 3), (3,)),))
+    def allclose(
+        self,
+        other: Self | Number,
+        /,
+        *,
+        rtol: float = 1e-5,
+        atol: float = 1e-8,
+        equal_nan: bool = False,
+    ) -> Self:
+        """Whether all elements are close, as `isclose` says, a bool of shape ()."""
+        return self.isclose(other, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+
+    all_close = allclose

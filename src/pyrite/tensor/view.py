@@ -1,0 +1,132 @@
+"""Views made of movement: axes joined, dropped, added, swapped, moved and reversed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from pyrite.errors import ArgumentError, ShapeError
+from pyrite.op import public
+from pyrite.tensor.movement import Movement
+from pyrite.types import element_count, normalize_axes, normalize_axis
+
+
+class View(Movement):
+    """Tensors with other axes."""
+
+    __slots__ = ()
+
+    @public
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
+        """Return the axes from start to end, both included, as one; a zero-d tensor gets one axis.
+
+        >>> import pyrite
+        >>> pyrite.zeros((2, 3, 4)).flatten(1).shape
+        (2, 12)
+        """
+        if self.ndim == 0:
+            return self.reshape(1)
+        first = normalize_axis("flatten", start_axis, self.ndim)
+        last = normalize_axis("flatten", end_axis, self.ndim)
+        if first > last:
+            raise ArgumentError(f"flatten requires start_axis <= end_axis, got {first} and {last}")
+        middle = element_count(self.shape[first : last + 1])
+        return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
+
+    @public
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Self:
+        """Return it without the given axes, which have size 1; None means every axis of size 1."""
+        if axis is None:
+            return self.reshape(tuple(n for n in self.shape if n != 1))
+        axes = normalize_axes("squeeze", axis, self.ndim)
+        if wide := [a for a in axes if self.shape[a] != 1]:
+            raise ShapeError(f"squeeze requires size 1 on axis {wide[0]}, got shape {self.shape}")
+        return self.reshape(tuple(n for a, n in enumerate(self.shape) if a not in axes))
+
+    @public
+    def expand_dims(self, axis: int | Sequence[int] = 0) -> Self:
+        """Return it with axes of size 1 at the given places of the result.
+
+        >>> import pyrite
+        >>> pyrite.zeros((2, 3)).expand_dims((0, -1)).shape
+        (1, 2, 3, 1)
+        """
+        ndim = self.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
+        axes = normalize_axes("expand_dims", axis, ndim)
+        sizes = iter(self.shape)
+        return self.reshape(tuple(1 if a in axes else next(sizes) for a in range(ndim)))
+
+    unsqueeze = expand_dims
+
+    @public
+    def swap_axes(self, axis1: int, axis2: int) -> Self:
+        """Return it with two axes swapped."""
+        first = normalize_axis("swap_axes", axis1, self.ndim)
+        second = normalize_axis("swap_axes", axis2, self.ndim)
+        axes = list(range(self.ndim))
+        axes[first], axes[second] = second, first
+        return self.permute_dims(axes)
+
+    swap_dims = swapaxes = swap_axes
+
+    @public
+    def transpose(self, axis1: int = -2, axis2: int = -1) -> Self:
+        """Return it with two axes swapped: the last two, unless others are named."""
+        return self.swap_axes(axis1, axis2)
+
+    @property
+    @public
+    def mT(self) -> Self:
+        """Each matrix transposed: (..., M, N) -> (..., N, M)."""
+        if self.ndim < 2:
+            raise ShapeError(f"mT requires at least 2 axes, got shape {self.shape}")
+        return self.swap_axes(-2, -1)
+
+    @public
+    def matrix_transpose(self) -> Self:
+        """Return each matrix transposed, as ``mT``: (..., M, N) -> (..., N, M)."""
+        return self.mT
+
+    @property
+    @public
+    def T(self) -> Self:
+        """The transpose of a matrix: (M, N) -> (N, M)."""
+        if self.ndim != 2:
+            raise ShapeError(f"T requires 2 axes, got shape {self.shape}; use mT")
+        return self.permute_dims((1, 0))
+
+    @public
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Return it with axes moved to other places, the rest in their order.
+
+        >>> import pyrite
+        >>> pyrite.zeros((2, 3, 4)).moveaxis(0, -1).shape
+        (3, 4, 2)
+        """
+        froms = _given_axes("moveaxis", source, self.ndim)
+        tos = _given_axes("moveaxis", destination, self.ndim)
+        if len(froms) != len(tos):
+            raise ArgumentError(
+                f"moveaxis requires as many sources as destinations, got {source} and {destination}"
+            )
+        order = [a for a in range(self.ndim) if a not in froms]
+        for to, axis in sorted(zip(tos, froms, strict=True)):
+            order.insert(to, axis)
+        return self.permute_dims(order)
+
+    movedim = moveaxis
+
+    @public
+    def flip(self, axis: int | Sequence[int] | None = None) -> Self:
+        """Return it with the order along axes reversed; None means all axes."""
+        axes = normalize_axes("flip", axis, self.ndim)
+        start = tuple(n - 1 if a in axes and n else 0 for a, n in enumerate(self.shape))
+        step = tuple(-1 if a in axes else 1 for a in range(self.ndim))
+        return self._slice(start, self.shape, step)
+
+
+def _given_axes(op: str, axes: int | Sequence[int], ndim: int) -> list[int]:
+    """Return axes as 0 <= axis < ndim in the order in which they were given."""
+    given = tuple(axes) if isinstance(axes, Sequence) else (axes,)
+    normalize_axes(op, given, ndim)
+    return [normalize_axis(op, a, ndim) for a in given]
