@@ -161,7 +161,7 @@ def test_workgroups_share_memory(device: Device, columns: int) -> None:
     np.testing.assert_allclose(got, array.sum(1), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [(), (1, 1, 1, 1), (-1,), (1.5,)])
+@pytest.mark.parametrize("counts", [(), (1, 1, 1, 1), (-1,), (0,), (1.5,)])
 def test_a_grid_has_one_to_three_counts(interpreter: Device, counts: Any) -> None:
     made = kernel(workgroup_size=4, grid=lambda x, out: counts)(row_sum.function)
 
@@ -215,6 +215,21 @@ def test_a_parameter_too_few_is_an_error(interpreter: Device) -> None:
 
     with pytest.raises(KernelError, match=r"a parameter for the scope, 1 for the inputs .* got 2"):
         op_of(lonely)(pyrite.ones((2,), device=interpreter))
+
+
+@pytest.mark.parametrize("size", [0, 1.5, (1, 1, 1, 1)])
+def test_a_workgroup_has_one_to_three_sizes(size: Any) -> None:
+    with pytest.raises(KernelError, match="a kernel requires one to three sizes of a workgroup"):
+        kernel(workgroup_size=size)(scaled.function)
+
+
+def test_an_output_that_is_not_written_is_an_error(interpreter: Device) -> None:
+    @kernel
+    def forgetful(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        x[k.at]
+
+    with pytest.raises(KernelError, match=r"'forgetful' requires every output .* no write to out;"):
+        op_of(forgetful)(pyrite.ones((2,), device=interpreter))
 
 
 def test_a_mistake_in_it_shows_its_line_and_the_call(interpreter: Device) -> None:

@@ -24,6 +24,8 @@ class TensorArgument:
     ) -> None:
         self.name = name
         self.shape = shape
+        #: Whether a write was recorded, wherever it goes.
+        self.is_written = False
         self._is_output = is_output
         self._scope = scope
         self._operand = Operand(scope, name, layout, "write" if is_output else "read")
@@ -54,6 +56,7 @@ class TensorArgument:
     def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
         if not self._is_output:
             raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
+        self.is_written = True
         place, inside = self._place(coordinates, is_strict=True)
         made = value if isinstance(value, Value) else self._operand.const(value)
         self._operand.store(place, made, mask=inside)

@@ -104,7 +104,17 @@ class PythonKernel(CustomKernel[PythonForm]):
                 self.function(scope, *tensors, **call.attrs)
         else:
             self.function(scope, *tensors, **call.attrs)
+        self._require_writes([t for t in tensors[inputs:] if isinstance(t, TensorArgument)])
         return PythonForm(launcher.runtime.compile(scope.build()), scope.can_fail)
+
+    def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
+        """What no kernel writes holds what was in its memory before."""
+        unwritten = [t.name for t in outputs if t.size and not t.is_written]
+        if unwritten:
+            raise KernelError(
+                f"kernel '{self.name}' requires every output to be written, got no write to "
+                f"{', '.join(unwritten)}; write out[k.at] = value"
+            )
 
 
 @overload
@@ -126,7 +136,8 @@ def kernel(
     for an input that was left out), and the attributes by keyword.  Without ``grid`` it is run once
     for each element of the first output, whose coordinates are ``k.at``.  With it the function is
     run by each invocation of ``grid(*types, **attrs)`` workgroups of ``workgroup_size``, and may
-    use ``shared`` memory and ``barrier``; types are those of inputs and outputs.
+    use ``shared`` memory and ``barrier``; types are those of inputs and outputs.  Elements that no
+    invocation writes are unspecified.
 
     Raises KernelError for a workgroup size without a grid that has several axes.
 

@@ -137,8 +137,8 @@ def kernel(
     attributes of the op              constants, if they are numbers, bools or tuples of numbers
 
     ``grid(*types, **attrs)`` gives the counts of workgroups, from the types of inputs and outputs;
-    without it there is one invocation for each element of the first output.  ``outputs`` names
-    them, ``name`` is for messages.
+    without it there is one invocation for each element of the first output.  Elements that no
+    invocation writes are unspecified.  ``outputs`` names them, ``name`` is for messages.
 
     The module is compiled for each set of types, shapes and attributes when an op first calls it;
     KernelError then says which line is wrong, and DTypeError which dtype WGSL lacks.

@@ -111,18 +111,18 @@ class CustomKernel(ABC, Generic[F]):
         if self.grid is None:
             return launcher.machine.grid(-(-call.outputs[0].type.size // invocations))
         counts = tuple(self.grid(*call.types, **call.attrs))
-        if not 1 <= len(counts) <= 3 or not all(isinstance(n, int) and n >= 0 for n in counts):
+        if not 1 <= len(counts) <= 3 or not all(isinstance(n, int) and n >= 1 for n in counts):
             raise KernelError(
-                f"kernel '{self.name}' requires a grid of one to three counts of workgroups, got "
-                f"{counts}"
+                f"kernel '{self.name}' requires a grid of one to three counts of workgroups, each "
+                f"1 or more, got {counts}"
             )
         return counts
 
 
 def sizes_of(workgroup_size: int | Sequence[int]) -> tuple[int, ...]:
     """Return the sizes of a workgroup.  Raises KernelError unless there are one to three."""
-    sizes = (workgroup_size,) if isinstance(workgroup_size, int) else tuple(workgroup_size)
-    if not 1 <= len(sizes) <= 3 or any(s < 1 for s in sizes):
+    sizes = tuple(workgroup_size) if isinstance(workgroup_size, Sequence) else (workgroup_size,)
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(s, int) and s >= 1 for s in sizes):
         raise KernelError(f"a kernel requires one to three sizes of a workgroup, got {sizes}")
     return sizes
 
