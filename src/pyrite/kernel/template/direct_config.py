@@ -33,10 +33,10 @@ class DirectConfig:
 _MOST_TAPS: Final = 49
 #: Positions of a tile, roughly, where there are as many.
 _LENGTHS: Final = (256, 1024, 4096)
-#: Elements of the copy of x, and of the sums that wait, at most: they stay in the second cache.
+#: Elements of the copy of x at most: every block of outputs reads it, from the second cache.
 _ROOM: Final = 40 << 10
-#: The most outputs that share a copy.
-_OUTPUTS: Final = 64
+#: The most outputs that share a copy, and elements of their sums, which are read once for a copy.
+_SHARES: Final = ((64, 40 << 10), (128, 128 << 10))
 
 
 def candidates(p: Polyphase, dtype: DType, facts: CpuFacts) -> list[DirectConfig]:
@@ -44,9 +44,10 @@ def candidates(p: Polyphase, dtype: DType, facts: CpuFacts) -> list[DirectConfig
     if p.taps > _MOST_TAPS:
         return []
     return [
-        _config(p, dtype, facts, outputs, vectors, length)
-        for outputs, vectors in _shapes(p, facts)
+        _config(p, dtype, facts, shape, length, share)
+        for shape in _shapes(p, facts)
         for length in _LENGTHS
+        for share in _SHARES
     ]
 
 
@@ -63,10 +64,11 @@ def _shapes(p: Polyphase, facts: CpuFacts) -> list[tuple[int, int]]:
 
 
 def _config(
-    p: Polyphase, dtype: DType, facts: CpuFacts, outputs: int, vectors: int, length: int
-) -> DirectConfig:
+    p: Polyphase, dtype: DType, facts: CpuFacts, shape: tuple[int, int], length: int,
+    share: tuple[int, int],
+) -> DirectConfig:  # fmt: skip
     """As many positions as are wanted, then as many outputs and channels as find room."""
-    w = p.windows
+    w, (outputs, vectors), (most, room) = p.windows, shape, share
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes(w, 1, w.counts[0], width)
     row = planes.image_size // planes.extents[0]
@@ -74,7 +76,7 @@ def _config(
     images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
     planes = Planes(w, images, rows, width)
     block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
-    block_o = min(w.outputs, _OUTPUTS, max(_ROOM // (planes.size * len(p.parts)), 1))
+    block_o = min(w.outputs, most, max(room // (planes.size * len(p.parts)), 1))
     parts = -(-w.outputs // block_o)
     block_o = -(-w.outputs // (parts * outputs)) * outputs
     return DirectConfig(outputs, vectors, width, block_o, block_c, images, rows)
