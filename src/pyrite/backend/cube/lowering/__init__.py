@@ -10,6 +10,7 @@ from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
+from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
 from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import pooling as pooling
