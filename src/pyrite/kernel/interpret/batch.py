@@ -1,0 +1,65 @@
+"""Workgroups in lockstep: the values of all their invocations, and which of these are active."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn
+
+import numpy as np
+
+from pyrite.errors import KernelError
+from pyrite.kernel.interpret.memory import Memory
+from pyrite.kernel.ir import Kernel, Node, Region
+from pyrite.kernel.text import name_nodes
+from pyrite.types import Array
+
+
+class Batch(ABC):
+    """Some workgroups of a launch, in lockstep: one element of each array for each invocation."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        counts: tuple[int, int, int],
+        groups: Array,
+        buffers: dict[Node, Memory],
+        arguments: dict[Node, Array],
+        subgroup_size: int,
+    ) -> None:
+        self.kernel = kernel
+        self.counts = counts
+        self.subgroup_size = subgroup_size
+        size = kernel.invocations
+        self.lanes = len(groups) * size
+        self.group = np.repeat(groups, size)
+        self.row = np.repeat(np.arange(len(groups)), size)
+        self.local = np.tile(np.arange(size), len(groups))
+        self.invocation = self.group * size + self.local
+        self.memories = dict(buffers)
+        self.values: dict[Node, Array] = dict(arguments)
+        #: What the regions of each control node yielded at the end.
+        self.finished: dict[Node, list[Array]] = {}
+        self.active = np.ones(self.lanes, dtype=bool)
+        #: Barriers passed by the workgroup of each invocation: of shared memory, of all memory.
+        self.epoch = {"shared": np.zeros(self.lanes, np.int64), "all": np.zeros(self.lanes, int)}
+
+    @abstractmethod
+    def region(self, region: Region) -> None:
+        """Run the nodes of a region in those invocations that are active."""
+
+    def of(self, node: Node) -> Array:
+        """The value of a node: of each invocation, or one row for all."""
+        return self.values[node]
+
+    def spread(self, node: Node) -> Array:
+        """A value of which every invocation has its own element."""
+        value = self.values[node]
+        return np.broadcast_to(value, (self.lanes, *value.shape[1:]))
+
+    def fault(self, node: Node, what: str, lane: int | None = None) -> NoReturn:
+        """Raise KernelError for what a node does, in the invocation of a lane."""
+        name = name_nodes(self.kernel).get(node)
+        where = f"{node.kind} {name}" if name else node.kind
+        if lane is not None:
+            where += f" in workgroup {self.group[lane]}, invocation {self.local[lane]}"
+        raise KernelError(f"kernel {self.kernel.name!r}: {what} at {where}")
