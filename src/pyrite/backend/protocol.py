@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pyrite.errors import DeviceError, GradientError
-from pyrite.op import OPS, Attributes, Call, Handle, Op, Plan, TensorBase, different_devices
+from pyrite.op import OPS, Attributes, Handle, Op, Plan, TensorBase, different_devices
 from pyrite.synchronization import awaited
 from pyrite.types import DTYPES, Array, DType, TensorType
 
@@ -85,6 +85,12 @@ class Backend(ABC):
             return None
         return self.run(op, inputs, plan.attrs, plan.out)
 
+    def execute_many(
+        self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
+    ) -> Sequence[Sequence[Handle] | None]:
+        """Execute one op on each of several lists of inputs: one after the other, or joined."""
+        return [self.execute(op, inputs, plan) for inputs, plan in calls]
+
     @abstractmethod
     def run(
         self,
@@ -97,10 +103,6 @@ class Backend(ABC):
 
         ``out`` holds the types of the results, or None when they depend on values.
         """
-
-    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
-        """Execute one op on each of several lists of inputs: one after the other, or joined."""
-        return [self.run(op, call.inputs, call.attrs, call.out) for call in calls]
 
     @abstractmethod
     def upload(self, array: Array) -> Handle:

@@ -41,7 +41,6 @@ from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
 from pyrite.op.record import OPS as OPS
 from pyrite.op.record import Attributes as Attributes
-from pyrite.op.record import Call as Call
 from pyrite.op.record import Constant as Constant
 from pyrite.op.record import Derivative as Derivative
 from pyrite.op.record import Executor as Executor
@@ -58,7 +57,6 @@ from pyrite.op.record import require_reference as require_reference
 __all__ = [
     "OPS",
     "Attributes",
-    "Call",
     "Constant",
     "Derivative",
     "Executor",

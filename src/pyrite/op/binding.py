@@ -7,10 +7,9 @@ from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
-from pyrite.op.plan import prepare
+from pyrite.op.plan import form_of, prepare
 from pyrite.op.record import (
     Attributes,
-    Call,
     Constant,
     Executor,
     Handle,
@@ -38,7 +37,7 @@ def bind(
     ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
     Returns a tensor, or a tuple of tensors for an op with several outputs.
     """
-    cls, backend, unified, plan = prepare(op, inputs, attrs, on)
+    cls, backend, unified, plan = prepare(op, inputs, attrs, form_of(op, attrs), on)
     if op.sync:
         note_sync(op.name)
     return apply(op, unified, plan, cls, backend)
@@ -51,15 +50,7 @@ def apply(
 
     This is where decorators come back in, one level down.
     """
-    handles = [
-        i
-        if not isinstance(i, TensorBase)
-        else i._handle
-        if i._backend is backend
-        else backend.lift(i)
-        for i in inputs
-    ]
-    results = backend.execute(op, handles, plan)
+    results = backend.execute(op, _handles(inputs, backend), plan)
     if results is None:
         assert op.body is not None
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
@@ -87,20 +78,19 @@ def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any)
 
 
 def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
-    prepared = [prepare(op, inputs, attrs, None) for inputs in calls]
-    backends = {id(backend): backend for _, backend, _, _ in prepared}
-    if len(backends) == 1:
-        (backend,) = backends.values()
-        made = [
-            Call(_handles(inputs, backend), plan.attrs, plan.out) for _, _, inputs, plan in prepared
-        ]
-        if op.body is None or all(backend.keeps(op, call.inputs) for call in made):
-            results = backend.run_many(op, made)
-            return [
-                _wrapped(found, plan.out, cls, backend)
-                for found, (cls, _, _, plan) in zip(results, prepared, strict=True)
-            ]
-    return [apply(op, inputs, plan, cls, backend) for cls, backend, inputs, plan in prepared]
+    form = form_of(op, attrs)
+    prepared = [prepare(op, inputs, attrs, form) for inputs in calls]
+    found: list[Any] = [None] * len(calls)
+    if len({id(backend) for _, backend, _, _ in prepared}) == 1:
+        backend = prepared[0][1]
+        made = [(_handles(inputs, backend), plan) for _, _, inputs, plan in prepared]
+        found = list(backend.execute_many(op, made))
+    return [
+        apply(op, inputs, plan, cls, backend)
+        if results is None
+        else _wrapped(results, plan.out, cls, backend)
+        for results, (cls, backend, inputs, plan) in zip(found, prepared, strict=True)
+    ]
 
 
 def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:

@@ -26,6 +26,9 @@ from pyrite.types import (
 #: How many plans are kept for an op: more than a network has shapes.
 _PLANS_KEPT = 512
 
+#: Part of the key of a plan.
+Form = tuple[Any, ...]
+
 _NUMBERS = frozenset({int, float, bool})
 
 
@@ -33,15 +36,19 @@ def prepare(
     op: Op,
     inputs: Sequence[Any],
     attrs: Attributes,
-    on: tuple[type[TensorBase], Executor] | None,
+    form: Form | None,
+    on: tuple[type[TensorBase], Executor] | None = None,
 ) -> tuple[type[TensorBase], Executor, Sequence[Any], Plan]:
-    """Return tensor class, backend, the inputs unified, and the plan of a call."""
+    """Return tensor class, backend, the inputs unified, and the plan of a call.
+
+    ``form`` is that of the attributes, by `form_of`.
+    """
     lead, parts = _survey(inputs)
     if lead is not None:
         cls, backend = lead.__class__, lead._backend
     else:
         cls, backend = _required(op, on)
-    key = None if parts is None else _key(op, parts, attrs)
+    key = None if parts is None or form is None else (*parts, *form)
     try:
         plan = None if key is None else op.plans.get(key)
     except TypeError:
@@ -91,22 +98,24 @@ def _required(
     return on
 
 
-def _key(op: Op, parts: list[Any], attrs: Attributes) -> tuple[Any, ...] | None:
-    """Return ``parts`` and the attributes, or None where these are not those of the record.
+def form_of(op: Op, attrs: Attributes) -> Form | None:
+    """Return what a plan depends on of the attributes; None where they are not those of the record.
 
     Equal values may differ, 1 and True, 0.0 and -0.0, so their classes and signs belong to it.
     """
-    if attrs:
-        if len(attrs) != len(op.attributes):
-            return None
-        for name in op.attributes:
-            value = attrs[name]
-            kind = value.__class__
-            if kind is tuple:
-                kind = _classes(value)
-            elif kind is float and not value:
-                value = str(value)
-            parts += (kind, value)
+    if not attrs:
+        return ()
+    if len(attrs) != len(op.attributes):
+        return None
+    parts: list[Any] = []
+    for name in op.attributes:
+        value = attrs[name]
+        kind = value.__class__
+        if kind is tuple:
+            kind = _classes(value)
+        elif kind is float and not value:
+            value = str(value)
+        parts += (kind, value)
     return tuple(parts)
 
 

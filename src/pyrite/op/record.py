@@ -56,7 +56,9 @@ class Executor(Protocol):
         """Execute one op whole; ``out`` holds the types if known."""
         ...
 
-    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[Handle]]:
+    def execute_many(
+        self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
+    ) -> Sequence[Sequence[Handle] | None]:
         """Execute one op on each of several lists of inputs."""
         ...
 
@@ -120,24 +122,22 @@ class TensorBase:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
 class Constant:
-    """A Python number among the inputs of an op, with the dtype it takes there."""
+    """A Python number among the inputs of an op, with the dtype it takes there.  Never changed."""
 
-    value: Number
-    type: TensorType
+    __slots__ = ("type", "value")
+
+    # By hand: a frozen dataclass takes four times as long, and there is one for every number.
+    def __init__(self, value: Number, type: TensorType) -> None:
+        self.value = value
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value!r}, {self.type})"
 
     def numpy(self, dtype: DType | None = None) -> Array:
         """The number as a zero-d array of its dtype, or of another."""
         return np.asarray(self.value, dtype=(dtype or self.type.dtype).numpy)
-
-
-class Call(NamedTuple):
-    """What a backend gets to execute an op once, as of `Executor.run`."""
-
-    inputs: Sequence[Handle]
-    attrs: Attributes
-    out: tuple[TensorType, ...] | None
 
 
 #: What a backend makes of a plan: from handles to handles, or None for a body to be expanded.

@@ -85,7 +85,7 @@ class Unknown(Constant):
 
     def __init__(self, position: int, type: TensorType) -> None:
         super().__init__(0, type)
-        object.__setattr__(self, "position", position)
+        self.position = position
 
     def numpy(self, dtype: DType | None = None) -> Any:
         """Raise AssertionError: a lowering has numbers from its launcher."""

@@ -11,7 +11,7 @@ device but `download` and `synchronize`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -40,6 +40,7 @@ from pyrite.backend.torch.dtype import (
 )
 from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.gather import Gather
+from pyrite.backend.torch.joint import alike, cached, joined
 from pyrite.backend.torch.loss import Loss
 from pyrite.backend.torch.movement import Movement
 from pyrite.backend.torch.native import Demand
@@ -50,15 +51,11 @@ from pyrite.backend.torch.pooling import Pooling
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import DeviceError, DTypeError
-from pyrite.op import Attributes, Call, Constant, Op, Plan, Runner, require_reference
+from pyrite.op import Attributes, Constant, Op, Plan, Runner, require_reference
 from pyrite.types import Array, DType, TensorType, float64
 
 ALGEBRA = TorchAlgebra()
 REFERENCE = NumPy()
-
-#: How many elements of each operand the kernels of a joined call pass over at a time on the host:
-#: four operands and as many results of 64 K float32 are 2 MiB.
-_CACHED = 1 << 16
 
 #: Dtypes that a kind of device lacks.
 _LACKING: dict[str, frozenset[DType]] = {"mps": frozenset({float64})}
@@ -111,12 +108,7 @@ class Torch(
         """Execute one op as it was planned: what runs is chosen once, by the types."""
         run = plan.runners.get(self)
         if run is None:
-            if op.body is not None and not self.keeps(op, inputs):
-                run = _expanded
-            else:
-                run = self._runner(op, inputs, plan.attrs, plan.out)
-            if plan.is_kept:
-                plan.runners[self] = run
+            run = self._prepared(op, inputs, plan)
         return run(inputs)
 
     def run(
@@ -130,6 +122,14 @@ class Torch(
         results = self._runner(op, inputs, attrs, out)(inputs)
         assert results is not None
         return results
+
+    def _prepared(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Runner:
+        run: Runner = _expanded
+        if op.body is None or self.keeps(op, inputs):
+            run = self._runner(op, inputs, plan.attrs, plan.out)
+        if plan.is_kept:
+            plan.runners[self] = run
+        return run
 
     def _runner(
         self,
@@ -158,7 +158,7 @@ class Torch(
     ) -> Runner:
         method, demand = native
         if demand.given == "columns":
-            return lambda inputs: _joined(method, [Call(inputs, attrs, out)])[0]
+            return lambda inputs: joined(method, [inputs], attrs)[0]
         if demand.given != "untouched" and not all(i is None or _is_plain(i) for i in inputs):
             method = self._taking(method, demand)
         call = functools.partial(method, **attrs) if attrs else method
@@ -192,33 +192,25 @@ class Torch(
 
         return taking
 
-    def run_many(self, op: Op, calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
+    def execute_many(
+        self, op: Op, calls: Sequence[tuple[Sequence[Any], Plan]]
+    ) -> Sequence[Sequence[torch.Tensor] | None]:
         """Execute an op on several lists of inputs, joined where its implementation takes many."""
         method, demand = self._natives.get(op.name, (None, None))
         if method is None or demand is None or demand.given != "columns":
-            return super().run_many(op, calls)
-        found: list[Sequence[torch.Tensor]] = [()] * len(calls)
-        for places in _alike(calls):
-            for part in self._parts(places, calls):
-                results = _joined(method, [calls[place] for place in part])
-                for place, result in zip(part, results, strict=True):
+            return super().execute_many(op, calls)
+        found: list[Sequence[torch.Tensor] | None] = [None] * len(calls)
+        kept = [
+            (place, inputs)
+            for place, (inputs, plan) in enumerate(calls)
+            if (plan.runners.get(self) or self._prepared(op, inputs, plan)) is not _expanded
+        ]
+        for group in alike(kept):
+            for part in cached(group) if self.is_host else (group,):
+                results = joined(method, [inputs for _, inputs in part], calls[0][1].attrs)
+                for (place, _), result in zip(part, results, strict=True):
                     found[place] = result
         return found
-
-    def _parts(self, places: list[int], calls: Sequence[Call]) -> Iterator[list[int]]:
-        """Cut a list of calls where kernels pass over them one after the other.
-
-        On the host what one kernel has read should be in the cache when the next one reads it.
-        """
-        part: list[int] = []
-        size = 0
-        for place in places:
-            size += calls[place].inputs[0].numel()
-            if part and self.is_host and size > _CACHED:
-                yield part
-                part, size = [], calls[place].inputs[0].numel()
-            part.append(place)
-        yield part
 
     def _operand(self, value: Any, demand: Demand) -> Any:
         """Return an input that is no plain tensor as an implementation wants it."""
@@ -362,32 +354,9 @@ def _as_several(result: Any) -> Sequence[torch.Tensor]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _joined(method: Callable[..., Any], calls: Sequence[Call]) -> Sequence[Sequence[torch.Tensor]]:
-    """Return the results of calls that differ in their tensors only."""
-    columns = [
-        list(column) if isinstance(column[0], torch.Tensor) else _number(column[0])
-        for column in zip(*(call.inputs for call in calls), strict=True)
-    ]
-    return list(zip(*method(*columns, **calls[0].attrs), strict=True))
-
-
-def _number(value: Any) -> Any:
-    return value.value if isinstance(value, Constant) else value
-
-
 @functools.lru_cache(maxsize=4096)
 def _type(shape: torch.Size, dtype: torch.dtype) -> TensorType:
     return TensorType(tuple(shape), PYRITE[dtype])
-
-
-def _alike(calls: Sequence[Call]) -> list[list[int]]:
-    """Return the places of calls that may be joined: of one dtype, with the same numbers."""
-    groups: dict[Any, list[int]] = {}
-    for place, (inputs, attrs, _) in enumerate(calls):
-        rest = [i.value if isinstance(i, Constant) else i is None for i in inputs[1:]]
-        key = (inputs[0].dtype, *rest, *attrs.values())
-        groups.setdefault(key, []).append(place)
-    return list(groups.values())
 
 
 def _value(value: Any) -> Any:
