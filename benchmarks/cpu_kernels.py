@@ -96,6 +96,23 @@ def rows() -> Iterator[Case]:
                    out2=outs[2]))  # fmt: skip
 
 
+def groups() -> Iterator[Case]:
+    """Group norm, both ways: of a few channels, and of images as an encoder has them."""
+    for shape, count in (((8, 64, 32, 32), 8), ((4, 128, 64, 64), 32)):
+        n, c, *sizes = shape
+        size, name = sizes[0] * sizes[1], f"group norm {sizes[0]}²"
+        (x, t), (g, u), (w, v), (b, z) = pair(*shape), pair(*shape), pair(c), pair(c)
+        forward = partial(ATEN.native_group_norm, t, v, z, n, c, size, count, 1e-5)
+        _, mean, rate = forward()
+        floats = n * c * size
+        yield Case(name, 2 * floats, partial(x.group_norm, w, b, num_groups=count), forward)
+        ours = partial(g._group_norm_backward, x, w, num_groups=count, eps=1e-5, argnums=(0, 1, 2))
+        theirs = partial(
+            ATEN.native_group_norm_backward, u, t, mean, rate, v, n, c, size, count, [True] * 3
+        )
+        yield Case(f"{name} backward", 3 * floats, ours, theirs)
+
+
 def reductions() -> Iterator[Case]:
     """Sums and maxima over either axis."""
     n = 4096 * 4096
@@ -120,7 +137,7 @@ def steps() -> Iterator[Case]:
                lambda: t.add_(u, alpha=-1e-3))  # fmt: skip
 
 
-GROUPS = (copies, maps, rows, reductions, steps)
+GROUPS = (copies, maps, rows, groups, reductions, steps)
 
 # ---- measuring ----
 

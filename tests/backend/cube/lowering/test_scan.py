@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,13 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering.reduction import position_of, sum_of
-from pyrite.backend.cube.lowering.scan import candidates, lines_of, scan_axis, select
+from pyrite.backend.cube.lowering.scan import (
+    candidates,
+    lines_of,
+    scan_axis,
+    scan_results,
+    select,
+)
 from pyrite.backend.device import Device, device, device_problem
 from pyrite.tensor.creation import tensor
 from pyrite.types import TensorType, float32, int32
@@ -49,14 +56,26 @@ def test_every_candidate_carries_nan_and_the_first_of_equals(interpreter: Device
     array = np.tile(np.array([1, 3, -0.0, 3, 0.0, -np.inf], np.float32), (2, 60))
     array[1, 200:] = np.nan
     x = tensor(array, device=interpreter)._handle
-    want = tensor(array).cummax_with_indices(1)[1]
-    target = backend.launcher.empty(want._type)
-    lines = lines_of(x, target, 1, has_initial=False, is_reverse=False)
+    want = tensor(array).cummax_with_indices(1)
+    lines = lines_of(x, x, 1, has_initial=False, is_reverse=False)
+    fold = replace(position_of("argmax", float32), variant="with the value")
+    ends = (lambda _, state: state[0], fold.end)
+    results = [(end, w._type) for end, w in zip(ends, want, strict=True)]
 
     for config in candidates(lines, 2, GPU):
-        fold = position_of("argmax", float32)
-        got = scan_axis(backend.launcher, fold, x, 1, want._type, config=config)
-        np.testing.assert_array_equal(backend.download(got), want.numpy(), str(config))
+        got = scan_results(backend.launcher, fold, results, x, 1, config=config)
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_array_equal(backend.download(g), w.numpy(), str(config))
+
+
+def test_the_extreme_and_its_position_are_one_scan(fresh: Device) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    x = tensor(np.zeros((3, 5), np.float32), device=fresh)
+    before = backend.runtime.report()["launches"]
+    x.cummax_with_indices(1)
+
+    assert backend.runtime.report()["launches"] - before == 1
 
 
 def test_what_a_workgroup_shares_fits_every_device(fresh: Device) -> None:

@@ -14,13 +14,13 @@ from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import contiguous, dense, map_elements
 from pyrite.backend.cube.lowering.reduction import State, accumulation, position_of, sum_of
 from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.scan import scan_axis
+from pyrite.backend.cube.lowering.scan import scan_axis, scan_results
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import OPS, Attributes, Constant, Op
-from pyrite.types import Shape, TensorType, int32
+from pyrite.types import DType, Shape, TensorType, int32
 
 Place = Callable[[Value], list[Value | int]]
 
@@ -74,23 +74,40 @@ def positions(
     return [scan_axis(launcher, fold, x, attrs["axis"], out[0])]
 
 
-@lowers("cummax", "cummin", "cummax_with_indices", "cummin_with_indices")
+@lowers("cummax_with_indices", "cummin_with_indices")
+def extrema_with_positions(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The extreme so far and where it is: one scan, whose state has both."""
+    (x,) = inputs
+    fold = position_of("arg" + op.name[3:6], x.dtype.compute)
+    results = [(_value_of(x.dtype), x.type), (fold.end, TensorType(x.shape, int32))]
+    fold = replace(fold, variant="with the value")
+    return scan_results(launcher, fold, results, x, attrs["axis"])
+
+
+@lowers("cummax", "cummin")
 def extrema(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The extreme so far, and maybe where it is: the carried state has both."""
+    """The extreme so far: an element takes its place by beating it, or by being the first NaN."""
     (x,) = inputs
-    position = position_of("arg" + op.name[3:6], x.dtype.compute)
+    of_positions = position_of("arg" + op.name[3:], x.dtype.compute)
+    (lowest, dtype), is_max = of_positions.start[0], op.name == "cummax"
 
-    def value(k: RecordingAlgebra, state: State) -> Value:
-        return truth(k.builder, state[0]) if x.dtype.is_bool else state[0]
+    def later(k: RecordingAlgebra, x: Value, y: Value) -> Value:
+        wins = y > x if is_max else y < x
+        if dtype.is_float:
+            wins = (wins | k.isnan(y)) & ~k.isnan(x)
+        return k.builder.select(wins, y, x)
 
-    found = [
-        scan_axis(launcher, replace(position, variant="value", end=value), x, attrs["axis"], x.type)
-    ]
-    if op.name.endswith("with_indices"):
-        found.append(scan_axis(launcher, position, x, attrs["axis"], TensorType(x.shape, int32)))
-    return found
+    fold = replace(accumulation(op.name, lowest, dtype, later), end=_value_of(x.dtype))
+    return [scan_axis(launcher, fold, x, attrs["axis"], x.type)]
+
+
+def _value_of(dtype: DType) -> Callable[[RecordingAlgebra, State], Value]:
+    """Return what makes an element of a dtype of a state, which begins with it."""
+    return lambda k, state: truth(k.builder, state[0]) if dtype.is_bool else state[0]
 
 
 def _lines(shape: Shape, axis: int) -> Shape:
