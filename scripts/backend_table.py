@@ -102,12 +102,15 @@ def counted(cls: type[Backend], ops: list[Op]) -> str:
 def devices(name: str, entry: Entry) -> str:
     """Return the names of a backend's devices."""
     found = [f"`{name}:{kind}`" if kind else f"`{name}`" for kind in entry.kinds]
-    return ", ".join([*found, f"`{name}:1`"] if entry.is_numbered and not entry.kinds[0] else found)
+    return ", ".join([*found, f"`{name}:1`"] if entry.numbered == ("",) else found)
 
 
 def need(entry: Entry) -> str:
-    """Return the module that a backend needs."""
-    return f"`{entry.needs}`" if entry.needs else ""
+    """Return what pip is to install for a backend, and where it can."""
+    if entry.install is None:
+        return ""
+    package = entry.install.strip("'")
+    return f"`{package}`, {entry.only}" if entry.only else f"`{package}`"
 
 
 def dtypes(cls: type[Backend]) -> str:

@@ -47,3 +47,14 @@ def test_the_default_is_said_with_what_is_wrong_with_better_ones(
     monkeypatch.setattr(doctor, "default_device", lambda: device("cpu"))
     doctor.doctor()
     assert "default      cpu; not wgpu: wgpu burns" in capsys.readouterr().out
+
+
+def test_a_default_that_does_not_work_is_a_finding_among_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor.config, "device", "abacus")
+    with pytest.raises(typer.Exit):
+        doctor.doctor()
+    shown = capsys.readouterr().out
+    assert "ok       numpy        device works" in shown
+    assert "broken   default      PYRITE_DEVICE: device requires one of" in shown

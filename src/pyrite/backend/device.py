@@ -26,11 +26,13 @@ class Entry:
     path: str
     #: Its kinds of device: "cuda" of "torch:cuda".  A backend with only one has no name for it.
     kinds: tuple[str, ...] = ("",)
-    #: Whether a number may follow: "torch:cuda:1", "wgpu:1".
-    is_numbered: bool = False
-    #: The module that it needs, and what pip calls that.
+    #: The kinds that a number may follow: "torch:cuda:1", "wgpu:1".
+    numbered: tuple[str, ...] = ()
+    #: The module that it needs, what pip is to install for it, and where that can be had, if not
+    #: everywhere.
     needs: str | None = None
     install: str | None = None
+    only: str = ""
 
     def load(self) -> type[Backend]:
         """Return the class.  Raises ModuleNotFoundError when its package is missing."""
@@ -41,24 +43,27 @@ class Entry:
     def has(self, which: str) -> bool:
         """Whether what follows the backend's name may mean a device of it."""
         kind, _, number = which.rpartition(":")
-        return which in self.kinds or (
-            self.is_numbered and kind in self.kinds and number.isdecimal()
-        )
+        return which in self.kinds or (kind in self.numbered and number.isdecimal())
 
 
 #: Every backend by the first part of its devices' names.
 BACKENDS: dict[str, Entry] = {
     "numpy": Entry("pyrite.backend.numpy:NumPy"),
     "cpu": Entry("pyrite.backend.cube.cpu:Cpu", needs="llvmlite", install="llvmlite"),
-    "wgpu": Entry("pyrite.backend.cube.wgpu:Wgpu", is_numbered=True, needs="wgpu", install="wgpu"),
+    "wgpu": Entry("pyrite.backend.cube.wgpu:Wgpu", numbered=("",), needs="wgpu", install="wgpu"),
     "torch": Entry(
         "pyrite.backend.torch:Torch",
         ("cpu", "cuda", "mps"),
-        is_numbered=True,
+        numbered=("cuda", "mps"),
         needs="torch",
         install="'pyrite[torch]'",
     ),
-    "candle": Entry("pyrite.backend.candle:Candle", needs="candle", install="'pyrite[candle]'"),
+    "candle": Entry(
+        "pyrite.backend.candle:Candle",
+        needs="candle",
+        install="'pyrite[candle]'",
+        only="on x86-64 Linux",
+    ),
 }
 
 
@@ -188,10 +193,19 @@ def _open(name: str) -> Backend:
 def _load(name: str, entry: Entry) -> type[Backend]:
     try:
         return entry.load()
-    except ModuleNotFoundError as error:
-        if entry.needs is None or error.name != entry.needs:
+    except (ImportError, OSError) as error:
+        missing = getattr(error, "name", None) or ""
+        if entry.needs is None or missing.partition(".")[0] == "pyrite":
             raise
+        where = f" ({entry.only} only)" if entry.only else ""
+        if isinstance(error, ModuleNotFoundError) and missing == entry.needs:
+            raise DeviceError(
+                f"{name} requires the package {entry.needs}, which is not installed here; "
+                f"pip install {entry.install}{where}"
+            ) from None
+        # A library that it links to is missing, or another project's package has its name.
         raise DeviceError(
-            f"{name} requires the package {entry.needs}, which is not installed here; "
-            f"pip install {entry.install}"
-        ) from None
+            f"{name} requires a package {entry.needs} that can be imported, got "
+            f"{type(error).__name__}: {error}; "
+            f"pip install --force-reinstall {entry.install}{where}"
+        ) from error

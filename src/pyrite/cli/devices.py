@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 import pyrite
 from pyrite.backend import Backend, default_device, device
 from pyrite.backend.device import device_names, device_problem
+from pyrite.errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -24,18 +27,38 @@ class DeviceReport:
 
 
 def device_reports() -> list[DeviceReport]:
-    """Return a report per device name that Pyrite knows, from really computing on it."""
-    return [_report(name) for name in device_names()]
+    """Return a report per device name that Pyrite knows, from really computing on it.
+
+    After a name come the further devices of its kind that work: ``wgpu:1``, ``torch:cuda:1``.
+    """
+    return [report for name in device_names() for report in (_report(name), *_further(name))]
+
+
+def default_problem() -> str | None:
+    """Return why the device that PYRITE_DEVICE names cannot be the default; None when it can."""
+    try:
+        default_device()
+    except DeviceError as error:
+        return str(error)
+    return None
 
 
 def devices() -> None:
     """List the devices, and say of each whether it works here, or why not."""
-    default = default_device().name
+    problem = default_problem()
+    default = None if problem else default_device().name
     for report in device_reports():
         note = "default" if report.name == default else ""
         print(
             f"{report.name:<12} {report.problem or 'works':<8} {note:<8} {report.details}".rstrip()
         )
+    if problem:
+        raise DeviceError(f"PYRITE_DEVICE: {problem}")
+
+
+def _further(name: str) -> Iterator[DeviceReport]:
+    numbered = (_report(f"{name}:{number}") for number in count(1))
+    return takewhile(lambda report: report.works, numbered)
 
 
 def _report(name: str) -> DeviceReport:

@@ -11,7 +11,7 @@ import typer
 
 from pyrite.backend import default_device
 from pyrite.backend.choice import PREFERENCE, problem_as_default
-from pyrite.cli.devices import device_reports
+from pyrite.cli.devices import default_problem, device_reports
 from pyrite.config import config
 from pyrite.train.environment import DEPENDENCIES, environment, installed
 
@@ -89,6 +89,8 @@ def _devices() -> list[Finding]:
 
 def _default() -> list[Finding]:
     """Say which device is the default, and why not a better one, from trying them anew."""
+    if problem := default_problem():
+        return [Finding("broken", "default", f"PYRITE_DEVICE: {problem}")]
     if config.device is not None:
         return [Finding("ok", "default", f"{default_device().name}, as PYRITE_DEVICE says")]
     better = PREFERENCE[: PREFERENCE.index(default_device().name)]

@@ -1,0 +1,65 @@
+"""Devices by name: which names there are, and what is said of those that do not work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyrite.backend import device
+from pyrite.backend.device import BACKENDS, Entry, device_problem
+from pyrite.errors import DeviceError
+
+
+@pytest.fixture
+def abacus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The module of a device that needs the package beads; a test writes it."""
+    entry = Entry("abacus:Abacus", needs="beads", install="'pyrite[beads]'", only="in Rome")
+    monkeypatch.setitem(BACKENDS, "abacus", entry)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "abacus.py"
+
+
+def test_a_missing_package_is_one_line_with_the_command_that_gets_it(abacus: Path) -> None:
+    abacus.write_text("import beads\n")
+
+    assert device_problem("abacus") == (
+        "abacus requires the package beads, which is not installed here; "
+        "pip install 'pyrite[beads]' (in Rome only)"
+    )
+
+
+@pytest.mark.parametrize(
+    "raised", ["ImportError('libbeads.so: cannot open')", "OSError('libbeads.so: cannot open')"]
+)
+def test_a_package_that_cannot_be_imported_is_a_device_error(abacus: Path, raised: str) -> None:
+    abacus.write_text(f"raise {raised}\n")
+
+    with pytest.raises(DeviceError, match=r"can be imported, got \w+: libbeads\.so: cannot open; "):
+        device("abacus")
+
+
+def test_another_projects_package_of_that_name_is_told_apart(abacus: Path) -> None:
+    abacus.write_text("from json import wires\n")
+
+    with pytest.raises(DeviceError, match="cannot import name 'wires' from 'json'"):
+        device("abacus")
+
+
+def test_a_fault_of_our_own_is_not_laid_on_the_package(abacus: Path) -> None:
+    abacus.write_text("import pyrite.no_such_module\n")
+
+    with pytest.raises(ModuleNotFoundError, match=r"pyrite\.no_such_module"):
+        device("abacus")
+
+
+@pytest.mark.parametrize("name", ["abacus", "wgpu:", "wgpu:-1", "cpu:0", "torch", "torch:cpu:1"])
+def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
+    with pytest.raises(DeviceError, match=r"device requires one of numpy, cpu, .* got '.*'; try"):
+        device(name)
+
+
+def test_numbers_follow_the_kinds_that_may_be_several() -> None:
+    assert BACKENDS["wgpu"].has("1")
+    assert BACKENDS["torch"].has("cuda:1")
+    assert not BACKENDS["torch"].has("cuda:first")
