@@ -17,6 +17,7 @@ from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
 from pyrite.kernel.target.llvm import LLVMTarget, printer, spelling, to_llvm
 from pyrite.kernel.verify import verify
 from pyrite.testing.operands import SIZE, elementwise, operands_of, values_of
+from pyrite.testing.programs import Program, masked_memory, programs
 from pyrite.testing.random_expressions import RandomExpressions
 from pyrite.types import (
     DTYPES,
@@ -316,20 +317,6 @@ def test_without_fma_the_product_is_rounded_too(runtime: CpuRuntime) -> None:
 # ---- values ----
 
 
-def test_selects_splats_and_vectors_of_constants(agree: Run) -> None:
-    b = KernelBuilder("vectors")
-    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
-    n = b.scalar("n", float32)
-    v = x.load(0, width=4)
-    c = b.const([1.0, -0.0, float("inf"), float("nan")], vector(float32, 4))
-    y.store(0, b.select(v > 0.0, v, c))
-    y.store(4, b.select(n > 0.0, c, v))
-    y.store(8, b.splat(n, 4) * v)
-    y.store(12, b.make([v[3], v[0], n, b.const(0.1, float32)]))
-
-    agree(b.build(), [1], values_of(float32), np.zeros(16, np.float32), 2.5)
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 def test_arguments_and_constants_of_every_dtype(agree: Run, dtype: DType) -> None:
     number = True if dtype.is_bool else 3 if dtype.is_integer else 0.1
@@ -349,45 +336,14 @@ def test_bitcasts_keep_bits(agree: Run) -> None:
         agree(kernel, [SIZE // 4], values_of(source), np.zeros(SIZE, to.numpy))
 
 
-@pytest.mark.parametrize("index", [int32, uint32, int64], ids=lambda d: d.name)
-def test_builtins_on_a_grid_of_three_axes(agree: Run, index: DType) -> None:
-    b = KernelBuilder("where", grid=3, index=index)
-    y = b.buffer("y", index, "write")
-    ids = [b.workgroup_id(axis) for axis in range(3)]
-    counts = [b.num_workgroups(axis) for axis in range(3)]
-    at = (ids[2] * counts[1] + ids[1]) * counts[0] + ids[0]
-    y[at] = ids[0] + ids[1] * 100 + ids[2] * 10000 + counts[2] + b.local_id() + b.local_index()
-
-    agree(b.build(), [5, 3, 2], np.zeros(30, index.numpy))
-
-
 # ---- memory ----
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 def test_memory_is_masked_gathered_and_scattered(agree: Run, dtype: DType) -> None:
-    b = KernelBuilder("memory")
-    x, at, keep = (
-        b.buffer("x", dtype, "read"),
-        b.buffer("at", int32, "read"),
-        b.buffer("keep", bool_, "read"),
-    )
-    y = b.buffer("y", dtype, "write")
-    other = True if dtype.is_bool else 7
-    places, mask = at.load(0, width=8), keep.load(0, width=8)
-    # What is masked stands outside of the buffers.
-    outside = b.select(mask, places, 1 << 30)
-    y.store(0, x.load(places))
-    y.store(8, x.load(outside, mask=mask, other=other))
-    y.store(16, x.load(8, width=8, mask=mask, other=other))
-    y.store(places + 24, x.load(0, width=8))
-    y.store(b.select(mask, places + 40, 1 << 30), x.load(8, width=8), mask=mask)
-    y.store(56, x.load(0, width=8), mask=mask)
+    program = masked_memory(values_of(dtype), dtype)
 
-    agree(
-        b.build(), [1], values_of(dtype), np.random.default_rng(0).permutation(16).astype(np.int32),
-        np.arange(8) % 3 == 0, np.zeros(SIZE, dtype.numpy),
-    )  # fmt: skip
+    agree(program.kernel, program.grid, *program.values)
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -491,80 +447,12 @@ def test_workgroups_add_to_one_number_without_losing_any(runtime: CpuRuntime) ->
     assert got.tolist() == [500_000]
 
 
-def test_the_largest_error_code_stays(agree: Run) -> None:
-    b = KernelBuilder("errors")
-    word, x = b.buffer("word", uint32, "atomic"), b.buffer("x", int32, "read")
-    v = x.load(0, width=8)
-    b.error(word, v < 0, 3)
-    b.error(word, v > 100, 7)
-    b.error(word, x[1] == 5, 5)
-
-    for values in ([1, 5, 2, 3, 4, 0, 0, 0], [-1, 5, 0, 0, 0, 0, 0, 0], [0] * 8, [0] * 7 + [101]):
-        agree(b.build(), [1], np.zeros(1, np.uint32), np.array(values, np.int32))
-
-
 # ---- control ----
 
 
-@pytest.mark.parametrize("unroll", [False, True])
-@pytest.mark.parametrize("bounds", [(0, 7), (3, 3), (5, 2), (-3, 4)])
-def test_a_counted_loop_carries_values(agree: Run, bounds: tuple[int, int], unroll: bool) -> None:
-    b = KernelBuilder("loop")
-    y = b.buffer("y", int32, "write")
-    one, two = b.const(1, int32), b.const(2.0, float32)
-    with b.for_(*bounds, step=2, carried=[one, two], unroll=unroll) as loop:
-        x, z = loop.carried
-        loop.yield_(x * 3 + loop.index, z * 1.5)
-    y[0] = loop.results[0]
-    y[1] = b.cast(loop.results[1], int32)
-
-    agree(b.build(), [1], np.zeros(2, np.int32))
-
-
-def test_carried_values_may_change_places(agree: Run) -> None:
-    b = KernelBuilder("swap")
-    y = b.buffer("y", int32, "write")
-    with b.for_(0, 5, carried=[b.const(1, int32), b.const(2, int32)]) as loop:
-        loop.yield_(loop.carried[1], loop.carried[0])
-    y[0], y[1] = loop.results
-
-    agree(b.build(), [1], np.zeros(2, np.int32))
-
-
-def test_while_runs_its_condition_first(agree: Run) -> None:
-    b = KernelBuilder("collatz")
-    x, y = b.buffer("x", int32, "read"), b.buffer("y", int32, "write")
-    i = b.workgroup_id()
-    with b.while_([x[i], b.const(0, int32)]) as loop:
-        n, _ = loop.carried
-        loop.condition(n > 1)
-        n, steps = loop.carried
-        loop.yield_(b.select(n % 2 == 0, n // 2, n * 3 + 1), steps + 1)
-    y[i] = loop.results[1]
-
-    agree(b.build(), [30], np.arange(30, dtype=np.int32), np.zeros(30, np.int32))
-
-
-def test_branches_inside_loops_inside_branches(agree: Run) -> None:
-    b = KernelBuilder("nested")
-    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
-    i = b.workgroup_id()
-    with b.if_(i % 3 == 0) as outer:
-        with b.for_(0, i, carried=[b.const(0.0, float32)]) as loop:
-            v = x[loop.index]
-            with b.if_(v > 0.0) as inner:
-                inner.yield_(loop.carried[0] + v)
-            with inner.else_():
-                inner.yield_(loop.carried[0])
-            loop.yield_(inner.results[0])
-        outer.yield_(loop.results[0])
-    with outer.else_():
-        outer.yield_(-1.0)
-    y[i] = outer.results[0]
-    with b.if_(i == 5):
-        y[i] = 99.0
-
-    agree(b.build(), [40], values_of(float32), np.zeros(40, np.float32))
+@pytest.mark.parametrize("program", programs(1, (int32, uint32, int64)), ids=lambda p: p.name)
+def test_a_program_equals_the_interpreters(agree: Run, program: Program) -> None:
+    agree(program.kernel, program.grid, *program.values)
 
 
 def test_a_subgroup_is_one_invocation(agree: Run) -> None:

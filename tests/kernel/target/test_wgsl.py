@@ -20,6 +20,7 @@ from pyrite.kernel.target.wgsl import printer, spelling, to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.testing import operands
 from pyrite.testing.operands import SIZE, without_subnormals
+from pyrite.testing.programs import Program, counted_loop, masked_memory, programs
 from pyrite.testing.random_expressions import PARTIAL, RandomExpressions
 from pyrite.types import (
     Array,
@@ -319,20 +320,6 @@ def test_truth_values_are_bytes_in_memory(agree: Run) -> None:
 # ---- values and memory ----
 
 
-def test_selects_splats_and_vectors_of_constants(agree: Run) -> None:
-    b = KernelBuilder("vectors")
-    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
-    n = b.scalar("n", float32)
-    v = x.load(0, width=4)
-    c = b.const([1.0, -0.0, float("inf"), float("nan")], vector(float32, 4))
-    y.store(0, b.select(v > 0.0, v, c))
-    y.store(4, b.select(n > 0.0, c, v))
-    y.store(8, b.splat(n, 4) * v)
-    y.store(12, b.make([v[3], v[0], n, b.const(0.1, float32)]))
-
-    agree(b.build(), [1], values_of(float32), np.zeros(16, np.float32), 2.5)
-
-
 def test_arguments_of_every_dtype(agree: Run) -> None:
     b = KernelBuilder("arguments")
     y = b.buffer("y", int32, "write")
@@ -347,46 +334,14 @@ def test_arguments_of_every_dtype(agree: Run) -> None:
         agree(b.build(), [1], np.zeros(5, np.int32), -7, 2.5, flag, 2**32 - 1, 99.0)
 
 
-@pytest.mark.parametrize("index", [int32, uint32], ids=lambda d: d.name)
-def test_builtins_on_a_grid_of_three_axes(agree: Run, index: DType) -> None:
-    b = KernelBuilder("where", workgroup_size=(4, 2, 2), grid=3, index=index)
-    y = b.buffer("y", index, "write")
-    ids = [b.workgroup_id(axis) for axis in range(3)]
-    counts = [b.num_workgroups(axis) for axis in range(3)]
-    at = ((ids[2] * counts[1] + ids[1]) * counts[0] + ids[0]) * 16 + b.local_index()
-    locals_ = b.local_id(0) + b.local_id(1) * 10 + b.local_id(2) * 100
-    y[at] = ids[0] + ids[1] * 100 + ids[2] * 10000 + counts[2] + locals_ * 1000000
-
-    agree(b.build(), [5, 3, 2], np.zeros(480, index.numpy))
-
-
 @pytest.mark.parametrize("dtype", WORDS, ids=lambda d: d.name)
 @pytest.mark.parametrize("is_aligned", [True, False])
 def test_memory_is_masked_gathered_and_scattered(
     agree: Run, dtype: DType, is_aligned: bool
 ) -> None:
-    b = KernelBuilder("memory")
-    x, at, keep = (
-        b.buffer("x", dtype, "read"),
-        b.buffer("at", int32, "read"),
-        b.buffer("keep", int32, "read"),
-    )
-    y = b.buffer("y", dtype, "write")
-    aligned = {"is_aligned": is_aligned}
-    places, mask = at.load(0, width=8), keep.load(0, width=8) != 0
-    # What is masked stands outside of the buffers.
-    outside = b.select(mask, places, 1 << 28)
-    y.store(0, x.load(places))
-    y.store(8, x.load(outside, mask=mask, other=7))
-    y.store(16, x.load(8, width=8, mask=mask, other=7, **aligned))
-    y.store(places + 24, x.load(0, width=8, **aligned))
-    y.store(b.select(mask, places + 40, 1 << 28), x.load(8, width=8, **aligned), mask=mask)
-    y.store(56, x.load(0, width=8, **aligned), mask=mask)
+    program = masked_memory(values_of(dtype), dtype, int32, is_aligned=is_aligned)
 
-    agree(
-        b.build(), [1], values_of(dtype), np.random.default_rng(0).permutation(16).astype(np.int32),
-        (np.arange(8) % 3 == 0).astype(np.int32), np.zeros(SIZE, dtype.numpy),
-    )  # fmt: skip
+    agree(program.kernel, program.grid, *program.values)
 
 
 @pytest.mark.parametrize("width", [2, 4, 8])
@@ -488,84 +443,19 @@ def test_invocations_add_to_one_number_without_losing_any(runtime: WgpuRuntime) 
     assert run(runtime, b.build(), [50], [np.zeros(1, np.int32)])[0].tolist() == [32_000]
 
 
-def test_the_largest_error_code_stays(agree: Run) -> None:
-    b = KernelBuilder("errors")
-    word, x = b.buffer("word", uint32, "atomic"), b.buffer("x", int32, "read")
-    v = x.load(0, width=8)
-    b.error(word, v < 0, 3)
-    b.error(word, v > 100, 7)
-    b.error(word, x[1] == 5, 5)
-
-    for values in ([1, 5, 2, 3, 4, 0, 0, 0], [-1, 5, 0, 0, 0, 0, 0, 0], [0] * 8, [0] * 7 + [101]):
-        agree(b.build(), [1], np.zeros(1, np.uint32), np.array(values, np.int32))
-
-
 # ---- control ----
 
 
+@pytest.mark.parametrize("program", programs(8, (int32, uint32)), ids=lambda p: p.name)
+def test_a_program_equals_the_interpreters(agree: Run, program: Program) -> None:
+    agree(program.kernel, program.grid, *program.values)
+
+
 @pytest.mark.parametrize("unroll", [False, True])
-@pytest.mark.parametrize("bounds", [(0, 7), (3, 3), (5, 2), (-3, 4)])
-def test_a_counted_loop_carries_values(agree: Run, bounds: tuple[int, int], unroll: bool) -> None:
-    b = KernelBuilder("loop")
-    y = b.buffer("y", int32, "write")
-    one, two = b.const(1, int32), b.const(2.0, vector(float32, 8))
-    with b.for_(*bounds, step=2, carried=[one, two], unroll=unroll) as loop:
-        x, z = loop.carried
-        loop.yield_(x * 3 + loop.index, z * 1.5)
-    y[0] = loop.results[0]
-    y[1] = b.cast(loop.results[1], int32)[5]
+def test_an_unrolled_loop_is_written_out(unroll: bool) -> None:
+    text = to_wgsl(counted_loop((0, 7), unroll).kernel)
 
-    assert ("for (" in to_wgsl(b.build())) is not unroll
-    agree(b.build(), [1], np.zeros(2, np.int32))
-
-
-def test_carried_values_may_change_places(agree: Run) -> None:
-    b = KernelBuilder("swap")
-    y = b.buffer("y", int32, "write")
-    first = [b.const(1, int32), b.const(2, int32), b.const([3, 4], vector(int32, 2))]
-    with b.for_(0, 5, carried=first) as loop:
-        x, z, pair = loop.carried
-        loop.yield_(z, x, b.make([pair[1], x]))
-    y[0], y[1] = loop.results[:2]
-    y.store(2, loop.results[2])
-
-    agree(b.build(), [1], np.zeros(4, np.int32))
-
-
-def test_while_runs_its_condition_first(agree: Run) -> None:
-    b = KernelBuilder("collatz", workgroup_size=10)
-    x, y = b.buffer("x", int32, "read"), b.buffer("y", int32, "write")
-    i = b.global_id()
-    with b.while_([x[i], b.const(0, int32)]) as loop:
-        n, _ = loop.carried
-        loop.condition(n > 1)
-        n, steps = loop.carried
-        loop.yield_(b.select(n % 2 == 0, n // 2, n * 3 + 1), steps + 1)
-    y[i] = loop.results[1]
-
-    agree(b.build(), [3], np.arange(30, dtype=np.int32), np.zeros(30, np.int32))
-
-
-def test_branches_inside_loops_inside_branches(agree: Run) -> None:
-    b = KernelBuilder("nested", workgroup_size=8)
-    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "read_write")
-    i = b.global_id()
-    with b.if_(i % 3 == 0) as outer:
-        with b.for_(0, i, carried=[b.const(0.0, float32)]) as loop:
-            v = x[loop.index]
-            with b.if_(v > 0.0) as inner:
-                inner.yield_(loop.carried[0] + v)
-            with inner.else_():
-                inner.yield_(loop.carried[0])
-            loop.yield_(inner.results[0])
-        outer.yield_(loop.results[0])
-    with outer.else_():
-        outer.yield_(-1.0)
-    y[i] = outer.results[0]
-    with b.if_(i == 5):
-        y[i] = 99.0
-
-    agree(b.build(), [5], values_of(float32), np.zeros(40, np.float32))
+    assert ("for (" in text) is not unroll
 
 
 def reduction() -> Kernel:
