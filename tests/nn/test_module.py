@@ -469,3 +469,20 @@ def test_what_a_module_holds_is_what_it_was_made_with(net):
     for made in (net, *others):
         assert list(map(id, tree_leaves(made))) == [id(t) for _, t in tree_items(made)]
     assert [len(tree_leaves(made)) for made in others] == [10, 10, 10, 10, 10, 10, 11, 1, 11, 0]
+
+
+def test_a_copy_made_within_init_is_found_whole():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            self.name = "first"
+            self.other = self.replace(name="second")
+            self.other.weight = Parameter(full((), 1.0))
+
+    assert [path for path, _ in Twice().named_parameters()] == ["other.weight"]
+    assert len(Twice().parameters()) == 1
+
+
+def test_layers_of_a_sequential_are_replaced_by_number():
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU()).replace(**{"1": nn.Linear(3, 1)})
+    assert net(full((4, 2), 1.0)).shape == (4, 1)
+    assert len(net.parameters()) == 4

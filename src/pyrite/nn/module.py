@@ -11,7 +11,7 @@ Invariant: ``forward`` never changes a module, so one module serves any number o
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
 from fnmatch import fnmatchcase
@@ -97,9 +97,9 @@ class Module(TreeNode, metaclass=_Declared):
     """
 
     _training: bool | None = None
-    #: The names of its branches, found once, when it is frozen; None where `tree_children` is not
-    #: the fields.
-    _branches: Mapping[str, None] | None = None
+    #: The names of its branches, found once, when it is frozen; None before, and where
+    #: ``tree_children`` is not the fields.
+    _branches: tuple[str, ...] | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output.  Every module defines its own."""
@@ -216,7 +216,9 @@ class Module(TreeNode, metaclass=_Declared):
                 f"replace requires fields of {type(self).__name__}, got {', '.join(unknown)}; "
                 f"it has {', '.join(self.tree_children())}"
             )
-        return self.tree_rebuild({name: _frozen(value) for name, value in fields.items()})
+        made = self.tree_rebuild({name: _frozen(value) for name, value in fields.items()})
+        made.__dict__["_branches"] = _branches_of(made)
+        return made
 
     # ---- files ----
 
@@ -269,22 +271,18 @@ class Module(TreeNode, metaclass=_Declared):
         """Return its fields."""
         return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
-    def tree_branches(self) -> dict[str, Any]:
-        """Return its fields that may hold tensors."""
-        if self._branches is None:
-            return super().tree_branches()
-        fields = self.__dict__
-        return {name: fields[name] for name in self._branches}
+    def tree_branches(self) -> tuple[Iterable[str], Mapping[str, Any]]:
+        """Return the names of the fields that may hold tensors, and the fields."""
+        names = self._branches
+        return super().tree_branches() if names is None else (names, self.__dict__)
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
-        """Return a copy with these fields in the place of its own."""
+        """Return a copy with these fields in the place of its branches."""
         made = object.__new__(type(self))
         own = made.__dict__
         own.update(self.__dict__)
         own.update(children)
         own["_leaves"] = None
-        if self._branches is not None and not children.keys() <= self._branches.keys():
-            own["_branches"] = _branches_of(made)
         return made
 
     def __copy__(self) -> Self:
@@ -344,10 +342,11 @@ class Module(TreeNode, metaclass=_Declared):
         return tree_text(self)
 
 
-def _branches_of(module: Module) -> Mapping[str, None] | None:
-    if type(module).tree_children is not Module.tree_children:
+def _branches_of(module: Module) -> tuple[str, ...] | None:
+    if not module._is_frozen or type(module).tree_children is not Module.tree_children:
         return None
-    return dict.fromkeys(TreeNode.tree_branches(module))
+    names, _ = TreeNode.tree_branches(module)
+    return tuple(names)
 
 
 def _modules(value: Any, path: str) -> Iterator[tuple[str, Module]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.errors import GradientError, PyriteError, ShapeError
-from pyrite.optim.values import computed, ground, in_dtype
+from pyrite.optim.values import grounded
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_paths
@@ -71,8 +71,8 @@ def _due(model: Any, parameter: Parameter, g: Tensor) -> Due:
             f"step requires a gradient of the parameter's shape, got {g.shape} for "
             f"{parameter.shape}, {_path(model, parameter)!r}"
         )
-    value = computed(parameter)
-    return Due(model, parameter, value, in_dtype(ground(g), value._type.dtype))
+    dtype = parameter._type.dtype.compute
+    return Due(model, parameter, grounded(parameter, dtype), grounded(g, dtype))
 
 
 def _path(model: Any, parameter: Parameter) -> str:

@@ -14,7 +14,14 @@ from pyrite.types import DType
 
 def computed(t: Tensor) -> Tensor:
     """Return a tensor on its plain device, in the dtype in which it is computed."""
-    return in_dtype(ground(t), t._type.dtype.compute)
+    return grounded(t, t._type.dtype.compute)
+
+
+def grounded(t: Tensor, dtype: DType) -> Tensor:
+    """Return the tensor on its plain device, in a dtype."""
+    if t._backend.level:
+        t = ground(t)
+    return t if t._type.dtype is dtype else t.astype(dtype)
 
 
 def ground(t: Tensor) -> Tensor:
@@ -31,7 +38,10 @@ def on_device(t: Tensor, other: Tensor) -> Tensor:
 
 def like(t: Tensor, other: Tensor) -> Tensor:
     """Return the tensor in the dtype and on the device and autodiff level of another one."""
-    return on_device(in_dtype(t, other._type.dtype), other)
+    dtype = other._type.dtype
+    if t._type.dtype is not dtype:
+        t = t.astype(dtype)
+    return t if t._backend is other._backend else t.to(other.device)
 
 
 def in_dtype(t: Tensor, dtype: DType) -> Tensor:

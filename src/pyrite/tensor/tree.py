@@ -5,7 +5,7 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
@@ -32,12 +32,13 @@ class TreeNode:
         """Return what it holds, by field name: trees."""
         raise NotImplementedError
 
-    def tree_branches(self) -> dict[str, Any]:
-        """Return those of its children in which there may be tensors, see `is_branch`."""
-        return {name: child for name, child in self.tree_children().items() if is_branch(child)}
+    def tree_branches(self) -> tuple[Iterable[str], Mapping[str, Any]]:
+        """Return the names of the children that are branches, and where to find these by name."""
+        children = self.tree_children()
+        return [name for name, child in children.items() if is_branch(child)], children
 
     def tree_rebuild(self, children: dict[str, Any]) -> Any:
-        """Return a copy that holds other children under these names, and all others as before."""
+        """Return a copy with these in the place of its branches of the same names."""
         raise NotImplementedError
 
 
@@ -127,7 +128,8 @@ def _collect_node(node: TreeNode, found: dict[int, Tensor]) -> bool:
     leaves, stay = node._leaves, True
     if leaves is None:
         own: dict[int, Tensor] = {}
-        stay = all([_collect(child, own) for child in node.tree_branches().values()])
+        names, children = node.tree_branches()
+        stay = all([_collect(children[name], own) for name in names])
         leaves, stay = tuple(own.values()), stay and node._is_frozen
         if stay:
             _remember(node, leaves)
@@ -144,7 +146,8 @@ def _remember(node: TreeNode, leaves: tuple[Tensor, ...]) -> None:
 def _named(tree: Any) -> Mapping[Any, Any]:
     """Return what neither a tensor nor a sequence holds, by name: {} for what is no tree."""
     if isinstance(tree, TreeNode):
-        return tree.tree_branches()
+        names, children = tree.tree_branches()
+        return {name: children[name] for name in names}
     if isinstance(tree, Mapping):
         return tree
     if _is_record(tree):
@@ -180,12 +183,14 @@ class _Mapping:
             _remember(made, tuple({id(new): new for new in changed}.values()))
 
     def _node(self, node: TreeNode) -> Any:
-        changed = self._changes(node.tree_branches())
+        names, children = node.tree_branches()
+        changed = self._changes(names, children)
         return node.tree_rebuild(changed) if changed else node
 
-    def _changes(self, children: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _changes(self, names: Iterable[Any], children: Mapping[Any, Any]) -> dict[Any, Any]:
         changed = {}
-        for name, child in children.items():
+        for name in names:
+            child = children[name]
             new = self.apply(child)
             if new is not child:
                 changed[name] = new
@@ -194,7 +199,8 @@ class _Mapping:
     def _container(self, tree: Any) -> Any:
         if isinstance(tree, _SEQUENCES):
             return self._sequence(tree)
-        changed = self._changes(_named(tree))
+        children = _named(tree)
+        changed = self._changes(children, children)
         if not changed:
             return tree
         if isinstance(tree, dict):
