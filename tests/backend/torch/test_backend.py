@@ -12,8 +12,7 @@ import pytest
 import pyrite
 from pyrite.backend import device_problem
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, SyncError
-from pyrite.op import OPS, many, primitive
-from pyrite.optim.adamw import adamw_update
+from pyrite.op import OPS, primitive
 from pyrite.types import TensorType
 
 torch = pytest.importorskip("torch")
@@ -319,31 +318,6 @@ def test_a_network_trains_as_on_numpy(name: str) -> None:
         return losses
 
     np.testing.assert_allclose(train(name), train("numpy"), rtol=1e-4)
-
-
-# ---- many at once ----
-
-
-def _turns(name: str, dtypes: list[str], sizes: list[int]) -> list[tuple[object, ...]]:
-    rng = np.random.default_rng(0)
-    return [
-        (*(pyrite.tensor(rng.random(n), dtype=d, device=name) for _ in range(5)), 0.1, c, 0.5, 0.01)
-        for d, n, c in zip(dtypes, sizes, [0.1, 0.1, 0.2, 0.1, 0.1], strict=True)
-    ]
-
-
-@each_device
-def test_steps_of_many_parameters_are_those_of_each(name: str) -> None:
-    turns = _turns(
-        name, ["float32", "float64", "float32", "float32", "float16"], [3, 5, 70_000, 40_000, 4]
-    )
-    settings = {"beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "cautious": True}
-    together = many(adamw_update, turns, **settings)
-    for found, turn in zip(together, turns, strict=True):
-        alone = adamw_update(*turn, **settings)  # type: ignore[arg-type]
-        for one, other in zip(found, alone, strict=True):
-            assert one.dtype is other.dtype
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 # ---- faults ----

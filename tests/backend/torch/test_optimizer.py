@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pyrite
-from pyrite.backend import device_problem
+from pyrite.backend import Device, device_problem
 from pyrite.op import Op, Sample, Spec, many
 from pyrite.optim.adagrad import adagrad_update
 from pyrite.optim.adam import adam_update
@@ -22,6 +22,8 @@ from pyrite.optim.sgd import momentum_update, sgd_update
 
 pytest.importorskip("torch")
 
+from pyrite.backend.torch import Torch
+
 HAS_CUDA = device_problem("torch:cuda") is None
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device")
 DEVICES = ["torch:cpu", pytest.param("torch:cuda", marks=needs_cuda)]
@@ -31,23 +33,27 @@ JOINED: list[Callable[..., Any]] = [
     adagrad_update, adam_update, adamw_update, adan_update, lion_update, momentum_update,
     muon_update, newton_schulz, rmsprop_update, sgd_update,
 ]  # fmt: skip
-#: Of two dtypes in turn, of two shapes, more than the cache holds, and one that is not joined.
-KINDS = [
+#: The product of a batch rounds otherwise than that of one matrix.
+BATCHED = (muon_update, newton_schulz)
+Kind = tuple[str, tuple[int, ...]]
+#: Of two dtypes in turn, of several shapes, more than the cache holds.
+KINDS: list[Kind] = [
     ("float32", (3, 5)),
     ("float64", (5, 3)),
     ("float32", (5, 3)),
     ("float32", (300, 250)),
     ("float64", (5, 3)),
-    ("float16", (3, 5)),
     ("float32", (3, 5)),
 ]
+#: With one that no implementation takes, so that none is joined.
+MIXED: list[Kind] = [("float32", (3, 5)), ("float16", (3, 5))]
 
 
-def _calls(example: Sample, name: str) -> list[list[Any]]:
+def _calls(kinds: list[Kind], example: Sample, name: str | Device) -> list[list[Any]]:
     """Calls like an example, each with arrays of its own; every other one at another rate."""
     rng = np.random.default_rng(0)
     calls = []
-    for place, (dtype, shape) in enumerate(KINDS):
+    for place, (dtype, shape) in enumerate(kinds):
         inputs: list[Any] = []
         for i in example.inputs:
             if isinstance(i, Spec):
@@ -63,18 +69,22 @@ def _results(made: Any) -> list[Any]:
 
 
 @each_device
+@pytest.mark.parametrize("kinds", [KINDS, MIXED], ids=["joined", "mixed"])
 @pytest.mark.parametrize("method", JOINED, ids=lambda method: method.op.name)
-def test_steps_of_many_parameters_are_those_of_each(name: str, method: Callable[..., Any]) -> None:
+def test_steps_of_many_parameters_are_those_of_each(
+    name: str, method: Callable[..., Any], kinds: list[Kind]
+) -> None:
     op: Op = method.op  # type: ignore[attr-defined]
     for example in op.samples:
-        calls, plain = _calls(example, name), _calls(example, "numpy")
+        calls, plain = _calls(kinds, example, name), _calls(kinds, example, "numpy")
         together = many(method, calls, **example.attrs)
         for made, call, on_numpy in zip(together, calls, plain, strict=True):
             alone = _results(method(*call, **example.attrs))
             want = _results(method(*on_numpy, **example.attrs))
             for found, one, reference in zip(_results(made), alone, want, strict=True):
                 assert found.dtype == reference.dtype
-                np.testing.assert_allclose(found, one, rtol=1e-5, atol=1e-6)
+                rounding = 1e-5 if method in BATCHED else 0.0
+                np.testing.assert_allclose(found, one, rtol=rounding, atol=rounding)
                 tolerance = 2e-2 if found.dtype == np.float16 else 1e-3
                 np.testing.assert_allclose(found, reference, rtol=tolerance, atol=tolerance)
 
@@ -110,3 +120,22 @@ def test_matrices_are_made_orthogonal_alone_and_in_batches(
         singular = np.diag(turned := u.T @ one.numpy() @ vt.T)
         np.testing.assert_allclose(turned, np.diag(singular), atol=1e-4)
         assert np.all((singular > 0.6) & (singular < 1.25))
+
+
+@pytest.mark.parametrize("method", JOINED, ids=lambda method: method.op.name)
+def test_parameters_of_one_kind_are_one_call(
+    method: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op: Op = method.op  # type: ignore[attr-defined]
+    implementation, lengths = getattr(Torch, op.name), []
+
+    def counted(self: Torch, first: list[Any], *rest: Any, **attrs: Any) -> Any:
+        lengths.append(len(first))
+        return implementation(self, first, *rest, **attrs)
+
+    monkeypatch.setattr(Torch, op.name, counted)
+    example = op.samples[0]
+    turn, *_ = _calls([("float32", (3, 5))], example, Device(Torch("cpu")))
+    many(method, [turn] * 7, **example.attrs)
+
+    assert lengths == [7]
