@@ -9,7 +9,8 @@ import numpy as np
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
-from pyrite.kernel.template.outer_config import select, workgroups
+from pyrite.kernel.template.gradient_blocks import workgroups
+from pyrite.kernel.template.outer_config import select
 from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import float32

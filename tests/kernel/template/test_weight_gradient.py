@@ -12,6 +12,7 @@ import pytest
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.template import outer_config, weight_gradient
+from pyrite.kernel.template.gradient_blocks import workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig
@@ -72,7 +73,7 @@ def run(template: Template, layer: Any, layout: Callable[..., Any], config: Any)
     out = np.zeros((config.parts, *layer.weight.shape), to.numpy)
     out[...] = np.nan if dtype.is_float else -1
     kernel = verify(template.kernel(w, lx, lg, dtype, config))
-    count = template.configs.workgroups(w, config)
+    count = workgroups(w, config)
     interpret(kernel, count, layer.x.ravel(), layer.g.ravel(), out.reshape(-1))
     total: Array = out.sum(0)
     return total
@@ -132,4 +133,4 @@ def test_sums_of_every_shape_fit_in_registers(template: Template) -> None:
 def test_a_long_batch_is_cut_until_every_thread_has_work() -> None:
     w = Windows(64, 1, 1, 8, (28, 28), (3, 3), (28, 28), (1, 1), (1, 1), (1, 1))
     facts = CpuFacts(64, 32, threads=4)
-    assert weight_gradient.workgroups(w, weight_gradient.select(w, float32, facts)) >= facts.threads
+    assert workgroups(w, weight_gradient.select(w, float32, facts)) >= facts.threads

@@ -24,7 +24,7 @@ from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.template.operand import Operand, OperandMap, Place, accumulator_of
 from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
 from pyrite.kernel.template.polyphase import Part, Polyphase
-from pyrite.kernel.template.product import group_number
+from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64
 
 
@@ -154,11 +154,8 @@ class _DirectConvolution:
                 value = b.cast(weight.load(row, along), self.accumulator)
                 many = b.value(value, sums[0].type) if width > 1 else value
                 for v, x in enumerate(right):
-                    sums[r * vectors + v] = self.added(many, x, sums[r * vectors + v])
+                    sums[r * vectors + v] = accumulate(many, x, sums[r * vectors + v])
         return sums
-
-    def added(self, x: Value, y: Value, sum: Value) -> Value:
-        return self.b.fma(x, y, sum) if self.accumulator.is_float else sum + x * y
 
     def waiting(self, output: Index, part: int) -> Index:
         """Where the sums of a part of an output are."""

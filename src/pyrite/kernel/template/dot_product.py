@@ -16,7 +16,7 @@ from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import Place
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.product import Fuse, Parts, Product, group_number
+from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
 from pyrite.types import int64
 
 
@@ -146,7 +146,7 @@ class _DotProduct:
         left = [parts.widened(parts.x.load(row, along_x)) for row in rows]
         right = [parts.widened(parts.y.load(column, along_y)) for column in columns]
         pairs = [(x, y) for x in left for y in right]
-        return [parts.accumulate(x, y, sum) for (x, y), sum in zip(pairs, sums, strict=True)]
+        return [accumulate(x, y, sum) for (x, y), sum in zip(pairs, sums, strict=True)]
 
     def least(self, index: Index, size: int) -> Index:
         if isinstance(index, int):

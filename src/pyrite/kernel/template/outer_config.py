@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import prod
 from typing import Final
 
+from pyrite.kernel.template.gradient_blocks import blocks, tiles, workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.operand import accumulator_of
@@ -106,10 +107,9 @@ def _config(
     block_o = _equal(w.outputs, max(most, 1), vectors * width)
     most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
-    blocks = w.groups * -(-w.outputs // block_o) * -(-w.channels // block_c)
-    count = -(-w.batch // images) * -(-w.counts[0] // rows)
-    parts = max(1, min(-(-shares * facts.threads // blocks), count))
-    return OuterConfig(*shape, width, block_o, block_c, images, rows, parts)
+    config = OuterConfig(*shape, width, block_o, block_c, images, rows, 1)
+    wanted = -(-shares * facts.threads // blocks(w, config))
+    return replace(config, parts=max(1, min(wanted, tiles(w, config))))
 
 
 def _equal(size: int, most: int, unit: int) -> int:
@@ -123,21 +123,6 @@ def extents_of(w: Windows, rows: int) -> tuple[int, ...]:
     return tuple((n - 1) * s + (k - 1) * abs(d) + 1 for n, s, k, d in axes)
 
 
-def tiles(w: Windows, config: OuterConfig) -> int:
-    """Return how many tiles of positions there are."""
-    return -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
-
-
-def blocks_of(w: Windows, config: OuterConfig) -> int:
-    """Return how many blocks of outputs by channels the gradient has."""
-    return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
-
-
-def workgroups(w: Windows, config: OuterConfig) -> int:
-    """Return how many workgroups run it."""
-    return blocks_of(w, config) * config.parts
-
-
 def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     """Return the estimated cycles: at each position two products a cycle, or fewer reads.
 
@@ -149,7 +134,7 @@ def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     positions = lines * w.counts[-1]
     step = max(c.vectors * places, c.vectors + 1.5 * places, 8) / 2
     block = positions * step + lines * 4 + 3 * c.vectors * places
-    blocks = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
+    count = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
     *outer, row = extents_of(w, c.rows)
     copied = c.block_c * c.images * prod(outer) * (4 + 8 * -(-row // c.width))
     turned = c.block_o * positions * 0.6
@@ -158,7 +143,7 @@ def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     block *= 1.1 if far else 1
     sums = c.block_o * c.block_c * kernel_size
     rounds = -(-workgroups(w, c) // facts.threads)
-    each = -(-tiles(w, c) // c.parts) * (blocks * block + copied + turned) + 2 * sums
+    each = -(-tiles(w, c) // c.parts) * (count * block + copied + turned) + 2 * sums
     every = w.groups * w.outputs * w.channels * kernel_size
     joined = _START + c.parts * every / facts.threads if c.parts > 1 else 0
     return rounds * each + joined

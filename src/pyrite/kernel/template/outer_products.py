@@ -23,18 +23,13 @@ from typing import Final
 
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.template.gradient_blocks import block_of, declare, each_tile, workgroups
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, divided, iota, plus, remainder, times
+from pyrite.kernel.template.index import Index, iota, plus, times
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.outer_config import (
-    OuterConfig,
-    blocks_of,
-    extents_of,
-    tiles,
-    workgroups,
-)
-from pyrite.kernel.template.planes import Span, Volume, copy_planes
-from pyrite.kernel.template.product import group_number
+from pyrite.kernel.template.outer_config import OuterConfig, extents_of
+from pyrite.kernel.template.planes import Span, copy_planes
+from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int64
 
 #: Sides of the blocks of g that are turned in registers.
@@ -66,8 +61,7 @@ class _OuterProducts:
         self.w = w
         self.config = c = config
         self.accumulator = accumulator_of(x.dtype)
-        self.x, self.g = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")
-        self.out = b.buffer("out", self.accumulator if c.parts > 1 else out, "write")
+        self.x, self.g, self.out = declare(b, x, g, out, c)
         self.kernel_size = prod(w.kernel_size)
         self.extents = extents_of(w, c.rows)
         self.steps = _steps(self.extents)
@@ -84,30 +78,16 @@ class _OuterProducts:
 
     def write(self, number: Value) -> None:
         b, w, c = self.b, self.w, self.config
-        outputs, channels = -(-w.outputs // c.block_o), -(-w.channels // c.block_c)
-        part, block = divided(number, blocks_of(w, c)), remainder(number, blocks_of(w, c))
-        group = divided(block, outputs * channels)
-        inside = remainder(block, outputs * channels)
-        self.output = times(divided(inside, channels), c.block_o)
-        self.channel = times(remainder(inside, channels), c.block_c)
-        self.first_output = plus(times(group, w.outputs), self.output)
-        self.first_channel = plus(times(group, w.channels), self.channel)
+        self.at = block_of(number, w, c)
         zero = b.const(0, vector(self.accumulator, c.width))
         with b.for_(0, self.places * c.block_o, step=c.width) as loop:
             self.sums.store(loop.index, zero, is_aligned=True)
-        count = tiles(w, c)
-        each = -(-count // c.parts)
-        first = b.index(times(part, each))
-        with b.for_(first, b.min(first + each, count)) as tile:
-            self.tile(tile.index)
-        self.store(part)
+        each_tile(b, w, c, self.at.part, self.tile)
+        self.store()
 
-    def tile(self, tile: Value) -> None:
+    def tile(self, image: Index, row: Index) -> None:
         """Add the products of some rows of some images."""
         b, w, c = self.b, self.w, self.config
-        across = -(-w.counts[0] // c.rows)
-        image = times(divided(tile, across), c.images)
-        row = times(remainder(tile, across), c.rows) if across > 1 else 0
         self.images = b.min(w.batch - b.index(image), c.images)
         self.rows = b.min(w.counts[0] - b.index(row), c.rows)
         self.copy(image, row)
@@ -131,11 +111,11 @@ class _OuterProducts:
         with b.for_(0, c.block_c) as loop:
             exists = None
             if w.channels % c.block_c:
-                exists = b.index(plus(self.channel, loop.index)) < w.channels
+                exists = b.index(plus(self.at.channel, loop.index)) < w.channels
             copy_planes(
                 self.x, self.copy_x, times(loop.index, self.channel_size), spans, c.images,
                 c.width, first_image=image, batch=w.batch, first_row=times(row, w.stride[0]),
-                channel=plus(self.first_channel, loop.index), inside=exists,
+                channel=plus(self.at.first_channel, loop.index), inside=exists,
             )  # fmt: skip
 
     def turn(self, image: Index, row: Index) -> None:
@@ -175,9 +155,9 @@ class _OuterProducts:
         b, w, c = self.b, self.w, self.config
         image, *place = at
         # Outputs beyond the last are the last again, and not stored.
-        last = w.outputs - 1 - b.index(self.output)
+        last = w.outputs - 1 - b.index(self.at.output)
         rows = [
-            self.g.at([image, plus(self.first_output, b.min(output + i, last)), *place])
+            self.g.at([image, plus(self.at.first_output, b.min(output + i, last)), *place])
             for i in range(_SQUARE)
         ]
         panel = plus(times(output // c.panel, self.panel_size), output % c.panel)
@@ -274,25 +254,25 @@ class _OuterProducts:
         added: list[Value] = []
         for hop in hops:
             element = b.value(self.copy_x.load(plus(x, hop)), left[0].type)
-            added += [self.added(element, y, sums[len(added) + v]) for v, y in enumerate(left)]
+            added += [accumulate(element, y, sums[len(added) + v]) for v, y in enumerate(left)]
         return added
 
-    def added(self, x: Value, y: Value, sum: Value) -> Value:
-        return self.b.fma(x, y, sum) if self.accumulator.is_float else sum + x * y
-
-    def store(self, part: Index) -> None:
+    def store(self) -> None:
         """Write the sums of the outputs and channels that exist."""
         b, w, c = self.b, self.w, self.config
         row = w.channels * self.kernel_size
-        count = b.min((w.channels - b.index(self.channel)) * self.kernel_size, self.places)
-        begin = plus(times(part, w.groups * w.outputs * row), times(self.channel, self.kernel_size))
+        count = b.min((w.channels - b.index(self.at.channel)) * self.kernel_size, self.places)
+        begin = plus(
+            times(self.at.part, w.groups * w.outputs * row),
+            times(self.at.channel, self.kernel_size),
+        )
         lanes = iota(b, c.width) if c.width > 1 else 0
-        end = w.outputs - b.index(self.output)
+        end = w.outputs - b.index(self.at.output)
         with b.for_(0, c.block_o, step=c.width) as output, b.for_(0, count) as place:
             value = self.sums.load(
                 place.index * c.block_o + output.index, width=c.width, is_aligned=True
             )
-            first = plus(times(plus(self.first_output, output.index), row), begin)
+            first = plus(times(plus(self.at.first_output, output.index), row), begin)
             to = b.index(plus(first, place.index)) + times(lanes, row)
             exists = plus(lanes, output.index) < end
             self.out.store(to, b.cast(value, self.out.dtype), mask=exists)

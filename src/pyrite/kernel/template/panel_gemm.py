@@ -42,7 +42,15 @@ from pyrite.kernel.template.panel_packing import (
     panel_lanes,
     panel_pieces,
 )
-from pyrite.kernel.template.product import Fuse, Parts, Product, group_number, known, tile_of
+from pyrite.kernel.template.product import (
+    Fuse,
+    Parts,
+    Product,
+    accumulate,
+    group_number,
+    known,
+    tile_of,
+)
 from pyrite.types import int32, int64
 
 
@@ -244,7 +252,7 @@ class _PanelGemm:
             right = y(k, further)
             left = x(k, further)
             sums = [
-                self.parts.accumulate(
+                accumulate(
                     self.b.value(left[at // len(right)], sum.type) if width > 1
                     else left[at // len(right)],
                     right[at % len(right)], sum,

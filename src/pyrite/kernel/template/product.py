@@ -90,18 +90,16 @@ class Parts:
         """Return elements of an operand in the accumulator's dtype."""
         return self.builder.cast(value, self.accumulator)
 
-    def accumulate(self, x: Value, y: Value, sum: Value) -> Value:
-        """x * y + sum, where x or y may be one for all lanes."""
-        b = self.builder
-        if self.accumulator.is_float:
-            return b.fma(x, y, sum)
-        return sum + x * y
-
     def finish(self, sum: Value, batch: Index, row: Index, column: Index) -> Value:
         """Return a sum as it is stored."""
         if self._epilogue is not None:
             sum = self._epilogue(sum, batch, row, column)
         return self.builder.cast(sum, self.product.out.dtype)
+
+
+def accumulate(x: Value, y: Value, sum: Value) -> Value:
+    """x * y + sum, where x or y may be one for all lanes."""
+    return sum.builder.fma(x, y, sum) if sum.dtype.is_float else sum + x * y
 
 
 def group_number(b: KernelBuilder) -> Value:

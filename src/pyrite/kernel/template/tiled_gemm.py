@@ -26,7 +26,15 @@ from pyrite.kernel.build import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import Axis, Digit, Operand, OperandMap, Place
-from pyrite.kernel.template.product import Fuse, Parts, Product, group_number, known, tile_of
+from pyrite.kernel.template.product import (
+    Fuse,
+    Parts,
+    Product,
+    accumulate,
+    group_number,
+    known,
+    tile_of,
+)
 from pyrite.types import DType
 
 #: Elements of a vector: WGSL has no wider ones.
@@ -397,7 +405,7 @@ class _TiledGemm:
                 for j in range(self.blocks_n):
                     at = i * self.blocks_n + j
                     x = left[i // VECTOR][i % VECTOR]
-                    sums[at] = self.parts.accumulate(x, right[j], sums[at])
+                    sums[at] = accumulate(x, right[j], sums[at])
         return sums
 
     def store(self, sums: list[Value]) -> None:

@@ -21,13 +21,21 @@ from typing import Final
 
 from pyrite.kernel.build import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.template.gradient_blocks import (
+    block_of,
+    blocks,
+    declare,
+    each_tile,
+    tiles,
+    workgroups,
+)
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
+from pyrite.kernel.template.index import Index, plus, rounded_up, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
-from pyrite.kernel.template.product import group_number
+from pyrite.kernel.template.planes import Piece, Planes, copy_planes, walk
+from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int32, int64
 
 
@@ -126,16 +134,8 @@ def _equal(size: int, most: int, unit: int) -> int:
 
 def _parts(w: Windows, config: WeightGradientConfig, facts: CpuFacts) -> int:
     """So many that each core gets a few workgroups."""
-    wanted = -(-4 * facts.threads // _blocks(w, config))
-    return max(1, min(wanted, _tiles(w, config)))
-
-
-def _tiles(w: Windows, config: WeightGradientConfig) -> int:
-    return -(-w.batch // config.images) * -(-w.counts[0] // config.rows)
-
-
-def _blocks(w: Windows, config: WeightGradientConfig) -> int:
-    return w.groups * -(-w.outputs // config.block_o) * -(-w.channels // config.block_c)
+    wanted = -(-4 * facts.threads // blocks(w, config))
+    return max(1, min(wanted, tiles(w, config)))
 
 
 def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
@@ -153,17 +153,12 @@ def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts
     step = max(c.outputs * places, c.outputs + 1.8 * places, 8) / 2 + 1.5 * far
     vectors = -(-planes.length // c.width)
     block = 1.2 * step * vectors + 4 * c.outputs * places
-    blocks = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
+    count = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
     copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
-    each = blocks * block + 6 * copied
+    each = count * block + 6 * copied
     sums = c.block_o * c.block_c * prod(w.kernel_size)
     rounds = -(-workgroups(w, c) // facts.threads)
-    return rounds * (-(-_tiles(w, c) // c.parts) * each + 16 * sums)
-
-
-def workgroups(w: Windows, config: WeightGradientConfig) -> int:
-    """Return how many workgroups run it."""
-    return _blocks(w, config) * config.parts
+    return rounds * (-(-tiles(w, c) // c.parts) * each + 16 * sums)
 
 
 def weight_gradient(
@@ -193,8 +188,7 @@ class _WeightGradient:
         self.config = config
         self.accumulator = accumulator_of(x.dtype)
         self.planes = Planes(w, config.images, config.rows, config.width)
-        self.x, self.g = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")
-        self.out = b.buffer("out", self.accumulator if config.parts > 1 else out, "write")
+        self.x, self.g, self.out = declare(b, x, g, out, config)
         self.kernel_size = prod(w.kernel_size)
         phases, size = len(self.planes.phases), self.planes.size
         self.channel_size = phases * size
@@ -207,22 +201,10 @@ class _WeightGradient:
         self.sums = b.private(self.accumulator, config.block_o * self.columns)
 
     def write(self, number: Value) -> None:
-        b, w, c = self.b, self.w, self.config
-        outputs, channels = -(-w.outputs // c.block_o), -(-w.channels // c.block_c)
-        part, block = divided(number, _blocks(w, c)), remainder(number, _blocks(w, c))
-        group = divided(block, outputs * channels)
-        inside = remainder(block, outputs * channels)
-        self.output = times(divided(inside, channels), c.block_o)
-        self.channel = times(remainder(inside, channels), c.block_c)
-        self.first_output = plus(times(group, w.outputs), self.output)
-        self.first_channel = plus(times(group, w.channels), self.channel)
+        self.at = block_of(number, self.w, self.config)
         self.clear()
-        tiles = _tiles(w, c)
-        each = -(-tiles // c.parts)
-        first = b.index(times(part, each))
-        with b.for_(first, b.min(first + each, tiles)) as tile:
-            self.tile(tile.index)
-        self.store(part)
+        each_tile(self.b, self.w, self.config, self.at.part, self.tile)
+        self.store()
 
     def clear(self) -> None:
         """Set all sums to 0, and note where windows stand."""
@@ -243,32 +225,29 @@ class _WeightGradient:
         with b.for_(0, self.config.images) as image:
             walk(b, spans, 0, width, times(image.index, count), note)
 
-    def tile(self, tile: Value) -> None:
+    def tile(self, image: Index, row: Index) -> None:
         """Add the products of some rows of some images."""
         b, w, c = self.b, self.w, self.config
-        across = -(-w.counts[0] // c.rows)
-        image = times(divided(tile, across), c.images)
-        row = times(remainder(tile, across), c.rows) if across > 1 else 0
         size = self.planes.size
         with b.for_(0, c.block_c) as loop:
             exists = None
             if w.channels % c.block_c:
-                exists = b.index(plus(self.channel, loop.index)) < w.channels
+                exists = b.index(plus(self.at.channel, loop.index)) < w.channels
             for number, phase in enumerate(self.planes.phases):
                 copy_planes(
                     self.x, self.copy_x,
                     plus(times(loop.index, self.channel_size), number * size),
                     self.planes.spans(phase), c.images, c.width, first_image=image, batch=w.batch,
-                    first_row=row, channel=plus(self.first_channel, loop.index), inside=exists,
+                    first_row=row, channel=plus(self.at.first_channel, loop.index), inside=exists,
                 )  # fmt: skip
         with b.for_(0, c.block_o) as loop:
             exists = None
             if w.outputs % c.block_o:
-                exists = b.index(plus(self.output, loop.index)) < w.outputs
+                exists = b.index(plus(self.at.output, loop.index)) < w.outputs
             copy_planes(
                 self.g, self.copy_g, times(loop.index, size), self.planes.gradient_spans(),
                 c.images, c.width, first_image=image, batch=w.batch, first_row=row,
-                channel=plus(self.first_output, loop.index), inside=exists,
+                channel=plus(self.at.first_output, loop.index), inside=exists,
             )  # fmt: skip
         blocks_c = c.block_c // c.channels
         with b.for_(0, c.block_o // c.outputs) as across_o, b.for_(0, blocks_c) as across_c:
@@ -305,25 +284,25 @@ class _WeightGradient:
             sums: list[Value] = []
             for place in places:
                 right = self.copy_x.load(plus(place, loop.index), width=width, mask=mask)
-                sums += [self.added(x, right, loop.carried[len(sums) + r])
+                sums += [accumulate(x, right, loop.carried[len(sums) + r])
                          for r, x in enumerate(left)]  # fmt: skip
             loop.yield_(*sums)
         for at, total in zip(waiting, loop.results, strict=True):
             self.sums.store(at, total, is_aligned=True)
 
-    def added(self, x: Value, y: Value, sum: Value) -> Value:
-        return self.b.fma(x, y, sum) if self.accumulator.is_float else sum + x * y
-
-    def store(self, part: Index) -> None:
+    def store(self) -> None:
         """Write the sums of the outputs and channels that exist."""
         b, w, c, width = self.b, self.w, self.config, self.config.width
         row = w.channels * self.kernel_size
         most = c.block_c * self.kernel_size
-        count = b.min((w.channels - b.index(self.channel)) * self.kernel_size, most)
-        outputs = b.min(w.outputs - b.index(self.output), c.block_o)
-        begin = plus(times(part, w.groups * w.outputs * row), times(self.channel, self.kernel_size))
+        count = b.min((w.channels - b.index(self.at.channel)) * self.kernel_size, most)
+        outputs = b.min(w.outputs - b.index(self.at.output), c.block_o)
+        begin = plus(
+            times(self.at.part, w.groups * w.outputs * row),
+            times(self.at.channel, self.kernel_size),
+        )
         with b.for_(0, outputs) as output, b.for_(0, count) as column:
             at = output.index * self.columns + column.index * width
             total = sum_of_lanes(self.sums.load(at, width=width, is_aligned=True))
-            to = plus(times(plus(self.first_output, output.index), row), begin)
+            to = plus(times(plus(self.at.first_output, output.index), row), begin)
             self.out.store(plus(to, column.index), b.cast(total, self.out.dtype))

@@ -21,7 +21,7 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.template import direct_config as direct
-from pyrite.kernel.template import implicit_gemm, outer_config, polyphase, split_k
+from pyrite.kernel.template import gradient_blocks, implicit_gemm, outer_config, polyphase, split_k
 from pyrite.kernel.template import weight_gradient as gradient
 from pyrite.kernel.template.direct_config import DirectConfig
 from pyrite.kernel.template.direct_convolution import direct_convolution
@@ -240,19 +240,13 @@ def sum_over_positions(
 
     key = ("weight gradient", problem, chosen)
     bindings = [*bindings_of(x), *bindings_of(g), result]
-    launcher.launch(key, build, bindings, _gradient_workgroups(w, chosen))
+    launcher.launch(key, build, bindings, gradient_blocks.workgroups(w, chosen))
     if chosen.parts > 1:
         product = weight_gradient_product(problem, facts)
         launcher.launch(
             ("add", *key), lambda grid: split_k.split_k(product, chosen.parts, grid=grid),
             [result, target.buffer], split_k.workgroups(product),
         )  # fmt: skip
-
-
-def _gradient_workgroups(w: Windows, config: GradientConfig) -> int:
-    if isinstance(config, OuterConfig):
-        return outer_config.workgroups(w, config)
-    return gradient.workgroups(w, config)
 
 
 @lru_cache(maxsize=4096)
