@@ -41,6 +41,19 @@ def without_subnormals(x: Array) -> Array:
     return np.where(np.abs(wide) < np.finfo(wide.dtype).tiny, wide.dtype.type(0), wide)
 
 
+def normal_values_of(dtype: DType, seed: int = 0) -> Array:
+    """Return `values_of` without subnormal floats, which a GPU may take for zero."""
+    return without_subnormals(values_of(dtype, seed)).astype(dtype.numpy)
+
+
+def bits(x: Array) -> Array:
+    """Return the bits of floats, with one NaN; anything else as it is."""
+    if x.dtype.kind in "biu":
+        return x
+    pattern = x.view(f"u{x.dtype.itemsize}")
+    return np.where(np.isnan(x.astype(np.float64)), pattern.dtype.type(1), pattern)
+
+
 def operands_of(name: str, of: Sequence[Array], dtype: DType) -> list[Array]:
     """Return as many of three arrays as an opcode takes, made such that it specifies a value."""
     x, y, z = of

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.kernel.ir import vector
-from pyrite.testing.operands import SIZE, values_of, without_subnormals
+from pyrite.testing.operands import SIZE, normal_values_of
 from pyrite.types import Array, DType, Number, bool_, float32, int32, uint32
 
 
@@ -57,7 +57,7 @@ def vectors_of_constants() -> Program:
     y.store(4, b.select(n > 0.0, c, v))
     y.store(8, b.splat(n, 4) * v)
     y.store(12, b.make([v[3], v[0], n, b.const(0.1, float32)]))
-    return _program(b, [1], _floats(), np.zeros(16, np.float32), 2.5)
+    return _program(b, [1], normal_values_of(float32), np.zeros(16, np.float32), 2.5)
 
 
 def counted_loop(bounds: tuple[int, int], unroll: bool) -> Program:
@@ -120,7 +120,7 @@ def nested(workgroup_size: int) -> Program:
     y[i] = outer.results[0]
     with b.if_(i == 5):
         y[i] = 99.0
-    return _program(b, [40 // workgroup_size], _floats(), np.zeros(40, np.float32))
+    return _program(b, [40 // workgroup_size], normal_values_of(float32), np.zeros(40, np.float32))
 
 
 def builtins(workgroup_size: int, index: DType) -> Program:
@@ -170,11 +170,6 @@ def masked_memory(
     order = np.random.default_rng(0).permutation(16).astype(np.int32)
     kept_values = (np.arange(8) % 3 == 0).astype(mask_dtype.numpy)
     return _program(b, [1], x, order, kept_values, np.zeros(SIZE, dtype.numpy))
-
-
-def _floats() -> Array:
-    """Floats of all sizes, but no subnormal one: a GPU may take it for zero."""
-    return without_subnormals(values_of(float32))
 
 
 def _program(b: KernelBuilder, grid: Sequence[int], *values: Array | Number) -> Program:

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
-from pyrite.kernel.interpret import interpret
 from pyrite.testing.kernels import KernelExample
+from pyrite.testing.launch import interpreted
 from pyrite.types import Array, DType, Number, float32, int32
 
 #: Invocations of a workgroup, and workgroups.
@@ -33,9 +33,7 @@ def random_kernel(seed: int, steps: int = 12) -> KernelExample:
     x = np.round(random.normal(size=count) * 4, 2).astype(np.float32)
     i = random.integers(-20, 60, count).astype(np.int32)
     values: list[Array | Number] = [3, x, i, 0 * x, 0 * i]
-    expected = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
-    interpret(kernel, GROUPS, *expected)
-    return KernelExample(kernel, (GROUPS,), values, expected)
+    return KernelExample(kernel, (GROUPS,), values, interpreted(kernel, (GROUPS,), values))
 
 
 class _Author:

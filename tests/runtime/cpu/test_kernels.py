@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.testing.kernels import KernelExample, examples_of_kernels
+from pyrite.testing.launch import launched
 from pyrite.testing.random_kernels import random_kernel
 from pyrite.types import Array
 
@@ -27,15 +28,9 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
 
 def results(runtime: CpuRuntime, example: KernelExample) -> list[tuple[Array, Any]]:
     """Each buffer after the launch, and what it should hold."""
-    values = example.fresh()
-    bindings = [runtime.upload(v) if isinstance(v, np.ndarray) else v for v in values]
-    runtime.launch(runtime.compile(example.kernel), bindings, example.workgroups)
-    runtime.synchronize()
-    return [
-        (binding.bytes().view(wanted.dtype), wanted)
-        for binding, wanted in zip(bindings, example.expected, strict=True)
-        if isinstance(wanted, np.ndarray)
-    ]
+    found = launched(runtime, example.kernel, example.workgroups, example.values)
+    pairs = zip(found, example.expected, strict=True)
+    return [(got, wanted) for got, wanted in pairs if isinstance(got, np.ndarray)]
 
 
 @pytest.mark.parametrize("example", examples_of_kernels(), ids=lambda e: e.kernel.name)
