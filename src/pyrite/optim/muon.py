@@ -52,7 +52,7 @@ _SETTINGS = {"momentum": 0.9, "coefficients": COEFFICIENTS, "steps": 2, "eps": 1
     samples=(
         sample((3, 2), (3, 2), (3, 2), 0.1, 0.0, nesterov=True, **_SETTINGS),
         sample((2, 3), (2, 3), (2, 3), 0.1, 0.5, nesterov=False, **_SETTINGS),
-    )
+    ),
 )
 def muon_update(
     parameter: Tensor,

@@ -1,4 +1,4 @@
-"""Activations and dropout that PyTorch has as one kernel, where their rules would take several."""
+"""Activations, mixing and dropout that PyTorch has as one kernel, and their rules as several."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from pyrite.backend.torch.native import Native, native
+from pyrite.op import Constant
 
 _aten = torch.ops.aten
 
@@ -22,8 +23,24 @@ def _are_alike(g: Any, x: Any) -> bool:
     return both and g.is_floating_point() and g.shape == x.shape
 
 
+def _is_mixed_by_number(x: Any, end: Any, weight: Any) -> bool:
+    """Whether x and end are tensors and the weight is a number."""
+    x_and_end = isinstance(x, torch.Tensor) and isinstance(end, torch.Tensor)
+    return x_and_end and isinstance(weight, Constant)
+
+
 class Activation(Native):
     """Activations."""
+
+    @native("relu", narrow="everywhere", when=lambda x: x.is_floating_point())
+    def relu(self, x: torch.Tensor) -> torch.Tensor:
+        # Keeps what is greater than 0, and NaN, and makes -0.0 a 0.0.
+        return torch.threshold(x, 0.0, 0.0)
+
+    @native("lerp", given="numbers", when=_is_mixed_by_number)
+    def lerp(self, x: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor:
+        # Two kernels; PyTorch's own, one, gives zeros of other signs.
+        return torch.add(x, end - x, alpha=weight)
 
     @native("relu_backward", narrow="everywhere", when=_are_alike)
     def relu_backward(self, g: torch.Tensor, out: torch.Tensor) -> Any:

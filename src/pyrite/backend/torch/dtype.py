@@ -12,6 +12,7 @@ they are and *carried* for arithmetic in a wider signed dtype, uint64 in the sam
 from __future__ import annotations
 
 import functools
+import math
 from typing import Literal
 
 import torch
@@ -95,7 +96,8 @@ def scalar(value: Number, dtype: torch.dtype) -> torch.Tensor:
     PyTorch makes one of a Python number at every op; of equal numbers this is made once.
     """
     # To the cache -0.0 would be 0.0.
-    return torch.tensor(value, dtype=dtype) if value == 0 else _scalar(value, dtype)
+    is_apart = value == 0 and math.copysign(1.0, value) < 0
+    return torch.tensor(value, dtype=dtype) if is_apart else _scalar(value, dtype)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ them; others expand.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -76,6 +77,40 @@ class Optimizer(Native):
         direction = torch._foreach_add(g, velocity, alpha=momentum) if nesterov else velocity
         return torch._foreach_sub(p, direction, alpha=rate), velocity
 
+    @property
+    def _has_fused(self) -> bool:
+        """Whether PyTorch steps Adam by one kernel here, as far as this was ever run."""
+        return self.device.type in ("cpu", "cuda")
+
+    def _stepped_by(
+        self,
+        step: Callable[..., None],
+        p: Tensors,
+        g: Tensors,
+        first: Tensors,
+        second: Tensors,
+        largest: Tensors | None,
+        **settings: float,
+    ) -> tuple[Tensors, ...]:
+        """Return copies of parameters and moments that one of PyTorch's kernels has stepped.
+
+        The kernel corrects moments by the number of the step: after that many there is nothing to
+        correct.
+        """
+        kept = [p, first, second] if largest is None else [p, first, second, largest]
+        copies = [_dense(t).clone() for tensors in kept for t in tensors]
+        n = len(p)
+        moved, first, second, *rest = (copies[i : i + n] for i in range(0, len(copies), n))
+        step(
+            moved, [_dense(t) for t in g], first, second, rest[0] if rest else [],
+            [self._forever] * n, **settings, amsgrad=bool(rest), maximize=False,
+        )  # fmt: skip
+        return moved, first, second, *rest
+
+    @functools.cached_property
+    def _forever(self) -> torch.Tensor:
+        return torch.full((), 1e9, device=self.device)
+
     @native("adam_update", given="columns", when=_has_numbers(5))
     def adam_update(
         self,
@@ -91,6 +126,12 @@ class Optimizer(Native):
         weight_decay: float,
         **betas: float,
     ) -> Any:
+        if self._has_fused:
+            rate, eps = _corrected(rate, correction1, correction2, betas.pop("eps"))
+            return self._stepped_by(
+                torch._fused_adam_, p, g, first, second, largest,
+                lr=rate, eps=eps, weight_decay=weight_decay, **betas,
+            )  # fmt: skip
         g = _decayed(g, p, weight_decay)
         moments, divisor = _moments(g, first, second, largest, correction2, **betas)
         gain = math.sqrt(correction2) / correction1
@@ -112,6 +153,12 @@ class Optimizer(Native):
         cautious: bool,
         **betas: float,
     ) -> Any:
+        if self._has_fused and not cautious:
+            rate, eps = _corrected(rate, correction1, correction2, betas.pop("eps"))
+            return self._stepped_by(
+                torch._fused_adamw_, p, g, first, second, largest,
+                lr=rate, eps=eps, weight_decay=decay / rate if rate else 0.0, **betas,
+            )  # fmt: skip
         moments, divisor = _moments(g, first, second, largest, correction2, **betas)
         kept = torch._foreach_mul(p, 1 - decay)
         if cautious:
@@ -246,6 +293,18 @@ class Optimizer(Native):
         updated = torch._foreach_mul(p, 1 - decay)
         torch._foreach_sub_(updated, _orthogonal(direction, **settings), alpha=rate)
         return updated, mean
+
+
+def _dense(x: torch.Tensor) -> torch.Tensor:
+    return x if x.is_contiguous() else x.contiguous()
+
+
+def _corrected(
+    rate: float, correction1: float, correction2: float, eps: float
+) -> tuple[float, float]:
+    """Return rate and eps with which Adam's step without corrections is that with them."""
+    factor = math.sqrt(correction2)
+    return rate * factor / correction1, eps * factor
 
 
 def _decayed(g: Tensors, p: Tensors, weight_decay: float) -> Any:
