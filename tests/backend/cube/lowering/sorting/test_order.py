@@ -14,19 +14,13 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering.sorting import argsort_axis
 from pyrite.backend.cube.lowering.sorting.key import Key
-from pyrite.backend.cube.lowering.sorting.order import (
-    SortConfig,
-    candidates,
-    first_of_axis,
-    select,
-)
+from pyrite.backend.cube.lowering.sorting.order import SortConfig, candidates, select
 from pyrite.backend.cube.lowering.sorting.row import Rows, rows_of
-from pyrite.backend.cube.lowering.sorting.selection import candidates as selections
 from pyrite.backend.cube.lowering.sorting.tiles import shared_bytes
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.device import Device, device, device_problem
 from pyrite.tensor.creation import tensor
-from pyrite.types import DTYPES, DType, bool_, float16, float32, float64, int8, int64, uint64
+from pyrite.types import DTYPES, DType, float32, float64, int64, uint64
 
 GPU = Machine("gpu", 4, (128, 64, 32), 65535)
 CPU = Machine("cpu", 16, (1,), 2**31 - 1)
@@ -69,22 +63,6 @@ def test_every_candidate_sorts(
     for config in dict.fromkeys(map(small_blocks, found)):
         got = argsort_axis(backend.launcher, x, axis, descending=is_descending, config=config)
         np.testing.assert_array_equal(backend.download(got), want, str(config))
-
-
-@pytest.mark.parametrize("dtype", [bool_, int8, float16, float32], ids=lambda d: d.name)
-def test_every_selection_is_the_first_of_the_order(interpreter: Device, dtype: DType) -> None:
-    backend = interpreter.backend
-    assert isinstance(backend, CubeBackend)
-    array = many_equals(dtype, (3, 37))
-    x = tensor(array, device=interpreter)._handle
-    for is_descending in (False, True):
-        want = tensor(array).argsort(-1, descending=is_descending).numpy()
-        for config in selections(rows_of(x), Key(dtype, is_descending)):
-            for k in (0, 1, 5, 37):
-                got = first_of_axis(
-                    backend.launcher, x, 1, k, descending=is_descending, config=config
-                )
-                np.testing.assert_array_equal(backend.download(got), want[:, :k], str(config))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ Source: Batcher 1968, "Sorting networks and their applications".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyrite.backend.cube.lowering.sorting.key import Key
 from pyrite.backend.cube.lowering.sorting.row import KeySource, Rows
 from pyrite.backend.cube.operand import workgroup_of
-from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.types import int32
 
 
@@ -23,6 +25,51 @@ def padded(size: int) -> int:
     return 1 << max(1, (size - 1).bit_length())
 
 
+class Elements:
+    """Keys and positions in the memory of a workgroup, as many as a power of two."""
+
+    def __init__(self, b: KernelBuilder, key: Key, size: int) -> None:
+        self.b, self._size = b, size
+        self.keys, self.positions = b.shared(key.dtype, size), b.shared(int32, size)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def places(self) -> list[Value]:
+        """Return the places that an invocation fills and empties."""
+        lanes = self.b.workgroup_size[0]
+        return [self.b.local_id(0) + n * lanes for n in range(self._size // lanes)]
+
+    def each_below(self, count: Value, body: Callable[[Value], None]) -> None:
+        """Share out the numbers below one among the workgroup."""
+        with self.b.for_(self.b.local_id(0), count, step=self.b.workgroup_size[0]) as loop:
+            body(loop.index)
+
+    def exchange(self, i: Value, j: Value, is_rising: Value | None = None) -> None:
+        """Exchange two elements that are in the other order; in the rising one if not told."""
+        b, keys, positions = self.b, self.keys, self.positions
+        x, y, p, q = keys[i], keys[j], positions[i], positions[j]
+        is_greater = (x > y) | ((x == y) & (p > q))
+        with b.if_(is_greater if is_rising is None else is_greater == is_rising):
+            keys[i], keys[j] = y, x
+            positions[i], positions[j] = q, p
+
+    def sort_runs(self, length: int) -> None:
+        """Sort runs of a length: of 2, 4, 8, … elements are merged, each at falling distances."""
+        b = self.b
+        stages = length.bit_length() - 1
+        turns = stages * (stages + 1) // 2
+        with b.for_(0, turns, carried=[b.index(2), b.index(1)]) as loop:
+            run, distance = loop.carried
+            b.barrier()
+            for pair in self.places()[: self._size // 2 // b.workgroup_size[0]]:
+                low = pair & (distance - 1)
+                first = ((pair - low) << 1) + low
+                self.exchange(first, first + distance, (first & (length - 1) & run) == 0)
+            is_merged = distance == 1
+            loop.yield_(b.select(is_merged, run << 1, run), b.select(is_merged, run, distance >> 1))
+
+
 def network_kernel(rows: Rows, key: Key, workgroup_size: int, tile: int, grid: int) -> Kernel:
     """Return the kernel that writes the positions of each row in order: out[count, size].
 
@@ -31,48 +78,19 @@ def network_kernel(rows: Rows, key: Key, workgroup_size: int, tile: int, grid: i
     b = KernelBuilder("sort_network", workgroup_size=workgroup_size, grid=grid)
     source = KeySource(b, rows, key)
     out = b.buffer("out", int32, "write")
-    keys, positions = b.shared(key.dtype, tile), b.shared(int32, tile)
-    length, lane = padded(rows.size), b.local_id(0)
+    elements = Elements(b, key, tile)
+    length = padded(rows.size)
     first_row = workgroup_of(b) * (tile // length)
 
-    places = [lane + n * workgroup_size for n in range(tile // workgroup_size)]
-    for place in places:
+    for place in elements.places():
         number, i = first_row + place // length, place % length
         inside = (number < rows.count) & (i < rows.size)
-        keys[place] = source.load(source.row(number), i, mask=inside)
-        positions[place] = b.cast(i, int32)
-    _sort(b, keys, positions, length, tile)
+        elements.keys[place] = source.load(source.row(number), i, mask=inside)
+        elements.positions[place] = b.cast(i, int32)
+    elements.sort_runs(length)
     b.barrier()
-    for place in places:
+    for place in elements.places():
         number, i = first_row + place // length, place % length
         inside = (number < rows.count) & (i < rows.size)
-        out.store(number * rows.size + i, positions[place], mask=inside)
+        out.store(number * rows.size + i, elements.positions[place], mask=inside)
     return b.build()
-
-
-def _sort(b: KernelBuilder, keys: Memory, positions: Memory, length: int, tile: int) -> None:
-    """Sort rows of a length: runs of 2, 4, 8, … elements are merged, each at falling distances."""
-    stages = length.bit_length() - 1
-    turns = stages * (stages + 1) // 2
-    with b.for_(0, turns, carried=[b.index(2), b.index(1)]) as loop:
-        run, distance = loop.carried
-        b.barrier()
-        for n in range(tile // 2 // b.workgroup_size[0]):
-            pair = b.local_id(0) + n * b.workgroup_size[0]
-            low = pair & (distance - 1)
-            first = ((pair - low) << 1) + low
-            is_rising = (first & (length - 1) & run) == 0
-            _compare(b, keys, positions, first, first + distance, is_rising)
-        is_merged = distance == 1
-        loop.yield_(b.select(is_merged, run << 1, run), b.select(is_merged, run, distance >> 1))
-
-
-def _compare(
-    b: KernelBuilder, keys: Memory, positions: Memory, i: Value, j: Value, is_rising: Value
-) -> None:
-    """Exchange two elements that are in the other order."""
-    x, y, p, q = keys[i], keys[j], positions[i], positions[j]
-    is_greater = (x > y) | ((x == y) & (p > q))
-    with b.if_(is_greater == is_rising):
-        keys[i], keys[j] = y, x
-        positions[i], positions[j] = q, p

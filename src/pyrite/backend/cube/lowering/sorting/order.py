@@ -15,8 +15,6 @@ from pyrite.backend.cube.lowering.sorting.key import Key
 from pyrite.backend.cube.lowering.sorting.network import network_kernel, padded
 from pyrite.backend.cube.lowering.sorting.rank import rank_kernel
 from pyrite.backend.cube.lowering.sorting.row import Rows, rows_of
-from pyrite.backend.cube.lowering.sorting.selection import SelectionConfig, selection_kernel
-from pyrite.backend.cube.lowering.sorting.selection import select as select_selection
 from pyrite.backend.cube.lowering.sorting.tiles import Blocks, shared_bytes
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
@@ -165,42 +163,3 @@ def argsort(
     """Positions in order."""
     (x,) = inputs
     return [argsort_axis(launcher, x, attrs["axis"], descending=attrs["descending"])]
-
-
-def first_of_axis(
-    launcher: Launcher,
-    x: CubeTensor,
-    axis: int,
-    k: int,
-    *,
-    descending: bool = False,
-    config: SelectionConfig | None = None,
-) -> CubeTensor:
-    """Return the first k of the positions that sort an axis of a tensor, int32."""
-    others = tuple(a for a in range(len(x.shape)) if a != axis)
-    order = (*others, axis)
-    last = x.permuted(order)
-    rows, key = rows_of(last), Key(x.dtype, descending)
-    config = config or select_selection(rows, key, k, launcher.machine)
-    if config is None or rows.count * k == 0:
-        found = argsort_axis(launcher, x, axis, descending=descending)
-        sizes = tuple(k if a == axis else n for a, n in enumerate(x.shape))
-        return found.sliced((0,) * len(sizes), sizes, (1,) * len(sizes))
-    target = launcher.empty(TensorType((*last.shape[:-1], k), int32))
-    chosen = config
-    launcher.launch(
-        ("sort first", rows, key, k, chosen),
-        lambda grid: selection_kernel(rows, key, k, chosen, grid),
-        [*bindings_of(x), target.buffer], rows.count,
-    )  # fmt: skip
-    return target.permuted(tuple(order.index(a) for a in range(len(order))))
-
-
-@lowers("argtopk")
-def argtopk(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The first k positions in order."""
-    (x,) = inputs
-    is_descending = attrs["largest"]
-    return [first_of_axis(launcher, x, attrs["axis"], attrs["k"], descending=is_descending)]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.sorting.key import Key
 from pyrite.backend.cube.lowering.sorting.row import KeySource, Rows
-from pyrite.backend.cube.operand import invocation_of, iota
+from pyrite.backend.cube.operand import bindings_of, invocation_of, iota
+from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import vector
-from pyrite.types import int32, uint64
+from pyrite.types import TensorType, int32, uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,19 @@ def select(rows: Rows, key: Key, k: int, machine: Machine) -> SelectionConfig | 
     if machine.kind == "gpu" or not fitting or k > 8 * wide or k * 4 > rows.size:
         return None
     return fitting[0]
+
+
+def selected(
+    launcher: Launcher, x: CubeTensor, rows: Rows, key: Key, k: int, config: SelectionConfig
+) -> CubeTensor:
+    """Return the positions of the first k of rows, (count, k), int32."""
+    target = launcher.empty(TensorType((rows.count, k), int32))
+    launcher.launch(
+        ("sort first", rows, key, k, config),
+        lambda grid: selection_kernel(rows, key, k, config, grid),
+        [*bindings_of(x), target.buffer], rows.count,
+    )  # fmt: skip
+    return target
 
 
 def selection_kernel(rows: Rows, key: Key, k: int, config: SelectionConfig, grid: int) -> Kernel:
