@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -98,7 +98,7 @@ class Optimizer(Native):
         correct.
         """
         kept = [p, first, second] if largest is None else [p, first, second, largest]
-        copies = [_dense(t).clone() for tensors in kept for t in tensors]
+        copies = self._copies([_dense(t) for tensors in kept for t in tensors])
         n = len(p)
         moved, first, second, *rest = (copies[i : i + n] for i in range(0, len(copies), n))
         step(
@@ -106,6 +106,10 @@ class Optimizer(Native):
             [self._forever] * n, **settings, amsgrad=bool(rest), maximize=False,
         )  # fmt: skip
         return moved, first, second, *rest
+
+    def _copies(self, tensors: Tensors) -> Sequence[torch.Tensor]:
+        """Return copies, which by a factor of 1 are few kernels on a GPU."""
+        return [t.clone() for t in tensors] if self.is_host else torch._foreach_mul(tensors, 1.0)
 
     @functools.cached_property
     def _forever(self) -> torch.Tensor:
