@@ -296,7 +296,7 @@ class Module(TreeNode, metaclass=_Declared):
         return tree_map(lambda t: deepcopy(t, memo), self)
 
     def _is_tracked(self) -> bool:
-        return any(p.trainable and p.device.level for p in self.parameters())
+        return any(p.trainable and p._backend.level for p in self.parameters())
 
     def _with_frozen(self, patterns: tuple[str, ...], frozen: bool) -> Self:
         named = self.named_parameters()
