@@ -58,6 +58,18 @@ def test_batches_broadcast_and_vectors_are_products_too(backend: CubeBackend, sh
     np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 40), (3, 5), (40, 2)])
+def test_a_long_sum_is_cut_in_parts(m: int, n: int) -> None:
+    facts = GpuLimits()
+    layouts = Layout(float32, (0, 1 << 20, 1)), Layout(float32, (0, n, 1))
+    product = matmul_product(((1, m, 1 << 20, n), *layouts), facts)
+
+    plan = contraction.select(product, facts)
+
+    assert plan.parts > 1
+    assert product.k / plan.parts / plan.config.block_k < 65536  # type: ignore[union-attr]
+
+
 def test_no_terms_sum_up_to_zero(backend: CubeBackend) -> None:
     empty = [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)]
     got = backend.download(run(backend, "matmul", empty, (2, 3)))

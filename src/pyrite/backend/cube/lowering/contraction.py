@@ -102,6 +102,10 @@ class Plan:
 #: Fewer rows than this share too little for a tile.
 _DIRECT_ROWS = 5
 
+#: An invocation sums no more terms than this; longer sums are cut in parts, which run at once.  And
+#: they have to be: Mesa's llvmpipe silently ends all loops of an invocation after 65535 rounds.
+_DIRECT_TERMS = 1 << 16
+
 
 def candidates(product: Product, facts: Facts) -> list[Plan]:
     """Return the plans that are right for a product on a device."""
@@ -127,7 +131,7 @@ def select(product: Product, facts: Facts) -> Plan:
     if isinstance(facts, panel.CpuFacts):
         config = dot.select(turned, facts) or panel.select(turned, facts)
         return Plan(turned, config, is_swapped)
-    if min(product.m, product.n) < _DIRECT_ROWS:
+    if min(product.m, product.n) < _DIRECT_ROWS and product.k <= _DIRECT_TERMS:
         return Plan(turned, panel.direct(turned), is_swapped)
     return Plan(product, tiled.select(product, facts))
 
