@@ -83,21 +83,23 @@ def _config(
 
 
 def cost(p: Polyphase, config: DirectConfig, facts: CpuFacts) -> float:
-    """Estimated cycles: at each tap two products or two reads a cycle, and those of the copies."""
+    """Return the estimated cycles: of products or reads at each tap, and of the copies."""
     c, w = config, p.windows
     planes = Planes(w, c.images, c.rows, c.width)
     whole, rest = blocks(planes, c)
-    summed = whole * _block_cost(p, c.outputs, c.vectors)
+    summed = whole * _block_cost(p, c.outputs, c.vectors, facts)
     if rest:
-        summed += _block_cost(p, c.outputs, rest)
+        summed += _block_cost(p, c.outputs, rest, facts)
     vectors = planes.length / c.width
     copied = (w.channels * len(planes.phases) * 6 + c.block_o * len(p.parts) * 8) * vectors
     each = c.block_o // c.outputs * summed + copied
     return -(-workgroups(p, c) // facts.threads) * each
 
 
-def _block_cost(p: Polyphase, outputs: int, vectors: int) -> float:
-    tap = max(outputs * vectors, 1.8 * vectors + outputs, 8) / 2
+def _block_cost(p: Polyphase, outputs: int, vectors: int, facts: CpuFacts) -> float:
+    # Vectors of the copy lie in two lines of the first cache, mostly.
+    reads = 1.8 * vectors / facts.products + outputs / 2
+    tap = max(outputs * vectors / facts.products, reads, 4)
     return p.windows.channels * p.taps * tap + 10 * len(p.parts)
 
 

@@ -22,7 +22,7 @@ from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.index import Index, both, divided, iota, plus, remainder, times
 from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.template.operand import Operand, OperandMap, Place, accumulator_of
-from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, walk
+from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, existing, walk
 from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64
@@ -58,7 +58,7 @@ class _DirectConvolution:
         self.weight = Operand(b, "weight", weight, "read")
         self.x, self.out = Volume(b, "x", x, "read"), Volume(b, "out", out, "write")
         self.planes = Planes(w, c.images, c.rows, c.width)
-        self.size = self.planes.size
+        self.size, self.taps = self.planes.size, self.planes.taps
         self.channel_size = len(self.planes.phases) * self.size
         self.copy = b.private(self.accumulator, c.block_c * self.channel_size)
         #: Of each output the parts of a row of out, one after the other.
@@ -70,6 +70,7 @@ class _DirectConvolution:
         each = blocks * w.groups
         tile, inside = divided(number, each), remainder(number, each)
         self.image = times(divided(tile, across), c.images)
+        self.images = existing(b, self.image, w.batch, c.images)
         self.row = times(remainder(tile, across), c.rows) if across > 1 else 0
         self.group = divided(inside, blocks) if w.groups > 1 else 0
         self.output = times(remainder(inside, blocks), c.block_o) if blocks > 1 else 0
@@ -89,9 +90,8 @@ class _DirectConvolution:
                 copy_planes(
                     self.x, self.copy,
                     plus(times(loop.index, self.channel_size), number * self.size),
-                    self.planes.spans(phase), c.images, c.width, first_image=self.image,
-                    batch=w.batch, first_row=self.row, channel=plus(channel, loop.index),
-                    inside=None,
+                    self.planes.spans(phase), self.images, c.width, first_image=self.image,
+                    first_row=self.row, channel=plus(channel, loop.index),
                 )  # fmt: skip
         whole, rest = blocks(self.planes, c)
         step = c.vectors * c.width
@@ -144,7 +144,7 @@ class _DirectConvolution:
         vectors = len(sums) // len(rows)
         size = prod(self.polyphase.kernel_size)
         for number, of_weight in part.taps:
-            tap = self.planes.taps[number]
+            tap = self.taps[number]
             near = plus(place, tap.phase * self.size + tap.hop)
             right = [self.copy.load(plus(near, v * width), width=width) for v in range(vectors)]
             along = weight.at(
@@ -168,13 +168,13 @@ class _DirectConvolution:
         b, w, c = self.b, self.w, self.config
         spans = self.planes.gradient_spans()
         outputs = b.min(w.outputs - b.index(self.output), c.block_o)
-        with b.for_(0, outputs) as output, b.for_(0, c.images) as image:
+        with b.for_(0, outputs) as output, b.for_(0, self.images) as image:
             row = plus(self.image, image.index)
             channel = plus(times(self.group, w.outputs), plus(self.output, output.index))
             start = plus(self.waiting(output.index, 0), times(image.index, self.planes.image_size))
             walk(
                 b, spans, self.row, c.width, start,
-                lambda piece: self.store_rows((row, channel), piece), b.index(row) < w.batch,
+                lambda piece: self.store_rows((row, channel), piece),
             )  # fmt: skip
 
     def store_rows(self, before: tuple[Index, Index], piece: Piece) -> None:

@@ -124,7 +124,7 @@ def extents_of(w: Windows, rows: int) -> tuple[int, ...]:
 
 
 def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
-    """Return the estimated cycles: at each position two products a cycle, or fewer reads.
+    """Return the estimated cycles: of products at each position, or of reads.
 
     Each line of positions, and each block of sums that waits, costs some more; then the copies.
     """
@@ -132,8 +132,8 @@ def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     places, kernel_size = c.channels * c.taps, prod(w.kernel_size)
     lines = c.images * c.rows * prod(w.counts[1:-1])
     positions = lines * w.counts[-1]
-    step = max(c.vectors * places, c.vectors + 1.5 * places, 8) / 2
-    block = positions * step + lines * 4 + 3 * c.vectors * places
+    step = max(c.vectors * places / facts.products, (c.vectors + 1.5 * places) / 2, 4)
+    block = positions * step + lines * 4 + 8 * c.vectors * places
     count = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
     *outer, row = extents_of(w, c.rows)
     copied = c.block_c * c.images * prod(outer) * (4 + 8 * -(-row // c.width))

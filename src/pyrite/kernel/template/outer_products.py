@@ -28,7 +28,7 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, iota, plus, times
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig, extents_of
-from pyrite.kernel.template.planes import Span, copy_planes
+from pyrite.kernel.template.planes import Span, copy_planes, existing
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int64
 
@@ -88,7 +88,7 @@ class _OuterProducts:
     def tile(self, image: Index, row: Index) -> None:
         """Add the products of some rows of some images."""
         b, w, c = self.b, self.w, self.config
-        self.images = b.min(w.batch - b.index(image), c.images)
+        self.images = existing(b, image, w.batch, c.images)
         self.rows = b.min(w.counts[0] - b.index(row), c.rows)
         self.copy(image, row)
         self.turn(image, row)
@@ -108,14 +108,11 @@ class _OuterProducts:
                 self.extents, w.kernel_size, w.dilation, w.padding, w.sizes, strict=True
             )
         ]
-        with b.for_(0, c.block_c) as loop:
-            exists = None
-            if w.channels % c.block_c:
-                exists = b.index(plus(self.at.channel, loop.index)) < w.channels
+        with b.for_(0, existing(b, self.at.channel, w.channels, c.block_c)) as loop:
             copy_planes(
-                self.x, self.copy_x, times(loop.index, self.channel_size), spans, c.images,
-                c.width, first_image=image, batch=w.batch, first_row=times(row, w.stride[0]),
-                channel=plus(self.at.first_channel, loop.index), inside=exists,
+                self.x, self.copy_x, times(loop.index, self.channel_size), spans, self.images,
+                c.width, first_image=image, first_row=times(row, w.stride[0]),
+                channel=plus(self.at.first_channel, loop.index),
             )  # fmt: skip
 
     def turn(self, image: Index, row: Index) -> None:

@@ -42,6 +42,14 @@ class CpuFacts:
     registers: int = 16
     threads: int = 2
 
+    @property
+    def products(self) -> int:
+        """Vectors that are multiplied in a cycle, and read: two, but of 64 bytes one.
+
+        So it is on Zen 4, and on Intel's processors for one socket; those for servers multiply two.
+        """
+        return 1 if self.vector_bytes >= 64 else 2
+
 
 def candidates(product: Product, facts: CpuFacts) -> list[PanelConfig]:
     """Return the configs that are right for a product on a CPU."""

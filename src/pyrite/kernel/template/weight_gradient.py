@@ -34,7 +34,7 @@ from pyrite.kernel.template.index import Index, plus, rounded_up, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Piece, Planes, copy_planes, walk
+from pyrite.kernel.template.planes import Piece, Planes, copy_planes, existing, walk
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int32, int64
 
@@ -139,20 +139,21 @@ def _parts(w: Windows, config: WeightGradientConfig, facts: CpuFacts) -> int:
 
 
 def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
-    """Estimated cycles: at each step two products or two reads a cycle, and what comes from afar.
+    """Return the estimated cycles: of products or reads at each step, and what comes from afar.
 
     An unaligned vector of x is read from two lines of the first cache, mostly; what does not stay
-    there, and the copies, take some cycles a vector.
+    there beside what is copied and where windows stand, and the copies, take some cycles a vector.
     """
     c = config
     places = c.channels * c.taps
     planes = Planes(w, c.images, c.rows, c.width)
     chunks = prod(w.kernel_size) // c.taps
-    is_near = (c.outputs + c.channels) * planes.size < _NEAR
+    is_near = (2 * (c.outputs + c.channels) + 1) * planes.size < _NEAR
     far = c.channels / chunks if is_near else c.outputs + c.channels
-    step = max(c.outputs * places, c.outputs + 1.8 * places, 8) / 2 + 1.5 * far
+    reads = (c.outputs + 1.8 * places) / facts.products
+    step = max(c.outputs * places / facts.products, reads, 4) + 0.8 * far
     vectors = -(-planes.length // c.width)
-    block = 1.2 * step * vectors + 4 * c.outputs * places
+    block = 1.05 * step * vectors + 4 * c.outputs * places
     count = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
     copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
     each = count * block + 6 * copied
@@ -229,25 +230,20 @@ class _WeightGradient:
         """Add the products of some rows of some images."""
         b, w, c = self.b, self.w, self.config
         size = self.planes.size
-        with b.for_(0, c.block_c) as loop:
-            exists = None
-            if w.channels % c.block_c:
-                exists = b.index(plus(self.at.channel, loop.index)) < w.channels
+        batch = w.batch if w.batch % c.images else None
+        with b.for_(0, existing(b, self.at.channel, w.channels, c.block_c)) as loop:
             for number, phase in enumerate(self.planes.phases):
                 copy_planes(
                     self.x, self.copy_x,
                     plus(times(loop.index, self.channel_size), number * size),
-                    self.planes.spans(phase), c.images, c.width, first_image=image, batch=w.batch,
-                    first_row=row, channel=plus(self.at.first_channel, loop.index), inside=exists,
+                    self.planes.spans(phase), c.images, c.width, first_image=image, batch=batch,
+                    first_row=row, channel=plus(self.at.first_channel, loop.index),
                 )  # fmt: skip
-        with b.for_(0, c.block_o) as loop:
-            exists = None
-            if w.outputs % c.block_o:
-                exists = b.index(plus(self.at.output, loop.index)) < w.outputs
+        with b.for_(0, existing(b, self.at.output, w.outputs, c.block_o)) as loop:
             copy_planes(
                 self.g, self.copy_g, times(loop.index, size), self.planes.gradient_spans(),
-                c.images, c.width, first_image=image, batch=w.batch, first_row=row,
-                channel=plus(self.at.first_output, loop.index), inside=exists,
+                c.images, c.width, first_image=image, batch=batch, first_row=row,
+                channel=plus(self.at.first_output, loop.index),
             )  # fmt: skip
         blocks_c = c.block_c // c.channels
         with b.for_(0, c.block_o // c.outputs) as across_o, b.for_(0, blocks_c) as across_c:
