@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,6 +94,27 @@ def test_a_hundred_rounds_reserve_no_more_than_one() -> None:
         del kept
 
     assert len(device.asked) == 9
+
+
+class Finalized(SimpleNamespace):
+    """What wgpu-py releases in Python, with Ctrl-C in the middle of it."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_while_buffers_are_released_comes_when_all_are() -> None:
+    def create(capacity: int) -> Any:
+        return Finalized(_internal=None)
+
+    pool = Pool(create, lambda: None, lambda _: None, limit=None, largest=MiB)
+    held = [pool.allocate(1000) for _ in range(3)]
+    del held
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.trim()
+
+    assert pool.report().reserved == 0
 
 
 def test_a_full_device_is_trimmed_and_asked_once_more() -> None:

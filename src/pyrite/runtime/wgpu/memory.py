@@ -20,6 +20,7 @@ from typing import Any
 import wgpu
 
 from pyrite.errors import DeviceError, PyriteError
+from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.protocol import MemoryReport
 from pyrite.runtime.wgpu.life import Life
 from pyrite.runtime.wgpu.native import NativeError, Pointer
@@ -207,6 +208,11 @@ class Pool:
     def trim(self) -> None:
         """Give the free storages back to the device."""
         self.collect()
+        # wgpu-py releases a buffer in a finalizer, where Ctrl-C would be lost.
+        with Uninterrupted():
+            self._release_free()
+
+    def _release_free(self) -> None:
         for storages in self._free.values():
             for _, storage in storages:
                 self.reserved -= storage.capacity
