@@ -1,4 +1,12 @@
-"""The wgpu runtime: any GPU, through Vulkan, Metal or Direct3D 12; see runtime.py."""
+"""The wgpu runtime: any GPU, through Vulkan, Metal or Direct3D 12.
+
+- `adapter`: which GPU; `native`, `header`: the C library under wgpu-py;
+- `compiler`, `executable`, `shader`: from a kernel to pipelines, in the variants that launches need;
+- `memory`, `binding`, `external`, `resource`: buffers, Pyrite's and the application's;
+- `submission`, `validation`, `queue`, `staging`: from commands to the device, and bytes both ways;
+- `life`, `poller`, `process`: whether the device works, waiting for it, the end of the process;
+- `runtime`: all of these behind one protocol; `bundle`: launches made many times.
+"""
 
 from pyrite.runtime.wgpu.adapter import Adapter as Adapter
 from pyrite.runtime.wgpu.adapter import Device as Device
