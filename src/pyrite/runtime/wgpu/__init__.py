@@ -1,7 +1,7 @@
 """The wgpu runtime: any GPU, through Vulkan, Metal or Direct3D 12.
 
 - `adapter`: which GPU; `native`, `header`: the C library under wgpu-py;
-- `compiler`, `executable`, `shader`: from a kernel to pipelines, in the variants that launches need;
+- `compiler`, `executable`, `shader`: from a kernel to its pipelines, one for each form of launch;
 - `memory`, `binding`, `external`, `resource`: buffers, Pyrite's and the application's;
 - `submission`, `validation`, `queue`, `staging`: from commands to the device, and bytes both ways;
 - `life`, `poller`, `process`: whether the device works, waiting for it, the end of the process;
