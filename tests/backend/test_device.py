@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from pyrite.backend import device
-from pyrite.backend.device import BACKENDS, Entry, device_problem
+from pyrite.backend import Device, device
+from pyrite.backend.device import BACKENDS, Entry, _opened, device_problem
 from pyrite.errors import DeviceError
 
 
@@ -16,6 +18,8 @@ def abacus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The module of a device that needs the package beads; a test writes it."""
     entry = Entry("abacus:Abacus", needs="beads", install="'pyrite[beads]'", only="in Rome")
     monkeypatch.setitem(BACKENDS, "abacus", entry)
+    monkeypatch.delitem(sys.modules, "abacus", raising=False)
+    monkeypatch.delitem(_opened, "abacus", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path / "abacus.py"
 
@@ -44,6 +48,20 @@ def test_another_projects_package_of_that_name_is_told_apart(abacus: Path) -> No
 
     with pytest.raises(DeviceError, match="cannot import name 'wires' from 'json'"):
         device("abacus")
+
+
+def test_a_package_may_use_pyrite_while_it_is_imported(abacus: Path) -> None:
+    abacus.write_text(
+        "from pyrite.backend import device\n"
+        "from pyrite.backend.numpy import NumPy\n"
+        "device('numpy')\n"
+        "class Abacus(NumPy): name = 'abacus'\n"
+    )
+    opened: list[Device] = []
+    opening = threading.Thread(target=lambda: opened.append(device("abacus")), daemon=True)
+    opening.start()
+    opening.join(timeout=60)
+    assert [found.name for found in opened] == ["abacus"]
 
 
 def test_a_fault_of_our_own_is_not_laid_on_the_package(abacus: Path) -> None:

@@ -108,7 +108,8 @@ class Device:
 
 DeviceLike = Device | Backend | str | None
 
-_lock = threading.Lock()
+# Taken again by a package that uses Pyrite while it is imported: a program named torch.py, say.
+_lock = threading.RLock()
 _opened: dict[str, Backend] = {}
 _default: Device | None = None
 

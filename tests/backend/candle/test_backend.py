@@ -19,7 +19,7 @@ from pyrite.types import DTYPES, FLOATS, DType, bool_, float32, int32, int64, ui
 candle = pytest.importorskip("candle")
 
 from pyrite.backend.candle import Candle, gather, pooling  # noqa: E402 - needs candle
-from pyrite.backend.candle.tensor import CARRIERS  # noqa: E402
+from pyrite.backend.candle.tensor import CARRIERS, joined, zeros  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyrite.FallbackWarning")
 
@@ -321,3 +321,17 @@ def test_second_derivatives_are_those_of_numpy(dtype: DType) -> None:
     )
     tolerance = {"float64": 1e-11, "float32": 1e-4, "float16": 3e-2, "bfloat16": 0.2}[dtype.name]
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+# ---- without elements ----
+
+
+def test_a_product_over_axes_of_which_one_is_empty_is_1() -> None:
+    x = pyrite.zeros((3, 0), device="candle")
+    assert x.prod().item() == 1
+    assert x.prod(axis=0).shape == (0,)
+    assert x.prod(axis=1).tolist() == [1, 1, 1]
+
+
+def test_joined_parts_without_elements_keep_their_sizes() -> None:
+    assert joined([zeros((2, 0), float32), zeros((3, 0), float32)], 0).shape == (5, 0)

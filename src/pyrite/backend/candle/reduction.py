@@ -63,7 +63,7 @@ def total(x: CandleTensor, axis: Shape) -> CandleTensor:
 def product_along(x: CandleTensor, axis: int) -> CandleTensor:
     """Return the product along an axis."""
     count = x.shape[axis]
-    if count == 0:
+    if x.size == 0:
         return filled(1, reduced(x.shape, axis), x.dtype)
     while count > 1:
         half = count // 2

@@ -254,11 +254,13 @@ def _places(values: bytes, shape: Shape) -> CandleTensor:
 
 def joined(parts: Sequence[CandleTensor], axis: int) -> CandleTensor:
     """Return tensors one after another along an axis."""
-    given = [p for p in parts if p.size] or parts[:1]
-    data = given[0].data
-    if len(given) > 1:
-        data = candle.cat([p.data.contiguous() for p in given], axis)
-    return CandleTensor(data, parts[0].dtype)
+    given, dtype = [p for p in parts if p.size], parts[0].dtype
+    if not given:
+        length = sum(p.shape[axis] for p in parts)
+        return zeros((*parts[0].shape[:axis], length, *parts[0].shape[axis + 1 :]), dtype)
+    if len(given) == 1:
+        return given[0]
+    return CandleTensor(candle.cat([p.data.contiguous() for p in given], axis), dtype)
 
 
 def where(
