@@ -115,7 +115,13 @@ class Identified(Tensor):
         return self._handle
 
     def _adopt(self, value: Tensor) -> Any:
-        return value._handle
+        """Return its handle for a value: a fresh leaf with its key, if trained where that counts."""
+        backend = value._backend
+        if not self.trainable or not backend.level:
+            return value._handle
+        # The leaf knows who it is by numbers: a reference to this object would close a cycle, and
+        # each step's parameters would live on until the garbage collector ran.
+        return backend.track(value._handle, (self.id, self.version))
 
 
 class Parameter(Identified):
@@ -148,15 +154,6 @@ class Parameter(Identified):
         made.trainable = not frozen
         made._handle = made._adopt(self.detach())
         return made
-
-    def _adopt(self, value: Tensor) -> Any:
-        """Return the handle: a fresh leaf, on a device that tracks, with this parameter's key."""
-        backend = value._backend
-        if not self.trainable or not backend.level:
-            return value._handle
-        # The leaf knows who it is by numbers: a reference to this object would close a cycle, and
-        # each step's parameters would live on until the garbage collector ran.
-        return backend.track(value._handle, (self.id, self.version))
 
     def lifted(self, backend: Backend) -> Self:
         """Return the same parameter as a leaf of a backend one level up."""
