@@ -115,7 +115,7 @@ class Identified(Tensor):
         return self._handle
 
     def _adopt(self, value: Tensor) -> Any:
-        """Return its handle for a value: a fresh leaf with its key, if trained where that counts."""
+        """Return its handle for a value: a fresh leaf with its key, if trained on this device."""
         backend = value._backend
         if not self.trainable or not backend.level:
             return value._handle
