@@ -60,7 +60,10 @@ class Leaf(Node):
     __slots__ = ("key",)
 
     def __init__(self, type: TensorType, key: Any) -> None:
-        super().__init__((type,), (), True)
+        self.order = next(_order)
+        self.outs = (type,)
+        self.parents = ()
+        self.active = True
         self.key = key
 
 

@@ -6,6 +6,7 @@ in which a query without a key gets 0.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -196,12 +197,19 @@ class Efficient(Fused):
 
     def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
         *inputs, out, log_sum = saved
-        padded = torch.nn.functional.pad(log_sum, (0, -log_sum.shape[-1] % 32), value=math.inf)
-        unused = torch.zeros((), dtype=torch.int64, device=g.device)
+        if missing := -log_sum.shape[-1] % 32:
+            log_sum = torch.nn.functional.pad(log_sum, (0, missing), value=math.inf)
+        unused = _unused(g.device)
         return _aten._scaled_dot_product_efficient_attention_backward(  # type: ignore[no-any-return]
-            g, *inputs, None, out, padded, unused, unused, 0.0, [True, True, True, False],
+            g, *inputs, None, out, log_sum, unused, unused, 0.0, [True, True, True, False],
             self.is_causal, scale=self.scale,
         )[:3]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=16)
+def _unused(device: torch.device) -> torch.Tensor:
+    """Return what stands for the state of a generator, at which nobody looks without dropout."""
+    return torch.zeros((), dtype=torch.int64, device=device)
 
 
 # ---- the explicit path ----

@@ -35,10 +35,7 @@ class Contraction(Native):
 
     @native("linear_weight_gradient", narrow="cuda")
     def linear_weight_gradient(self, g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        rows, features = g.reshape(-1, g.shape[-1]).mT, x.reshape(-1, x.shape[-1])
-        if x.is_floating_point():
-            return torch.mm(rows, features)
-        return exact_product(torch.mm, rows, features, features.shape[0])
+        return _product(_rows(g).t(), _rows(x))
 
     @native("linear_backward", narrow="cuda")
     def linear_backward(
@@ -49,15 +46,26 @@ class Contraction(Native):
         *,
         argnums: tuple[int, ...],
     ) -> Any:
+        rows = _rows(g)
         made: list[torch.Tensor] = []
         for position in argnums:
             if position == 0:
-                made.append(self.matmul(g, weight))
+                made.append(_product(rows, weight).reshape(x.shape))
             elif position == 1:
-                made.append(self.linear_weight_gradient(g, x))
+                made.append(_product(rows.t(), _rows(x)))
             else:
-                made.append(g.reshape(-1, g.shape[-1]).sum(0, dtype=g.dtype))
+                made.append(rows.sum(0, dtype=g.dtype))
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """Return x as a matrix: (..., D) -> (N, D)."""
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the product of two matrices."""
+    return torch.mm(x, y) if x.is_floating_point() else exact_product(torch.mm, x, y, x.shape[1])
 
 
 def exact_product(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -107,9 +107,11 @@ class Optimizer(Native):
         )  # fmt: skip
         return moved, first, second, *rest
 
-    def _copies(self, tensors: Tensors) -> Sequence[torch.Tensor]:
+    def _copies(self, tensors: Tensors) -> Tensors:
         """Return copies, which by a factor of 1 are few kernels on a GPU."""
-        return [t.clone() for t in tensors] if self.is_host else torch._foreach_mul(tensors, 1.0)
+        if self.is_host:
+            return [t.clone() for t in tensors]
+        return list(torch._foreach_mul(tensors, 1.0))
 
     @functools.cached_property
     def _forever(self) -> torch.Tensor:
