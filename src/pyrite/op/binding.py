@@ -18,9 +18,6 @@ from pyrite.op.record import (
     TensorBase,
 )
 from pyrite.synchronization import note_sync
-from pyrite.types import (
-    TensorType,
-)
 
 R = TypeVar("R")
 
@@ -55,10 +52,7 @@ def apply(
         assert op.body is not None
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
         return op.body(*numbers, **plan.attrs)
-    out = plan.out
-    if out is not None and len(out) == 1:
-        return cls._wrap(results[0], out[0], backend)
-    return _wrapped(results, out, cls, backend)
+    return _wrapped(op, results, plan, cls, backend)
 
 
 def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any) -> list[R]:
@@ -88,7 +82,7 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
     return [
         apply(op, inputs, plan, cls, backend)
         if results is None
-        else _wrapped(results, plan.out, cls, backend)
+        else _wrapped(op, results, plan, cls, backend)
         for results, (cls, backend, inputs, plan) in zip(found, prepared, strict=True)
     ]
 
@@ -105,12 +99,14 @@ def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:
 
 
 def _wrapped(
-    results: Sequence[Handle],
-    out: tuple[TensorType, ...] | None,
-    cls: type[TensorBase],
-    backend: Executor,
+    op: Op, results: Sequence[Handle], plan: Plan, cls: type[TensorBase], backend: Executor
 ) -> Any:
-    types = out or [backend.type_of(r) for r in results]
+    """Return results as a tensor, or as a tuple of several."""
+    types = plan.out
+    if types is None:
+        types = tuple([backend.type_of(r) for r in results])
+        if not op.sync:
+            plan.out = types
     if len(types) == 1:
         return cls._wrap(results[0], types[0], backend)
     return tuple(
