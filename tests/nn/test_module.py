@@ -486,3 +486,13 @@ def test_layers_of_a_sequential_are_replaced_by_number():
     net = nn.Sequential(nn.Linear(2, 3), nn.ReLU()).replace(**{"1": nn.Linear(3, 1)})
     assert net(full((4, 2), 1.0)).shape == (4, 1)
     assert len(net.parameters()) == 4
+
+
+def test_private_fields_are_the_users():
+    class Private(nn.Module):
+        def __init__(self) -> None:
+            self._branches, self._leaves = 3, [1]
+            self.out = nn.Linear(1, 1)
+
+    moved = Private().map(lambda p: p * 2)
+    assert (moved._branches, moved._leaves) == (3, (1,))

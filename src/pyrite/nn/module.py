@@ -65,8 +65,8 @@ class _Declared(ABCMeta):
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         fields = {name: _frozen(value) for name, value in vars(module).items()}
-        module.__dict__.update(fields, _is_frozen=True, _leaves=None)
-        module.__dict__["_branches"] = _branches_of(module)
+        module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None)
+        module.__dict__["_tree_branches"] = _branches_of(module)
         return module
 
 
@@ -99,7 +99,7 @@ class Module(TreeNode, metaclass=_Declared):
     _training: bool | None = None
     #: The names of its branches, found once, when it is frozen; None before, and where
     #: ``tree_children`` is not the fields.
-    _branches: tuple[str, ...] | None = None
+    _tree_branches: tuple[str, ...] | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output.  Every module defines its own."""
@@ -217,7 +217,7 @@ class Module(TreeNode, metaclass=_Declared):
                 f"it has {', '.join(self.tree_children())}"
             )
         made = self.tree_rebuild({name: _frozen(value) for name, value in fields.items()})
-        made.__dict__["_branches"] = _branches_of(made)
+        made.__dict__["_tree_branches"] = _branches_of(made)
         return made
 
     # ---- files ----
@@ -273,7 +273,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def tree_branches(self) -> tuple[Iterable[str], Mapping[str, Any]]:
         """Return the names of the fields that may hold tensors, and the fields."""
-        names = self._branches
+        names = self._tree_branches
         return super().tree_branches() if names is None else (names, self.__dict__)
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
@@ -282,7 +282,7 @@ class Module(TreeNode, metaclass=_Declared):
         own = made.__dict__
         own.update(self.__dict__)
         own.update(children)
-        own["_leaves"] = None
+        own["_tree_leaves"] = None
         return made
 
     def __copy__(self) -> Self:

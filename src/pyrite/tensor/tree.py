@@ -26,7 +26,7 @@ class TreeNode:
     #: Whether its children stay the objects that they are.
     _is_frozen: bool = False
     #: Its tensors, each once, where it is known that they stay these.
-    _leaves: tuple[Tensor, ...] | None = None
+    _tree_leaves: tuple[Tensor, ...] | None = None
 
     def tree_children(self) -> dict[str, Any]:
         """Return what it holds, by field name: trees."""
@@ -125,7 +125,7 @@ def _collect(tree: Any, found: dict[int, Tensor]) -> bool:
 
 
 def _collect_node(node: TreeNode, found: dict[int, Tensor]) -> bool:
-    leaves, stay = node._leaves, True
+    leaves, stay = node._tree_leaves, True
     if leaves is None:
         own: dict[int, Tensor] = {}
         names, children = node.tree_branches()
@@ -140,7 +140,7 @@ def _collect_node(node: TreeNode, found: dict[int, Tensor]) -> bool:
 
 def _remember(node: TreeNode, leaves: tuple[Tensor, ...]) -> None:
     # A frozen node has the entry already, and every thread that looks finds the same tensors.
-    node.__dict__["_leaves"] = leaves
+    node.__dict__["_tree_leaves"] = leaves
 
 
 def _named(tree: Any) -> Mapping[Any, Any]:
@@ -178,7 +178,7 @@ class _Mapping:
 
     def hand_on(self, node: TreeNode, made: TreeNode) -> None:
         """Tell what became of a node which tensors it holds, where that is known of the node."""
-        changed = [self._done[id(leaf)][1] for leaf in node._leaves or ()]
+        changed = [self._done[id(leaf)][1] for leaf in node._tree_leaves or ()]
         if changed and all([isinstance(new, Tensor) for new in changed]):
             _remember(made, tuple({id(new): new for new in changed}.values()))
 
