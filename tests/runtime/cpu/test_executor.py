@@ -1,4 +1,4 @@
-"""The executor: which thread runs which chunks of a command."""
+"""The executor: which thread runs which chunks of a command, and when it begins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyrite.runtime.cache import DiskCache
 from pyrite.runtime.cpu.executor import Executor, Program, command
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.module import Compiler
+from pyrite.runtime.cpu.stream import Stream
 
 #: Seconds after which a test that waits for a thread fails.
 LONG = 60
@@ -24,32 +25,50 @@ Submit = Callable[[Callable[[int], None], int], None]
 
 
 @pytest.fixture
-def submit(tmp_path: Path) -> Iterator[Submit]:
-    """Run a function of the number of a chunk for each chunk, by two workers and nobody else."""
-    executor = Executor(Compiler(host_target(), DiskCache(tmp_path)), 2, patience=1000)
-    functions = []
+def executor(tmp_path: Path) -> Iterator[Executor]:
+    """Two threads that sleep as soon as they have nothing to do."""
+    executor = Executor(Compiler(host_target(), DiskCache(tmp_path)), 2, patience=0)
+    yield executor
+    executor.close()
 
-    def run(function: Callable[[int], None], chunks: int) -> None:
-        undone, done = threading.Semaphore(chunks - 1), threading.Event()
 
-        def chunk(_slots: int, begin: int, end: int) -> None:
-            assert end == begin + 1
-            function(begin)
-            if not undone.acquire(blocking=False):
-                done.set()
+class Chunks:
+    """A command that runs a Python function of the number of a chunk."""
 
-        native = _FUNCTION(chunk)
-        functions.append(native)
-        address = ctypes.cast(native, ctypes.c_void_p).value
+    def __init__(self, function: Callable[[int], None], count: int) -> None:
+        self._function = function
+        self._undone, self._done = threading.Semaphore(count - 1), threading.Event()
+        self._native = _FUNCTION(self._run)
+        address = ctypes.cast(self._native, ctypes.c_void_p).value
         assert address is not None
-        program = Program()
-        program.extend(command(address, (chunks, 1, 1), (), 1), 1)
+        self.words = command(address, (count, 1, 1), (), 1)
+
+    def _run(self, _slots: int, begin: int, end: int) -> None:
+        assert end == begin + 1
+        self._function(begin)
+        if not self._undone.acquire(blocking=False):
+            self._done.set()
+
+    def wait(self) -> None:
+        """Not `Executor.wait`, which would take part."""
+        assert self._done.wait(LONG)
+
+
+@pytest.fixture
+def submit(executor: Executor) -> Iterator[Submit]:
+    """Run chunks by two workers and nobody else."""
+    held = []
+
+    def run(function: Callable[[int], None], count: int) -> None:
+        chunks, program = Chunks(function, count), Program()
+        held.append(chunks)
+        program.extend(chunks.words, 1)
         executor.submit(program)
-        # Not `executor.wait`, which would take part.
-        assert done.wait(LONG)
+        chunks.wait()
 
     yield run
-    executor.close()
+    # Threads may be on their way out of the last chunk.
+    executor.wait(executor.submitted)
 
 
 @pytest.mark.parametrize("chunks", [2, 4, 5, 100])
@@ -91,3 +110,44 @@ def test_a_single_chunk_is_run_once(submit: Submit) -> None:
         submit(run.append, 1)
 
     assert run == [0] * 100
+
+
+# ---- when launches are handed over ----
+
+
+def test_a_launch_for_several_threads_is_handed_over_at_once(executor: Executor) -> None:
+    stream = Stream(executor)
+    run: list[int] = []
+    chunks = Chunks(run.append, 4)
+    stream.extend(chunks.words, 1)
+    chunks.wait()
+
+    assert sorted(run) == [0, 1, 2, 3]
+    stream.synchronize()
+
+
+def test_one_for_a_single_thread_waits_for_others(executor: Executor) -> None:
+    stream = Stream(executor)
+    run: list[int] = []
+    chunks = [Chunks(run.append, 1) for _ in range(3)]
+    for one in chunks:
+        stream.extend(one.words, 1)
+    before = executor.submitted
+    stream.synchronize()
+
+    assert (before, executor.submitted, run) == (0, 1, [0, 0, 0])
+
+
+def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
+    stream, both = Stream(executor), threading.Barrier(2, timeout=LONG)
+
+    def meet(_: int) -> None:
+        both.wait()
+
+    # The first time a thread may still be on its way from its start.
+    for _ in range(3):
+        chunks = Chunks(meet, 2)
+        stream.extend(chunks.words, 1)
+        stream.flush()
+        chunks.wait()
+        stream.synchronize()

@@ -36,7 +36,8 @@ class CpuBundle:
             words[at] = operands[operand].address
         for at, operand, pack in template.numbers:
             words[at] = pack(operands[operand])
-        self._stream.extend(words, template.count)
+        if words:
+            self._stream.extend(words, template.count)
 
     def _written(self, operands: Sequence[Any]) -> _Template:
         template = _Template()

@@ -490,6 +490,39 @@ full:
   ret i64 0
 }
 
+; As `submit` for who goes on with something else on this processor: its worker is not woken.
+define i64 @submit_aside(ptr %e, ptr %command, i64 %count) {
+entry:
+  %seat = call i64 @sit(ptr %e)
+  %number = call i64 @submit(ptr %e, ptr %command, i64 %count)
+  %spins.at = getelementptr i64, ptr %e, i64 49
+  %spins = load i64, ptr %spins.at, align 8
+  %stands = icmp slt i64 %seat, 0
+  br i1 %stands, label %done, label %rise
+rise:
+  call void @leave(ptr %e, i64 %seat)
+  br label %done
+done:
+  ret i64 %number
+}
+
+; Wake every worker that may have something to do.
+define void @rouse(ptr %e) {
+entry:
+  %busy.at = getelementptr i64, ptr %e, i64 18
+  %generation.at = getelementptr i64, ptr %e, i64 32
+  %busy = load atomic i64, ptr %busy.at seq_cst, align 8
+  %is.idle = icmp eq i64 %busy, 0
+  br i1 %is.idle, label %done, label %wake
+wake:
+  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
+  %mask = call i32 @free_seats(ptr %e)
+  call void @unpark(ptr %generation.at, i32 2147483647, i32 %mask)
+  br label %done
+done:
+  ret void
+}
+
 ; Tell the workers to end.
 define void @stop(ptr %e) {
   %generation.at = getelementptr i64, ptr %e, i64 32

@@ -15,7 +15,7 @@ import threading
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from typing import Final
 
@@ -37,11 +37,14 @@ COPY_GROUP: Final = 1 << 20
 #: The most chunks of one command: what a share has bits for.
 MOST_CHUNKS: Final = (1 << 24) - 1
 
+_SUBMIT = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
 _FUNCTIONS = {
     "work": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64),
     "sit": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
     "wait": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64),
-    "submit": ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64),
+    "submit": _SUBMIT,
+    "submit_aside": _SUBMIT,
+    "rouse": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "stop": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
 }
 
@@ -77,6 +80,8 @@ class Program:
 
 #: Words of a command before its slots.
 HEADER: Final = 8
+#: Which of them says how many chunks it has.
+CHUNKS: Final = 3
 
 
 def command(
@@ -123,6 +128,8 @@ class Executor:
         self._sit = _FUNCTIONS["sit"](addresses["sit"])
         self._wait = _FUNCTIONS["wait"](addresses["wait"])
         self._submit = _FUNCTIONS["submit"](addresses["submit"])
+        self._submit_aside = _FUNCTIONS["submit_aside"](addresses["submit_aside"])
+        self._rouse = _FUNCTIONS["rouse"](addresses["rouse"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
         self._threads = [
             threading.Thread(target=self._run, args=(i,), name=f"pyrite-cpu-{i}", daemon=True)
@@ -143,6 +150,11 @@ class Executor:
         return self._counters[_COMPLETED]
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all that was submitted is done."""
+        return self._counters[_HEAD] == self._counters[_COMPLETED]
+
+    @property
     def is_closed(self) -> bool:
         """Whether it runs nothing any more."""
         return self._why_closed is not None
@@ -154,7 +166,12 @@ class Executor:
         Raises DeviceError when the executor is closed.
         """
         self.check()
-        return self._enqueue(program, NO_SEAT)[0]
+        return self._enqueue(program, self._submit, NO_SEAT)[0]
+
+    def submit_aside(self, program: Program) -> int:
+        """As `submit` for who has more to record: the worker of its processor is not woken yet."""
+        self.check()
+        return self._enqueue(program, self._submit_aside, NO_SEAT)[0]
 
     def submit_seated(self, program: Program) -> tuple[int, int]:
         """As `submit` for who waits for the program right after: return a seat for `help` too.
@@ -162,7 +179,11 @@ class Executor:
         Taken before others are woken, so that none is woken for it.
         """
         self.check()
-        return self._enqueue(program, self._sit(self._at))
+        return self._enqueue(program, self._submit, self._sit(self._at))
+
+    def rouse(self) -> None:
+        """Wake also the worker of this processor, if there is work: who recorded it goes away."""
+        self._rouse(self._at)
 
     def help(self, number: int, seat: int) -> bool:
         """Work on a seat, which is free then, for a while; whether that submission is done."""
@@ -177,17 +198,19 @@ class Executor:
                 self.help(number, self._sit(self._at))
             self.check()
 
-    def _enqueue(self, program: Program, seat: int) -> tuple[int, int]:
+    def _enqueue(
+        self, program: Program, put: Callable[[int, int, int], int], seat: int
+    ) -> tuple[int, int]:
         first, count = program.in_memory()
         with self._lock:
-            while not (number := self._submit(self._at, first, count)):
+            while not (number := put(self._at, first, count)):
                 self.help(self.completed + 1, seat)
                 seat = NO_SEAT
             self._programs.append((number, program))
             completed = self.completed
             while self._programs and self._programs[0][0] <= completed:
                 self._programs.popleft()
-        return int(number), seat
+        return number, seat
 
     def close(self, why: str = "it was closed") -> None:
         """Finish what was submitted and end the threads; idempotent."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from pyrite.runtime.cpu.executor import NO_SEAT, Executor, Program
+from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, Executor, Program
 from pyrite.runtime.interruption import Uninterrupted
 
 #: Launches that are handed over together.
@@ -13,29 +14,41 @@ _TOGETHER: Final = 32
 
 
 class Stream:
-    """Launches of all Python threads, in the order of `extend`."""
+    """Launches of all Python threads, in the order of `extend`.
+
+    One for several threads is handed over at once when there is none under way, others together.
+    """
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self.launches = 0
         self._lock = Lock()
         self._pending = Program()
+        #: Whether a processor was left to who records: see `Executor.submit_aside`.
+        self._is_aside = False
 
     def extend(self, words: list[int], count: int) -> None:
         """Add launches as `command` writes them; now and then those added are handed over."""
-        self.executor.check()
+        executor = self.executor
+        executor.check()
         with self._lock:
             self._pending.extend(words, count)
             self.launches += count
             if self._pending.count >= _TOGETHER:
-                self._submit()
+                self._submit(executor.submit)
+            elif words[CHUNKS] > 1 and executor.is_idle:
+                self._submit(executor.submit_aside)
+                self._is_aside = True
 
     def flush(self) -> int:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
         with self._lock:
             if not self._pending.is_empty:
-                self._submit()
+                self._submit(self.executor.submit)
+            if self._is_aside:
+                self.executor.rouse()
+                self._is_aside = False
             return self.executor.submitted
 
     def wait(self, submission: int) -> None:
@@ -64,9 +77,9 @@ class Stream:
         completed = self.executor.completed
         return completed + (completed == self.executor.submitted and self._pending.is_empty)
 
-    def _submit(self) -> None:
+    def _submit(self, submit: Callable[[Program], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
-            self.executor.submit(self._pending)
+            submit(self._pending)
             # Not before: `done` takes nothing pending and nothing submitted for idleness.
             self._pending = Program()
