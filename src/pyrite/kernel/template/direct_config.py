@@ -99,7 +99,7 @@ def cost(p: Polyphase, config: DirectConfig, facts: CpuFacts) -> float:
 def _block_cost(p: Polyphase, outputs: int, vectors: int, facts: CpuFacts) -> float:
     # Vectors of the copy lie in two lines of the first cache, mostly.
     reads = 1.8 * vectors / facts.products + outputs / 2
-    tap = max(outputs * vectors / facts.products, reads, 4)
+    tap = max(outputs * vectors / facts.products, reads, 6) + 0.2 * outputs
     return p.windows.channels * p.taps * tap + 10 * len(p.parts)
 
 

@@ -32,6 +32,9 @@ from pyrite.kernel.template.planes import Span, copy_planes, existing
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int64
 
+#: Products that are written out, so that the loop costs nothing beside them.  With more, elements
+#: that neighbouring positions share are kept in registers, for which there is no room.
+_UNROLLED: Final = 24
 #: Sides of the blocks of g that are turned in registers.
 _SQUARE: Final = 4
 
@@ -228,7 +231,8 @@ class _OuterProducts:
         of_g = prod(w.counts[axis + 1 :]) * c.panel
         unroll = 1
         if is_last and axis:
-            unroll = next(u for u in (4, 3, 2, 1) if w.counts[axis] % u == 0)
+            most = max(_UNROLLED // len(sums), 1)
+            unroll = next(u for u in range(most, 0, -1) if w.counts[axis] % u == 0)
         with self.b.for_(0, count, step=unroll, carried=sums) as loop:
             found = list(loop.carried)
             for i in range(unroll):
