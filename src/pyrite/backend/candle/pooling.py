@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.backend import window
 from pyrite.backend.candle.gather import MOST_COMPARISONS
 from pyrite.backend.candle.native import Native, native
 from pyrite.backend.candle.order import greatest_at
 from pyrite.backend.candle.reduction import total
 from pyrite.backend.candle.tensor import CandleTensor, Lacking, places, uploaded, where
 from pyrite.backend.candle.window import added_back, windows
+from pyrite.backend.window import Pairs, Windows
 from pyrite.types import Array, Shape, element_count, int32, int64
-
-Pairs = tuple[tuple[int, int], ...]
-#: The kernel_size, stride, padding and dilation of a pool.
-Windows = tuple[Shape, Shape, Pairs, Shape]
 
 
 class Pooling(Native):
@@ -50,9 +48,7 @@ class Pooling(Native):
     def adaptive_max_pool_with_indices(
         self, x: CandleTensor, *, output_size: Shape
     ) -> tuple[CandleTensor, CandleTensor]:
-        return _maximum(
-            x, [_adaptive(*pair) for pair in zip(x.shape[2:], output_size, strict=True)]
-        )
+        return _maximum(x, list(map(window.adaptive, x.shape[2:], output_size)))
 
     @native("max_pool_backward")
     def max_pool_backward(
@@ -60,7 +56,7 @@ class Pooling(Native):
     ) -> CandleTensor:
         images, count, size = (element_count(s) for s in (g.shape[:2], g.shape[2:], sizes))
         if windows is not None:
-            table = _flat(_inside(_reading(*windows, g.shape[2:]), sizes), sizes)
+            table = _read(sizes, g.shape[2:], *windows)
         elif images * count * size <= MOST_COMPARISONS:
             table = np.broadcast_to(np.arange(size), (count, size))
         else:
@@ -76,7 +72,7 @@ class Pooling(Native):
 
 def _maximum(x: CandleTensor, tables: list[Array]) -> tuple[CandleTensor, CandleTensor]:
     """Return the maximum of each window, and its flat place: the first of equals, or NaN."""
-    flat = _flat(tables, x.shape[2:])
+    flat = window.flat(tables, x.shape[2:]).T
     images = x.reshape((x.shape[0] * x.shape[1], element_count(x.shape[2:])))
     taps = windows(images, 1, flat)
     chosen = greatest_at(taps, 2)
@@ -84,72 +80,23 @@ def _maximum(x: CandleTensor, tables: list[Array]) -> tuple[CandleTensor, Candle
     begins = places(np.arange(len(flat))[:, None] * flat.shape[1])
     entries = (chosen + begins).reshape((chosen.size,))
     indices = places(flat.reshape(-1)).select(0, entries)
-    shape = (*x.shape[:2], *(len(table) for table in tables))
+    shape = (*x.shape[:2], *(table.shape[1] for table in tables))
     return values.reshape(shape), CandleTensor(indices.reshape(shape).data, int32)
 
 
-def _flat(tables: list[Array], sizes: Shape) -> Array:
-    """Return tables of all axes as one of flat places, -1 where one is: (windows, taps)."""
-    flat: Array = np.zeros((1, 1), np.int64)
-    for table, size in zip(tables, sizes, strict=True):
-        rows, columns = flat[:, None, :, None], table[None, :, None, :]
-        both = np.where((rows < 0) | (columns < 0), -1, rows * size + columns)
-        flat = both.reshape(len(flat) * len(table), flat.shape[1] * table.shape[1])
-    return flat
+def _tables(sizes: Shape, *, kernel_size: Shape, dilation: Shape, **rest: Any) -> list[Array]:
+    """Return for each axis the places that its windows read, none of them outside."""
+    starts = window.starts(sizes, kernel_size, dilation=dilation, **rest)
+    return [window.filled(table) for table in window.tables(starts, sizes, kernel_size, dilation)]
 
 
-def _count(size: int, kernel: int, stride: int, pair: tuple[int, int], ceil_mode: bool) -> int:
-    """Return the number of windows; ceil_mode adds the one that the end of the input cuts off."""
-    room = size + sum(pair) - kernel
-    count = (-(-room // stride) if ceil_mode else room // stride) + 1
-    return count - (ceil_mode and (count - 1) * stride >= size + pair[0])
-
-
-def _tables(
-    sizes: Shape,
-    kernel_size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    ceil_mode: bool,
-) -> list[Array]:
-    """Return for each axis the places that its windows read: (windows, taps).
-
-    A tap outside reads the window's first element instead: that changes no maximum.
-    """
-    axes = zip(sizes, kernel_size, stride, padding, dilation, strict=True)
-    counts = tuple(_count(n, d * (k - 1) + 1, s, pair, ceil_mode) for n, k, s, pair, d in axes)
-    tables = _reading(kernel_size, stride, padding, dilation, counts)
-    return [
-        np.where(inside >= 0, inside, np.where(inside >= 0, inside, n).min(1, keepdims=True))
-        for inside, n in zip(_inside(tables, sizes), sizes, strict=True)
-    ]
-
-
-def _reading(
-    kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape, counts: Shape
-) -> list[Array]:
-    """Return for each axis where the taps of its windows lie, also outside: (windows, taps)."""
-    axes = zip(kernel_size, stride, padding, dilation, counts, strict=True)
-    return [
-        np.arange(count)[:, None] * s - before + d * np.arange(k)
-        for k, s, (before, _), d, count in axes
-    ]
-
-
-def _inside(tables: list[Array], sizes: Shape) -> list[Array]:
-    """Return the places of tables that are inside, -1 for the others."""
-    return [
-        np.where((table >= 0) & (table < n), table, -1)
-        for table, n in zip(tables, sizes, strict=True)
-    ]
-
-
-def _adaptive(size: int, count: int) -> Array:
-    """Return the table of windows that cover an axis; short ones read their end twice."""
-    i = np.arange(count)[:, None]
-    starts, ends = i * size // count, -(-(i + 1) * size // count)
-    return np.asarray(np.minimum(starts + np.arange((ends - starts).max()), ends - 1))
+def _read(
+    sizes: Shape, counts: Shape, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> Array:
+    """Return the flat places that windows read, -1 for those outside: (windows, taps)."""
+    axes = zip(counts, stride, padding, strict=True)
+    starts = [np.arange(count) * s - before for count, s, (before, _) in axes]
+    return window.flat(window.tables(starts, sizes, kernel_size, dilation), sizes).T
 
 
 def _averaged(
@@ -161,19 +108,10 @@ def _averaged(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> tuple[list[Array], Array]:
-    """Return the tables of the axes, -1 in the padding, and how many elements a mean is over.
-
-    What ceil_mode lets run past the padding is never counted.
-    """
-    tables, lengths = [], []
-    for n, k, s, (before, after) in zip(sizes, kernel_size, stride, padding, strict=True):
-        count = _count(n, k, s, (before, after), ceil_mode)
-        table = np.arange(count)[:, None] * s - before + np.arange(k)
-        (inside,) = _inside([table], (n,))
-        is_counted = table < n + after if count_include_pad else inside >= 0
-        tables.append(inside)
-        lengths.append(is_counted.sum(1))
+    """Return the tables of the axes, (windows, taps), and how many elements a mean is over."""
+    undilated = (1,) * len(sizes)
+    starts = window.starts(sizes, kernel_size, stride, padding, undilated, ceil_mode)
     divisor: Any = np.ones((), np.int64)
-    for length in lengths:
+    for length in window.lengths(starts, sizes, kernel_size, padding, count_include_pad):
         divisor = divisor[..., None] * length
-    return tables, divisor
+    return [table.T for table in window.tables(starts, sizes, kernel_size, undilated)], divisor

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from pyrite.backend import window
 from pyrite.backend.torch.activation import has_nan
-from pyrite.backend.torch.convolution import Pairs, cut, pad
+from pyrite.backend.torch.convolution import cut, pad
 from pyrite.backend.torch.gather import Gather
 from pyrite.backend.torch.native import native
+from pyrite.backend.window import Pairs, Windows
 from pyrite.types import Array, Shape, element_count
 
 _MAX_POOLS: dict[int, Callable[..., Any]] = {
@@ -25,9 +27,6 @@ _AVG_POOLS: dict[int, Callable[..., torch.Tensor]] = {
     2: functional.avg_pool2d,
     3: functional.avg_pool3d,
 }
-
-#: Kernel size, stride, padding and dilation of a pool.
-Windows = tuple[Shape, Shape, Pairs, Shape]
 
 
 class Pooling(Gather):
@@ -50,12 +49,10 @@ class Pooling(Gather):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         fits = all(a == b and 2 * a <= k for (a, b), k in zip(padding, kernel_size, strict=True))
         if not (fits and x.is_floating_point() and x.numel()) or ceil_mode:
-            starts = _starts(x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
-            tables = [
-                _inside(first[None] + d * np.arange(k)[:, None], n, d)
-                for first, n, k, d in zip(starts, x.shape[2:], kernel_size, dilation, strict=True)
-            ]
-            return self._greatest(x, tables)
+            sizes = x.shape[2:]
+            starts = window.starts(sizes, kernel_size, stride, padding, dilation, ceil_mode)
+            tables = window.tables(starts, sizes, kernel_size, dilation)
+            return self._greatest(x, [window.filled(table) for table in tables])
 
         def pool(x: torch.Tensor) -> Any:
             even = [before for before, _ in padding]
@@ -74,16 +71,11 @@ class Pooling(Gather):
     def adaptive_max_pool_with_indices(
         self, x: torch.Tensor, *, output_size: Shape
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._greatest(
-            x, [_adaptive(n, count) for n, count in zip(x.shape[2:], output_size, strict=True)]
-        )
+        return self._greatest(x, list(map(window.adaptive, x.shape[2:], output_size)))
 
     def _greatest(self, x: torch.Tensor, tables: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the maximum over the taps of each window, and its index; the first of equals."""
-        flat: Array = np.zeros((1, 1), np.int64)
-        for table, size in zip(tables, x.shape[2:], strict=True):
-            both = flat[:, None, :, None] * size + table[None, :, None, :]
-            flat = both.reshape(len(flat) * len(table), flat.shape[1] * table.shape[1])
+        flat = window.flat(tables, x.shape[2:])
         places = torch.from_numpy(flat).to(self.device)
         shape = (*x.shape[:2], *(table.shape[1] for table in tables))
         if element_count(shape) == 0:
@@ -168,44 +160,6 @@ def _are_apart(windows: Windows | None) -> bool:
     return all(r <= s for r, s in zip(reach, stride, strict=True))
 
 
-def _starts(
-    sizes: Shape,
-    kernel_size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    ceil_mode: bool,
-) -> list[Array]:
-    """Return where the windows of each axis start.
-
-    ceil_mode adds the window that the end cuts off, if it begins before that end.
-    """
-    found = []
-    for n, k, s, (before, after), d in zip(
-        sizes, kernel_size, stride, padding, dilation, strict=True
-    ):
-        room = n + before + after - d * (k - 1) - 1
-        count = (-(-room // s) if ceil_mode else room // s) + 1
-        if ceil_mode and (count - 1) * s >= n + before:
-            count -= 1
-        found.append(np.arange(count) * s - before)
-    return found
-
-
-def _inside(taps: Array, size: int, dilation: int) -> Array:
-    """Return the taps with those outside replaced by the first of their window that is inside."""
-    first = taps[0] + dilation * -(np.minimum(taps[0], 0) // dilation)
-    return np.where((taps >= 0) & (taps < size), taps, first)
-
-
-def _adaptive(size: int, count: int) -> Array:
-    """Return what each of ``count`` windows that cover an axis reads: (taps, count)."""
-    i = np.arange(count)
-    starts, ends = i * size // count, -(-(i + 1) * size // count)
-    taps = np.arange((ends - starts).max(initial=1))[:, None]
-    return np.minimum(starts + taps, ends - 1)
-
-
 def _shares(
     sizes: Shape,
     kernel_size: Shape,
@@ -218,12 +172,13 @@ def _shares(
 
     None where all windows count whole.
     """
-    starts = _starts(sizes, kernel_size, stride, padding, (1,) * len(sizes), ceil_mode)
+    starts = window.starts(sizes, kernel_size, stride, padding, (1,) * len(sizes), ceil_mode)
+    counted = window.lengths(starts, sizes, kernel_size, padding, count_include_pad)
     share: Array = np.ones(())
-    reached = []
-    for first, n, k, (before, after) in zip(starts, sizes, kernel_size, padding, strict=True):
-        low, high = (-before, n + after) if count_include_pad else (0, n)
-        lengths = np.minimum(first + k, high) - np.maximum(first, low)
+    for k, lengths in zip(kernel_size, counted, strict=True):
         share = share[..., None] * (k / lengths)
-        reached.append((before, max(int(first[-1]) + k - n, 0) if len(first) else 0))
-    return (None if (share == 1).all() else share), tuple(reached)
+    reached = tuple(
+        (before, max(int(first[-1]) + k - n, 0) if len(first) else 0)
+        for first, n, k, (before, _) in zip(starts, sizes, kernel_size, padding, strict=True)
+    )
+    return (None if (share == 1).all() else share), reached
