@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -103,11 +104,30 @@ def _divisor(
     return divisor, tuple(reached)
 
 
+@lru_cache(maxsize=64)
+def _adaptive_tables(sizes: Shape, counts: Shape, *, is_transposed: bool = False) -> Tables:
+    """Return how the means of windows read axes of the sizes, or, transposed, are read by them."""
+    axes = enumerate(zip(sizes, counts, strict=True), start=2)
+    taps = {axis: _adaptive_taps(n, count) for axis, (n, count) in axes}
+    if is_transposed:
+        taps = {axis: found.transposed(sizes[axis - 2]) for axis, found in taps.items()}
+    return Tables.of(taps)
+
+
 def _adaptive_taps(size: int, count: int) -> Taps:
     starts, ends = adaptive_windows(size, count)
     steps = np.arange((ends - starts).max())[:, None]
     lengths = ends - starts
     return Taps(np.minimum(starts + steps, size - 1), (steps < lengths) / lengths)
+
+
+def _equal_windows(sizes: Shape, counts: Shape) -> Attributes | None:
+    """Return the windows of a pool as `avg_pool` has them, None where they are not of one size."""
+    if any(n % count for n, count in zip(sizes, counts, strict=True)):
+        return None
+    kernel = tuple(n // count for n, count in zip(sizes, counts, strict=True))
+    padding = ((0, 0),) * len(sizes)
+    return {"kernel_size": kernel, "stride": kernel, "padding": padding}
 
 
 class AveragePooling(MaxPooling):
@@ -179,6 +199,7 @@ class AveragePooling(MaxPooling):
     @composite(
         infer=adaptive_type,
         canonical=adaptive_attributes,
+        vjp=(lambda g, _, x_type, **_sizes: g._adaptive_avg_pool_backward(sizes=x_type.shape[2:]),),
         accepts="float",
         promotes="all",
         samples=(
@@ -194,12 +215,27 @@ class AveragePooling(MaxPooling):
         overlap where the sizes do not divide.
         """
         counts: Any = output_size
-        pairs = list(zip(self.shape[2:], counts, strict=True))
-        if all(n % count == 0 for n, count in pairs):
-            return self.avg_pool(tuple(n // count for n, count in pairs))
-        axes = enumerate(pairs, start=2)
-        taps = {axis: _adaptive_taps(n, count) for axis, (n, count) in axes}
-        return self._resampled(Tables.of(taps))
+        windows = _equal_windows(self.shape[2:], counts)
+        if windows is not None:
+            return self.avg_pool(**windows)
+        return self._resampled(_adaptive_tables(self.shape[2:], counts))
+
+    @composite(
+        infer=lambda g, *, sizes: TensorType((*g.shape[:2], *sizes), g.dtype),
+        vjp=(lambda c, _, g_type, **_sizes: c.adaptive_avg_pool(g_type.shape[2:]),),
+        accepts="float",
+        promotes="all",
+        samples=(sample((2, 2, 2), sizes=(5,)), sample((1, 2, 2, 4), sizes=(6, 4))),
+    )
+    def _adaptive_avg_pool_backward(self, /, *, sizes: Shape) -> Self:
+        """The transpose of `adaptive_avg_pool`: (N, C, *output_size) -> (N, C, *sizes)."""
+        counts = self.shape[2:]
+        windows = _equal_windows(sizes, counts)
+        if windows is not None:
+            return self._avg_pool_backward(
+                sizes=sizes, **windows, ceil_mode=False, count_include_pad=True
+            )
+        return self._resampled(_adaptive_tables(sizes, counts, is_transposed=True))
 
     # ---- by the number of axes ----
 
