@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
+from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from pyrite.op import Constant, bind, primitive, public, sample
 from pyrite.tensor.joining import stack
@@ -83,7 +84,8 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
     """Return a tensor with a copy of the data: a number, nested sequences, an array or a tensor.
 
     Arrays, NumPy scalars and tensors keep their dtype.  A later change of the array does not show.
-    Raises ShapeError for ragged sequences, and DTypeError for what is no number or does not fit.
+    With ``dtype`` floats are converted as by `astype`, whatever the host.  Raises ShapeError for
+    ragged sequences, and DTypeError for what is no number, and for integers that do not fit.
 
     >>> tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -97,8 +99,15 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
     if not isinstance(data, np.ndarray | np.generic) and found.is_integer:
         _require_held(array, found)
     backend = as_device(device).backend
-    handle = backend.upload(array.astype(found.numpy, copy=False))
-    return Tensor(handle, TensorType(array.shape, found), backend)
+    return Tensor(backend.upload(_converted(array, found)), TensorType(array.shape, found), backend)
+
+
+def _converted(array: Array, dtype: DType) -> Array:
+    """The array in a dtype, without NumPy's warnings: inf is what does not fit a float."""
+    if array.dtype == dtype.numpy:
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        return NumPyAlgebra().cast(array, dtype)
 
 
 def _host_array(data: Any) -> Array:
