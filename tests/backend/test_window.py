@@ -9,12 +9,13 @@ import pytest
 
 from pyrite.backend import window
 
+#: Pools of which each window holds an element of the input.
 CASES = [
     (size, kernel, stride, (before, after), dilation, ceil_mode)
     for size, kernel, stride, before, after, dilation, ceil_mode in itertools.product(
         (4, 7), (1, 3), (1, 2, 4), (0, 1), (0, 2), (1, 2), (False, True)
     )
-    if size + before + after > dilation * (kernel - 1)
+    if max(before, after) <= dilation * (kernel - 1) < size + before + after
 ]
 
 
