@@ -88,6 +88,8 @@ def test_a_float_that_does_not_fit_is_converted_as_by_astype() -> None:
     values = [float("nan"), 1e20, -1e20, 300.0]
     for dtype in ("int32", "uint8"):
         assert tensor(values, dtype=dtype).tolist() == tensor(values).astype(dtype).tolist()
+        narrow = tensor(values, dtype="bfloat16")
+        assert tensor(narrow.numpy(), dtype=dtype).tolist() == narrow.astype(dtype).tolist()
     assert tensor(values, dtype="uint8").tolist() == [0, 255, 0, 255]
     assert tensor([1e40, -1e40]).tolist() == [float("inf"), float("-inf")]
     assert tensor([7e4], dtype="float16").item() == float("inf")

@@ -106,8 +106,10 @@ def _converted(array: Array, dtype: DType) -> Array:
     """The array in a dtype, without NumPy's warnings: inf is what does not fit a float."""
     if array.dtype == dtype.numpy:
         return array
+    # NumPy knows no kind of bfloat16.
+    known = array.astype(np.float32) if array.dtype.kind == "V" else array
     with np.errstate(over="ignore", invalid="ignore"):
-        return NumPyAlgebra().cast(array, dtype)
+        return NumPyAlgebra().cast(known, dtype)
 
 
 def _host_array(data: Any) -> Array:
