@@ -35,27 +35,12 @@ class Attention(Native):
 
     @native("scaled_dot_product_attention", narrow="cuda", carrier="order")
     def scaled_dot_product_attention(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
-        bias: torch.Tensor | None,
-        bits: torch.Tensor | None,
-        **attrs: Any,
+        self, *inputs: Any, **attrs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if (fused := self._fused(query, key, value, mask, bias, **attrs)) is not None:
-            return fused.forward(query, key, value)
-        query, key, value = _wide(query), _wide(key), _wide(value)
-        scores = _scores(query, key, mask, bias, **attrs)[0]
-        greatest = scores.amax(-1, keepdim=True)
-        greatest = torch.where(greatest == -math.inf, 0.0, greatest)
-        weights = torch.exp(scores - greatest)
-        total = weights.sum(-1, keepdim=True)
-        sums = _stacked(_dropped(weights, bits, attrs["dropout_p"]), key) @ value
-        out = sums.reshape(*query.shape[:-1], value.shape[-1])
-        out = out / torch.where(total == 0, 1.0, total)
-        return out, (greatest + torch.log(total)).squeeze(-1)
+        fused = self._fused(*inputs, **attrs)
+        if fused is not None:
+            return fused.forward(*inputs[:3])
+        return Explicit(*inputs, **attrs).forward()
 
     @native("scaled_dot_product_attention_backward", narrow="cuda", carrier="order")
     def scaled_dot_product_attention_backward(
@@ -64,24 +49,16 @@ class Attention(Native):
         g_log_sum: torch.Tensor,
         out: torch.Tensor,
         log_sum: torch.Tensor,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
-        bias: torch.Tensor | None,
-        bits: torch.Tensor | None,
-        *,
+        *inputs: Any,
         argnums: tuple[int, ...],
         **attrs: Any,
     ) -> Any:
-        fused = self._fused(query, key, value, mask, bias, **attrs)
+        fused = self._fused(*inputs, **attrs)
         if fused is not None and self.is_zero(g_log_sum):
-            made = fused.backward(g, query, key, value, out, log_sum)
+            made = fused.backward(g, *inputs[:3], out, log_sum)
             found = dict(enumerate(made))
         else:
-            found = _explicit_backward(
-                g, g_log_sum, out, log_sum, query, key, value, mask, bias, bits, argnums, **attrs
-            )
+            found = Explicit(*inputs, **attrs).backward(g, g_log_sum, out, log_sum, argnums)
         chosen = tuple(found[position] for position in argnums)
         return chosen[0] if len(chosen) == 1 else chosen
 
@@ -92,6 +69,7 @@ class Attention(Native):
         value: torch.Tensor,
         mask: torch.Tensor | None,
         bias: torch.Tensor | None,
+        _bits: torch.Tensor | None,
         *,
         is_causal: bool,
         scale: float,
@@ -215,82 +193,95 @@ def _unused(device: torch.device) -> torch.Tensor:
 # ---- the explicit path ----
 
 
+@dataclass(slots=True)
+class Explicit:
+    """Attention by the matrix of its scores, in float32 where the inputs are narrow."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    mask: torch.Tensor | None
+    bias: torch.Tensor | None
+    bits: torch.Tensor | None
+    is_causal: bool
+    scale: float
+    softcap: float | None
+    dropout_p: float
+
+    def __post_init__(self) -> None:
+        self.query, self.key, self.value = _wide(self.query), _wide(self.key), _wide(self.value)
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the output, and per query the logarithm of the sum of its exponentials."""
+        scores, _ = self._scores()
+        greatest = scores.amax(-1, keepdim=True)
+        greatest = torch.where(greatest == -math.inf, 0.0, greatest)
+        weights = torch.exp(scores - greatest)
+        total = weights.sum(-1, keepdim=True)
+        sums = self._stacked(self._dropped(weights)) @ self.value
+        out = sums.reshape(*self.query.shape[:-1], self.value.shape[-1])
+        out = out / torch.where(total == 0, 1.0, total)
+        return out, (greatest + torch.log(total)).squeeze(-1)
+
+    def backward(
+        self,
+        g: torch.Tensor,
+        g_log_sum: torch.Tensor,
+        out: torch.Tensor,
+        log_sum: torch.Tensor,
+        argnums: tuple[int, ...],
+    ) -> dict[int, torch.Tensor]:
+        """Return the gradients at ``argnums`` from the probabilities, made again."""
+        g, out = _wide(g), _wide(out)
+        scores, tanh = self._scores()
+        finite = torch.where(log_sum == -math.inf, 0.0, log_sum)
+        probabilities = torch.exp(scores - finite.unsqueeze(-1))
+        stacked = self._stacked(g)
+        found: dict[int, torch.Tensor] = {}
+        if 2 in argnums:
+            found[2] = self._stacked(self._dropped(probabilities)).mT @ stacked
+        if set(argnums) - {2}:
+            of_kept = self._dropped((stacked @ self.value.mT).reshape(scores.shape))
+            shared = (g * out).sum(-1, keepdim=True) - g_log_sum.unsqueeze(-1)
+            of_scores = probabilities * (of_kept - shared)
+            raw = self._stacked(of_scores if tanh is None else of_scores * (1.0 - tanh * tanh))
+            if 0 in argnums:
+                found[0] = (raw @ self.key).reshape(self.query.shape) * self.scale
+            if 1 in argnums:
+                found[1] = raw.mT @ self._stacked(self.query * self.scale)
+            if 4 in argnums and self.bias is not None:
+                found[4] = of_scores.sum_to_size(self.bias.shape)
+        return found
+
+    def _scores(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the scores, -inf where a query may not attend, and if capped the tanh of them."""
+        rows = self._stacked(self.query * self.scale) @ self.key.mT
+        scores = rows.reshape(*self.query.shape[:-1], self.key.shape[-2])
+        tanh = None
+        if self.softcap is not None:
+            tanh = torch.tanh(scores / self.softcap)
+            scores = tanh * self.softcap
+        if self.bias is not None:
+            scores = scores + _wide(self.bias)
+        if self.mask is not None:
+            scores = torch.where(self.mask, scores, -math.inf)
+        if self.is_causal:
+            above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(above, -math.inf)
+        return scores, tanh
+
+    def _stacked(self, x: torch.Tensor) -> torch.Tensor:
+        """Return (..., H, T, D) as (..., K, H // K * T, D): the rows that meet one head of keys."""
+        if x.ndim < 3:
+            return x
+        rows = x.shape[-3] * x.shape[-2] // max(1, self.key.shape[-3])
+        return x.reshape(*self.key.shape[:-2], rows, x.shape[-1])
+
+    def _dropped(self, x: torch.Tensor) -> torch.Tensor:
+        return (
+            x if self.bits is None or self.dropout_p == 0 else dropped(x, self.bits, self.dropout_p)
+        )
+
+
 def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in NARROW else x
-
-
-def _stacked(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Return (..., H, T, D) as (..., K, H // K * T, D): the rows that meet one head of keys."""
-    if x.ndim < 3:
-        return x
-    rows = x.shape[-3] * x.shape[-2] // max(1, key.shape[-3])
-    return x.reshape(*key.shape[:-2], rows, x.shape[-1])
-
-
-def _dropped(x: torch.Tensor, bits: torch.Tensor | None, p: float) -> torch.Tensor:
-    return x if bits is None or p == 0 else dropped(x, bits, p)
-
-
-def _scores(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    mask: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    *,
-    is_causal: bool,
-    scale: float,
-    softcap: float | None,
-    dropout_p: float,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the scores, -inf where a query may not attend, and if capped the tanh of them."""
-    scores = (_stacked(query * scale, key) @ key.mT).reshape(*query.shape[:-1], key.shape[-2])
-    tanh = None
-    if softcap is not None:
-        tanh = torch.tanh(scores / softcap)
-        scores = tanh * softcap
-    if bias is not None:
-        scores = scores + _wide(bias)
-    if mask is not None:
-        scores = torch.where(mask, scores, -math.inf)
-    if is_causal:
-        above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(above, -math.inf)
-    return scores, tanh
-
-
-def _explicit_backward(
-    g: torch.Tensor,
-    g_log_sum: torch.Tensor,
-    out: torch.Tensor,
-    log_sum: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    bits: torch.Tensor | None,
-    argnums: tuple[int, ...],
-    **attrs: Any,
-) -> dict[int, torch.Tensor]:
-    """Return the gradients at ``argnums`` from the probabilities, made again; as the op's body."""
-    g, out, query, key, value = (_wide(x) for x in (g, out, query, key, value))
-    scores, tanh = _scores(query, key, mask, bias, **attrs)
-    finite = torch.where(log_sum == -math.inf, 0.0, log_sum)
-    probabilities = torch.exp(scores - finite.unsqueeze(-1))
-    stacked, p = _stacked(g, key), attrs["dropout_p"]
-    found: dict[int, torch.Tensor] = {}
-    if 2 in argnums:
-        found[2] = _stacked(_dropped(probabilities, bits, p), key).mT @ stacked
-    if set(argnums) - {2}:
-        of_kept = _dropped((stacked @ value.mT).reshape(scores.shape), bits, p)
-        shared = (g * out).sum(-1, keepdim=True) - g_log_sum.unsqueeze(-1)
-        of_scores = probabilities * (of_kept - shared)
-        raw = of_scores if tanh is None else of_scores * (1.0 - tanh * tanh)
-        raw = _stacked(raw, key)
-        if 0 in argnums:
-            found[0] = (raw @ key).reshape(query.shape) * attrs["scale"]
-        if 1 in argnums:
-            found[1] = raw.mT @ _stacked(query * attrs["scale"], key)
-        if 4 in argnums and bias is not None:
-            found[4] = of_scores.sum_to_size(bias.shape)
-    return found
