@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrite.tensor.resampling import Tables, Taps
+from pyrite.tensor.resampling import Tables, Taps, kept
 
 RANDOM = np.random.default_rng(0)
 
@@ -66,3 +66,18 @@ def test_tables_say_whether_taps_are_to_be_skipped() -> None:
     assert Tables.of({2: read, 3: empty}).skips
     assert Tables.of({2: read, 3: empty}).lines == ((2, 2, 2), (3, 2, 1))
     assert Tables.of({}).lines == ()
+
+
+def test_tables_of_short_axes_are_made_once() -> None:
+    made: list[Any] = []
+
+    @kept
+    def tables(old: Any, new: Any) -> Tables:
+        made.append((old, new))
+        return Tables.of({})
+
+    for _ in range(2):
+        tables((3, 4), (5, 6))
+        tables((3,), (100_000,))
+
+    assert made == [((3, 4), (5, 6)), *[((3,), (100_000,))] * 2]

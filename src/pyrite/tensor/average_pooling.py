@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
 from pyrite.tensor.max_pooling import MaxPooling
-from pyrite.tensor.resampling import Tables, Taps
+from pyrite.tensor.resampling import Tables, Taps, kept
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -104,7 +103,7 @@ def _divisor(
     return divisor, tuple(reached)
 
 
-@lru_cache(maxsize=64)
+@kept
 def _adaptive_tables(sizes: Shape, counts: Shape, *, is_transposed: bool = False) -> Tables:
     """Return how the means of windows read axes of the sizes, or, transposed, are read by them."""
     axes = enumerate(zip(sizes, counts, strict=True), start=2)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
 from pyrite.tensor.average_pooling import AveragePooling
-from pyrite.tensor.resampling import Tables, Taps
+from pyrite.tensor.resampling import Tables, Taps, kept
 from pyrite.tensor.window import Sizes, sizes_per_axis
 from pyrite.types import Array, Number, Shape, TensorType
 
@@ -126,11 +125,7 @@ def _interpolate_backward_vjp(
     return c.interpolate(size, scale_factor=scale_factor, **positions)
 
 
-#: Tables of so many calls, by sizes and mode, are not made again.
-_TABLES_KEPT = 64
-
-
-@lru_cache(maxsize=_TABLES_KEPT)
+@kept
 def _tables(
     old: Shape, new: Shape, scales: tuple[float, ...] | None, mode: str, align_corners: bool,
     *, is_transposed: bool = False,

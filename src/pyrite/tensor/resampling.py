@@ -7,16 +7,17 @@ by tables turned round, and nothing is added to one place from two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache, wraps
+from typing import Any, Self
 
 import numpy as np
 
 from pyrite.op import composite, integers, sample
 from pyrite.tensor.gradient import in_dtype, widened
 from pyrite.tensor.unfolding import Unfolding
-from pyrite.types import Array, TensorType, default_int
+from pyrite.types import Array, Shape, TensorType, default_int
 from pyrite.types import dtype as as_dtype
 
 #: An axis that is read anew: its number, how many elements it gets, and how many taps each has.
@@ -85,13 +86,29 @@ class Tables:
         """Return the tables of taps by their axis; all have weights, or none."""
         found = {axis: taps.settled() for axis, taps in taps_of_axis.items()}
         lines = tuple((axis, *reversed(taps.places.shape)) for axis, taps in found.items())
-        places = [place for taps in found.values() for place in taps.places.ravel()]
+        places = [np.zeros(0, np.int64), *(taps.places.ravel() for taps in found.values())]
         weights = [taps.weights.ravel() for taps in found.values() if taps.weights is not None]
         joined = np.concatenate(weights) if weights else None
         return cls(
-            lines, np.array(places, default_int.numpy), joined,
+            lines, np.concatenate(places).astype(default_int.numpy), joined,
             joined is not None and bool(np.any(joined == 0)),
         )  # fmt: skip
+
+
+#: How many tables are kept of each kind, and the longest axes that theirs may have.
+_TABLES_KEPT, _LONGEST = 64, 1 << 12
+
+
+def kept(make: Callable[..., Tables]) -> Callable[..., Tables]:
+    """Return what makes tables for axes of old and of new sizes, and makes short ones once."""
+    cached = lru_cache(maxsize=_TABLES_KEPT)(make)
+
+    @wraps(make)
+    def found(old: Shape, new: Shape, *arguments: Any, **options: Any) -> Tables:
+        is_short = max(*old, *new) <= _LONGEST
+        return (cached if is_short else make)(old, new, *arguments, **options)
+
+    return found
 
 
 def _resampled_type(
