@@ -14,6 +14,8 @@ from pyrite.backend.cube.lowering.reduction import (
     Problem,
     ReductionConfig,
     candidates,
+    extremum_of,
+    extremum_of_bits,
     position_of,
     problem_of,
     reduce_axes,
@@ -23,7 +25,7 @@ from pyrite.backend.cube.lowering.reduction import (
 from pyrite.backend.device import Device
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
-from pyrite.types import TensorType, float32, int32
+from pyrite.types import DType, TensorType, float32, float64, int32
 
 GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
 CPU = Machine("cpu", 16, (1,), 2**31 - 1)
@@ -155,6 +157,49 @@ def test_nan_infinity_and_signed_zeros_are_as_the_reference_says(
     if want.dtype == np.float32:
         is_zero = want == 0
         np.testing.assert_array_equal(np.signbit(got)[is_zero], np.signbit(want)[is_zero])
+
+
+#: Among them NaNs of both signs, the least and the greatest of each sign.
+EXTREMES = np.array(
+    [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-320, -1e-320, 1.5, -1.5, 1e308, -1e308]
+)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_an_extreme_by_its_bits_is_that_of_the_floats(
+    fresh: Device, name: str, dtype: DType
+) -> None:
+    with np.errstate(over="ignore"):
+        values = EXTREMES.astype(dtype.numpy)
+    array = np.array(list(itertools.product(values, repeat=3)))
+    backend, x = fresh.backend, tensor(array, device=fresh)._handle
+    assert isinstance(backend, CubeBackend)
+    folds = [of(name, dtype) for of in (extremum_of, extremum_of_bits)]
+    want, got = (
+        backend.download(reduce_axes(backend.launcher, fold, x, (1,), TensorType((1728,), dtype)))
+        for fold in folds
+    )
+
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+
+
+@pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_every_candidate_gives_the_greatest_by_its_bits(
+    fresh: Device, machine: Machine, axis: int
+) -> None:
+    array = np.random.default_rng(0).normal(size=(64, 67)).astype(np.float32)
+    array[3, 5] = np.nan
+    x, backend = tensor(array, device=fresh)._handle, fresh.backend
+    assert isinstance(backend, CubeBackend)
+    fold, want = extremum_of_bits("max", float32), array.max(axis)
+    for config in candidates(problem_of(x, (axis,)), machine):
+        got = reduce_axes(
+            backend.launcher, fold, x, (axis,), TensorType(want.shape, float32), config
+        )
+        np.testing.assert_array_equal(backend.download(got), want, err_msg=str(config))
 
 
 def test_the_first_of_equals_wins_however_many_share_the_work(interpreter: Device) -> None:

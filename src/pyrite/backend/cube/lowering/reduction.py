@@ -37,9 +37,20 @@ from pyrite.backend.cube.operand import (
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import vector
+from pyrite.kernel.polyfill.floats import FORMATS
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Op
-from pyrite.types import DType, Number, Shape, TensorType, element_count, int32, uint32
+from pyrite.types import (
+    DType,
+    Number,
+    Shape,
+    TensorType,
+    element_count,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 
 State = tuple[Value, ...]
 
@@ -76,6 +87,11 @@ class Problem:
     def size(self) -> int:
         """How many elements meet in one output."""
         return element_count(self.reduced)
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether neighbours in memory belong to different outputs."""
+        return bool(self.outputs) and self.output_strides[-1] == 1
 
 
 def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...]:
@@ -130,7 +146,7 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
 
     ``values`` is how many numbers a state has.
     """
-    is_column = bool(problem.outputs) and problem.output_strides[-1] == 1
+    is_column = problem.is_columns
     along = "columns" if is_column else "rows"
     is_far = machine.kind == "cpu" and problem.count * problem.size >= _FAR
     most = max(machine.vector // 2, 1) if is_far else machine.vector
@@ -226,6 +242,42 @@ def extremum_of(name: str, dtype: DType) -> Fold:
     else:
         fold = accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
     return replace(fold, end=lambda k, s: truth(k.builder, s[0])) if dtype.is_bool else fold
+
+
+def extremum_of_bits(name: str, dtype: DType) -> Fold:
+    """Return `extremum_of` floats by their bits alone, in a third of the instructions.
+
+    As signed numbers the bits of positive floats rise with them, above those of all negative ones;
+    as unsigned numbers those of negative floats rise as they fall, above those of all positive
+    ones.  Zeros have their places in that, and a NaN of either sign lies beyond its infinity.
+    """
+    format, is_max = FORMATS[dtype], name == "max"
+    signed, unsigned = format.bits, _UNSIGNED[format.bits]
+    sign = 1 << (signed.bits - 1)
+
+    def take(k: RecordingAlgebra, x: Value, _: Value) -> State:
+        x = k.builder.cast(x, dtype)
+        bits = k.builder.bitcast(x, unsigned)
+        return k.builder.bitcast(x, signed), bits, bits
+
+    def join(k: RecordingAlgebra, s: State, t: State) -> State:
+        b = k.builder
+        return b.max(s[0], t[0]), b.min(s[1], t[1]), b.max(s[2], t[2])
+
+    def end(k: RecordingAlgebra, s: State) -> Value:
+        b = k.builder
+        greatest, (least, most) = s[0], (b.bitcast(x, signed) for x in s[1:])
+        # Without a positive one the least is the maximum, without a negative one the minimum.
+        extreme, exists = (greatest, greatest >= 0) if is_max else (most, most < 0)
+        is_nan = (s[0] > format.infinity) | (s[2] > format.infinity + sign)
+        return b.select(is_nan, math.nan, b.bitcast(b.select(exists, extreme, least), dtype))
+
+    infinity = format.infinity + (sign if is_max else 0)
+    start = ((signed.lowest, signed), (infinity, unsigned), (0, unsigned))
+    return Fold(name, start, take, join, end, variant="bits")
+
+
+_UNSIGNED = {int32: uint32, int64: uint64}
 
 
 def _truth(name: str) -> Fold:
@@ -599,8 +651,11 @@ def extremum(
 ) -> Sequence[CubeTensor]:
     """Folds of maximum and minimum."""
     (x,) = inputs
-    fold = extremum_of(op.name, x.dtype.compute)
-    return [reduce_axes(launcher, fold, x, attrs["axis"], out[0])]
+    axes, dtype = attrs["axis"], x.dtype.compute
+    # A GPU has instructions to spare, and columns need the registers for more neighbours.
+    is_row = launcher.machine.kind == "cpu" and not problem_of(x, axes).is_columns
+    of = extremum_of_bits if is_row and dtype.is_float else extremum_of
+    return [reduce_axes(launcher, of(op.name, dtype), x, axes, out[0])]
 
 
 @lowers("any", "all")
