@@ -169,12 +169,16 @@ class Mathematics(Bitwise):
 
     @primitive(scalar=lambda k, x: k.sin(x), vjp=(lambda g, _, x: g * x.cos(),), accepts="float")
     def sin(self, /) -> Self:
-        """Sine."""
+        """Sine.
+
+        On ``cpu`` and ``wgpu`` within a few ulp in float32 for abs(x) <= 2 ** 16.  Beyond, the
+        error grows with x, as the gap between neighbouring angles does: 0.05 at a million.
+        """
         ...
 
     @primitive(scalar=lambda k, x: k.cos(x), vjp=(lambda g, _, x: g * -x.sin(),), accepts="float")
     def cos(self, /) -> Self:
-        """Cosine."""
+        """Cosine, as exact as `sin`."""
         ...
 
     @primitive(
