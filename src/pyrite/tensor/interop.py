@@ -94,13 +94,30 @@ def from_torch(t: Any, /, *, copy: bool = False) -> Tensor:
     """Return a torch.Tensor as a tensor of the torch device where it is, cut off its graph.
 
     It shares the memory, or copies with ``copy=True``; see the table above for who may write.
-    Raises DTypeError for what is no torch.Tensor, and for a dtype that Pyrite lacks.
+    Raises DTypeError for what is no torch.Tensor, for a dtype that Pyrite lacks, and for memory
+    that does not hold the elements, as a sparse tensor's.
     """
     where = getattr(t, "device", None)
     if not hasattr(t, "requires_grad") or where is None:
         raise DTypeError(
             f"from_torch requires a torch.Tensor, got {type(t).__name__}; use pyrite.tensor"
         )
+    _require_elements(t)
     backend = as_device(f"torch:{where}").backend
     handle = backend.adopt(t.clone() if copy else t)
     return Tensor(handle, backend.type_of(handle), backend)
+
+
+def _require_elements(t: Any) -> None:
+    """Raise DTypeError for a torch.Tensor whose memory is not that of its elements."""
+    if t.is_nested:
+        found, dense = "a nested tensor", "to_padded_tensor(0.0)"
+    elif str(t.layout) != "torch.strided":
+        found, dense = f"the layout {t.layout}", "to_dense()"
+    elif t.is_neg():
+        found, dense = "a view that PyTorch negates when it is read", "resolve_neg()"
+    else:
+        return
+    raise DTypeError(
+        f"from_torch requires memory that holds each element, got {found}; call its {dense}"
+    )

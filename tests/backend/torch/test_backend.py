@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -28,11 +28,14 @@ each_device = pytest.mark.parametrize("name", DEVICES)
 # ---- names ----
 
 
+@needs_cuda
 def test_a_device_has_one_backend_under_all_of_its_names() -> None:
-    assert pyrite.device("torch:cpu") == pyrite.device("torch:cpu:0") == "torch:cpu"
+    assert pyrite.device("torch:cuda") == pyrite.device("torch:cuda:0") == "torch:cuda"
 
 
-@pytest.mark.parametrize("name", ["torch", "torch:tpu", "torch:cpu:x", "numpy:0", "torch:"])
+@pytest.mark.parametrize(
+    "name", ["torch", "torch:tpu", "torch:cpu:0", "torch:cuda:x", "numpy:0", "torch:"]
+)
 def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
     with pytest.raises(DeviceError, match=r"device requires one of numpy, .*torch:cpu, torch:cuda"):
         pyrite.device(name)
@@ -123,6 +126,23 @@ def test_what_is_read_is_read_only_and_what_is_uploaded_a_copy() -> None:
 def test_from_torch_refuses_what_is_no_torch_tensor(wrong: object) -> None:
     with pytest.raises(DTypeError, match=r"from_torch requires a torch.Tensor, got"):
         pyrite.from_torch(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "got"),
+    [
+        (lambda: torch.eye(2).to_sparse(), r"torch\.sparse_coo; call its to_dense\(\)"),
+        (lambda: torch.ones(2, 2).to_mkldnn(), r"torch\._mkldnn; call its to_dense\(\)"),
+        (lambda: torch.tensor([1 + 2j]).conj().imag, r"negates .*; call its resolve_neg\(\)"),
+    ],
+    ids=["sparse", "mkldnn", "negated"],
+)
+@pytest.mark.parametrize("copy", [False, True])
+def test_from_torch_refuses_memory_that_does_not_hold_each_element(
+    make: Callable[[], torch.Tensor], got: str, copy: bool
+) -> None:
+    with pytest.raises(DTypeError, match=f"from_torch requires memory .* got .*{got}"):
+        pyrite.from_torch(make(), copy=copy)
 
 
 def test_from_torch_refuses_dtypes_that_pyrite_lacks() -> None:
