@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyrite.autodiff.gradients import Gradients
-from pyrite.op import composite, sample
+from pyrite.op import composite, many, sample
 from pyrite.optim.settings import positive
 from pyrite.optim.values import in_dtype
 from pyrite.tensor.creation import full
@@ -66,6 +66,12 @@ def norm_of_all(*tensors: Tensor) -> Tensor:
     return total.sqrt()
 
 
+@composite(samples=(sample((2, 3), ()), sample((4,), ())))
+def gradient_scaled(gradient: Tensor, factor: Tensor, /) -> Tensor:
+    """A gradient times a factor: (...), () -> (...)."""
+    return gradient * factor
+
+
 @dataclass(frozen=True)
 class Clipping:
     """How an optimiser clips: by value, by the norm of each tensor, or by the norm of all."""
@@ -81,16 +87,20 @@ class Clipping:
         if self.by == "value":
             return [g.clip(-self.limit, self.limit) for g in gradients], None
         if self.by == "norm":
-            return [_scaled(g, _factor(global_norm([g]), self.limit)) for g in gradients], None
+            factors = [_factor(global_norm([g]), self.limit) for g in gradients]
+            return _all_scaled(gradients, factors), None
         norm = global_norm(gradients)
-        factor = _factor(norm, self.limit)
-        return [_scaled(g, factor) for g in gradients], norm
+        return _all_scaled(gradients, [_factor(norm, self.limit)] * len(gradients)), norm
 
 
 def _factor(norm: Tensor, max_norm: float) -> Tensor:
     return (max_norm / (norm + EPS)).minimum(1.0)
 
 
+def _all_scaled(gradients: Sequence[Tensor], factors: Sequence[Tensor]) -> list[Tensor]:
+    made = many(gradient_scaled, list(zip(gradients, factors, strict=True)))
+    return [in_dtype(new, g.dtype) for new, g in zip(made, gradients, strict=True)]
+
+
 def _scaled(g: Tensor, factor: Tensor) -> Tensor:
-    scaled = g * factor
-    return scaled if scaled.dtype is g.dtype else scaled.astype(g.dtype)
+    return in_dtype(g * factor, g.dtype)

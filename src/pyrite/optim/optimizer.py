@@ -143,10 +143,13 @@ class Optimizer(ABC):
             due = due_of(model, held, gradients)
             changed, slots, norm = self._stepped(due, self._assigned(model, held))
             changed.update(renewed(held, gradients.updates))
+            stepped = tree_map(
+                lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
+            )
             run.slots.update(slots)
             run.norm = norm
             run.steps += 1
-        return tree_map(lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model)
+        return stepped
 
     @property
     def steps(self) -> int:

@@ -15,6 +15,7 @@ from pyrite.optim.adagrad import adagrad_update
 from pyrite.optim.adam import adam_update
 from pyrite.optim.adamw import adamw_update
 from pyrite.optim.adan import adan_update
+from pyrite.optim.clip import gradient_scaled
 from pyrite.optim.lion import lion_update
 from pyrite.optim.muon import COEFFICIENTS, muon_update, newton_schulz
 from pyrite.optim.rmsprop import rmsprop_update
@@ -139,3 +140,18 @@ def test_parameters_of_one_kind_are_one_call(
     many(method, [turn] * 7, **example.attrs)
 
     assert lengths == [7]
+
+
+@each_device
+@pytest.mark.parametrize("has_one", [True, False], ids=["one factor", "a factor each"])
+@pytest.mark.parametrize("kinds", [KINDS, MIXED], ids=["joined", "mixed"])
+def test_gradients_are_scaled_at_once_as_each(name: str, has_one: bool, kinds: list[Kind]) -> None:
+    rng = np.random.default_rng(0)
+    gradients = [pyrite.tensor(rng.normal(size=s), dtype=d, device=name) for d, s in kinds]
+    one = pyrite.tensor(0.25, device=name)
+    factors = [one if has_one else pyrite.tensor(rng.uniform(), device=name) for _ in kinds]
+    calls = list(zip(gradients, factors, strict=True))
+    for made, (g, factor) in zip(many(gradient_scaled, calls), calls, strict=True):
+        each = g * factor
+        assert made.dtype is each.dtype
+        np.testing.assert_array_equal(made.numpy(), each.numpy())

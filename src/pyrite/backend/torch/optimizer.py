@@ -47,12 +47,23 @@ def _are_of_one_dtype(*inputs: Any) -> bool:
     return len(found) == 1 and found <= set(_WIDE)
 
 
+def _are_scaled(gradient: Any, factor: Any) -> bool:
+    return _are_of_one_dtype(gradient, factor) and not factor.shape
+
+
 class Optimizer(Native):
     """Steps of optimisers."""
 
     @native("norm_of_all", when=_are_of_one_dtype)
     def norm_of_all(self, *tensors: torch.Tensor) -> torch.Tensor:
         return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(tensors))))
+
+    @native("gradient_scaled", given="columns", when=_are_scaled)
+    def gradient_scaled(self, g: Tensors, factors: Tensors) -> Any:
+        first = factors[0]
+        if all([factor is first for factor in factors]):
+            return (torch._foreach_mul(g, first),)
+        return (torch._foreach_mul(g, factors),)
 
     @native("sgd_update", given="columns", when=_has_numbers(2))
     def sgd_update(self, p: Tensors, g: Tensors, rate: float, *, weight_decay: float) -> Any:
