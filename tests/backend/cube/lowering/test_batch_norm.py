@@ -14,12 +14,14 @@ from pyrite.backend.cube.lowering.batch_norm import Channels, channel_candidates
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor
+from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import Array, DType, bfloat16, float16, float32, float64
 
 SHAPES = [
     (4, 3), (5, 1), (1, 4, 1), (3, 2, 4), (2, 3, 8), (2, 5, 7), (3, 4, 4, 4), (2, 3, 3, 3),
     (1, 2, 64), (6, 2, 16), (4, 2, 2, 2, 2),
 ]  # fmt: skip
+TOLERANCE = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-5, "float64": 1e-12}
 RNG = np.random.default_rng(0)
 
 
@@ -36,21 +38,8 @@ def cpu() -> Device:
     return Device(CubeBackend(CpuRuntime(threads=2)))
 
 
-def called(name: str, given: list[Any], device: Device | None, **attrs: Any) -> list[Array]:
-    tensors = [g if g is None else tensor(g, device=device) for g in given]
-    found = getattr(tensors[0], name)(*tensors[1:], **attrs)
-    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
-
-
 def agree(device: Device, name: str, given: list[Any], **attrs: Any) -> None:
-    dtype = given[0].dtype.name
-    tolerance = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-5, "float64": 1e-12}[dtype]
-    want = called(name, given, None, **attrs)
-    for x, y in zip(called(name, given, device, **attrs), want, strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(
-            x.astype(np.float64), y.astype(np.float64), rtol=tolerance, atol=tolerance
-        )
+    assert_agrees(device, name, given, TOLERANCE, **attrs)
 
 
 def all_three(device: Device, shape: tuple[int, ...], dtype: DType = float32) -> None:

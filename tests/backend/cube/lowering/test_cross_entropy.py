@@ -14,8 +14,10 @@ from pyrite.backend.cube.lowering.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor
+from pyrite.testing.agreement import assert_agrees
 from pyrite.types import INTEGERS, Array, DType, bfloat16, float16, float32, float64, int32
 
+TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-12}
 RNG = np.random.default_rng(0)
 
 
@@ -32,18 +34,7 @@ def on(device: Device | None, given: list[Any]) -> list[Any]:
 
 
 def agree(device: Device, name: str, given: list[Any], **attrs: Any) -> None:
-    def called(where: Device | None) -> list[Array]:
-        x, *rest = on(where, given)
-        found = getattr(x, name)(*rest, **attrs)
-        return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
-
-    tolerance = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-12}
-    for x, y in zip(called(device), called(None), strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        limit = tolerance[x.dtype.name]
-        np.testing.assert_allclose(
-            x.astype(np.float64), y.astype(np.float64), rtol=limit, atol=limit
-        )
+    assert_agrees(device, name, given, TOLERANCE, **attrs)
 
 
 def both(

@@ -14,6 +14,7 @@ from pyrite.backend.cube.lowering.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor
+from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import Array, DType, bfloat16, float16, float32, float64
 
 #: Shapes and numbers of groups: channels of 1 element, of whole vectors, and of neither.
@@ -21,6 +22,7 @@ CASES = [
     ((4, 6), 3), ((5, 1), 1), ((2, 8, 1), 1), ((3, 4, 4), 2), ((2, 6, 7), 3), ((2, 3, 16), 3),
     ((1, 4, 3, 3), 1), ((3, 4, 4, 4), 2), ((2, 4, 2, 2, 8), 2), ((1, 1, 130), 1),
 ]  # fmt: skip
+TOLERANCE = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-5, "float64": 1e-12}
 RNG = np.random.default_rng(0)
 
 
@@ -33,21 +35,8 @@ def cpu() -> Device:
     return Device(CubeBackend(CpuRuntime(threads=2)))
 
 
-def called(name: str, given: list[Any], device: Device | None, **attrs: Any) -> list[Array]:
-    tensors = [g if g is None else tensor(g, device=device) for g in given]
-    found = getattr(tensors[0], name)(*tensors[1:], **attrs)
-    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
-
-
 def agree(device: Device, name: str, given: list[Any], **attrs: Any) -> None:
-    dtype = given[0].dtype.name
-    tolerance = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-5, "float64": 1e-12}[dtype]
-    want = called(name, given, None, **attrs)
-    for x, y in zip(called(name, given, device, **attrs), want, strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(
-            x.astype(np.float64), y.astype(np.float64), rtol=tolerance, atol=tolerance
-        )
+    assert_agrees(device, name, given, TOLERANCE, **attrs)
 
 
 def both(

@@ -18,10 +18,11 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
+    has_elements,
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.backend.cube.tensor import CubeTensor
@@ -80,20 +81,6 @@ class Channel(NumberedRow):
         if len(operand.layout.strides) == 2:
             return operand.at([self._row, at.first])
         return operand.at([self._row, at.first // self._inner, at.first % self._inner])
-
-    def centred(self, position: int) -> tuple[Value, Callable[[At], Value]]:
-        """Return the mean of a source, and what gives its values less that."""
-        x = self.sources[position]
-        mean = self.mean(x)
-        return mean, lambda at: x(at) - self.spread(mean, at)
-
-
-def _square(make: Callable[[At], Value]) -> Callable[[At], Value]:
-    def square(at: At) -> Value:
-        y = make(at)
-        return y * y
-
-    return square
 
 
 def for_channels(
@@ -170,12 +157,7 @@ def _written(type: TensorType, channels: Channels, *, is_copied: bool) -> Tensor
 # ---- the ops ----
 
 
-def _has_elements(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether there are moments to take."""
-    return all(i.type.size > 0 for i in inputs if i is not None)
-
-
-@lowers("batch_norm", when=_has_elements)
+@lowers("batch_norm", when=has_elements)
 def batch_norm(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -184,8 +166,8 @@ def batch_norm(
     eps = attrs["eps"]
 
     def body(channel: Channel) -> None:
-        mean, centred = channel.centred(0)
-        variance = channel.mean(_square(centred))
+        mean, centred = channel.centred(channel.sources[0])
+        variance = channel.variance(centred)
         scale = channel.k.rsqrt(variance + eps)
         if weight is not None:
             scale = scale * channel.number(0)
@@ -205,7 +187,7 @@ def batch_norm(
     return [*made, *totals]
 
 
-@lowers("batch_norm_backward", when=_has_elements)
+@lowers("batch_norm_backward", when=has_elements)
 def batch_norm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -216,13 +198,13 @@ def batch_norm_backward(
 
     def body(channel: Channel) -> None:
         of_g, length = channel.sources[0], channel.length
-        _, centred = channel.centred(1)
+        _, centred = channel.centred(channel.sources[1])
 
         def both(at: At) -> tuple[Value, Value]:
             y = of_g(at)
             return y, y * centred(at)
 
-        rate = channel.k.rsqrt(channel.mean(_square(centred)) + eps)
+        rate = channel.k.rsqrt(channel.variance(centred) + eps)
         total, product = channel.totals(2, both)
         if 0 in argnums:
             slope = rate if weight is None else rate * channel.number(2)
@@ -250,7 +232,7 @@ def batch_norm_backward(
     return [made[0] if n == 0 else found[n] for n in argnums]
 
 
-@lowers("batch_norm_inference", when=_has_elements)
+@lowers("batch_norm_inference", when=has_elements)
 def batch_norm_inference(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

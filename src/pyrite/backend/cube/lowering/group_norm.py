@@ -19,11 +19,12 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
+    has_elements,
     numbered_candidates,
     widest,
 )
 from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
-from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.rows import At, Make, RowsConfig
 from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.operand import Layout, Operand, iota
@@ -116,16 +117,8 @@ class GroupRow(NumberedRow):
 
     def normal(self, x: Make, eps: float) -> tuple[Make, Value, Value]:
         """Return the values of the row less their mean over their deviation, the mean, and rate."""
-        mean = self.mean(x)
-
-        def centred(at: At) -> Value:
-            return x(at) - self.spread(mean, at)
-
-        def square(at: At) -> Value:
-            y = centred(at)
-            return y * y
-
-        rate = self.k.rsqrt(self.mean(square) + eps)
+        mean, centred = self.centred(x)
+        rate = self.k.rsqrt(self.variance(centred) + eps)
         return (lambda at: centred(at) * self.spread(rate, at)), mean, rate
 
 
@@ -198,12 +191,7 @@ def sums_of_channels(
 # ---- the ops ----
 
 
-def _has_elements(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether there are moments to take."""
-    return all(i.type.size > 0 for i in inputs if i is not None)
-
-
-@lowers("group_norm", when=_has_elements)
+@lowers("group_norm", when=has_elements)
 def group_norm(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -235,7 +223,7 @@ def group_norm(
     return [target]
 
 
-@lowers("group_norm_backward", when=_has_elements)
+@lowers("group_norm_backward", when=has_elements)
 def group_norm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

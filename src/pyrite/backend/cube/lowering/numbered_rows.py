@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.rows import At, Row, RowsConfig, candidates
+from pyrite.backend.cube.lowering.registry import Input
+from pyrite.backend.cube.lowering.rows import At, Make, Row, RowsConfig, candidates
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, Memory, Value
@@ -80,12 +81,32 @@ class NumberedRow(Row):
         assert self._error is not None
         self.b.error(self._word, failed, self._error)
 
+    def centred(self, x: Make) -> tuple[Value, Make]:
+        """Return the mean of the values over the row, and what gives them less that."""
+        mean = self.mean(x)
+        return mean, lambda at: x(at) - self.spread(mean, at)
+
+    def variance(self, centred: Make) -> Value:
+        """Return the biased variance of centred values."""
+
+        def square(at: At) -> Value:
+            y = centred(at)
+            return y * y
+
+        return self.mean(square)
+
     def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
         """Return the sums over the row of each of the ``count`` values that ``make`` gives."""
         return self._totals(count, make, 0, lambda x, y: x + y)
 
 
 # ---- launching ----
+
+
+def has_elements(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether there are moments to take."""
+    return all(i.type.size > 0 for i in inputs if i is not None)
+
 
 R = TypeVar("R", bound=NumberedRow)
 
