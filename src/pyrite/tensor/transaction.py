@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from pyrite.backend.protocol import Backend
+from pyrite.errors import DTypeError
 from pyrite.op import Handle, public
 from pyrite.synchronization import note_sync
 from pyrite.tensor.tensor import Tensor
@@ -19,6 +20,8 @@ from pyrite.types import Array
 @public
 def read(*tensors: Tensor) -> tuple[Array, ...]:
     """Return the values of each tensor as ``numpy`` does, by one wait for each device.
+
+    Raises DTypeError for what is no tensor.
 
     >>> from pyrite import tensor
     >>> loss, hits = read(tensor(0.5), tensor([1, 0, 1]).sum())
@@ -51,6 +54,10 @@ def _by_device(tensors: Sequence[Tensor]) -> dict[Backend, tuple[list[int], list
     """The tensors' places and handles under their backends, of whatever level they are."""
     groups: defaultdict[Backend, tuple[list[int], list[Handle]]] = defaultdict(lambda: ([], []))
     for place, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(
+                f"read requires tensors, got {type(tensor).__name__}; unpack a list: read(*tensors)"
+            )
         while (inner := tensor.inner()) is not tensor:
             tensor = inner
         places, handles = groups[tensor._backend]
