@@ -95,6 +95,18 @@ class Step:
     outputs: tuple[int, ...]
     done: tuple[int, ...]
 
+    def run(self, values: list[Any], backend: Backend) -> None:
+        """Take inputs from values, and put results there."""
+        plan = self.plan
+        inputs = [values[n] for n in self.inputs]
+        run = plan.runners.get(backend)
+        results = backend.execute(self.op, inputs, plan) if run is None else run(inputs)
+        assert results is not None, "a plan is expanded always or never"
+        for n, result in zip(self.outputs, results, strict=True):
+            values[n] = result
+        for n in self.done:
+            values[n] = None
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -116,14 +128,8 @@ class Recording:
             saved = nodes[source.node].saved[source.entry]
             tensor = saved if source.item is None else saved[source.item]
             values[source.number] = tensor._handle
-        execute = backend.execute
         for step in self.steps:
-            results = execute(step.op, [values[n] for n in step.inputs], step.plan)
-            assert results is not None, "a plan is expanded always or never"
-            for n, result in zip(step.outputs, results, strict=True):
-                values[n] = result
-            for n in step.done:
-                values[n] = None
+            step.run(values, backend)
         return [
             (nodes[at], Tensor._wrap(values[n], type, backend)) for at, n, type in self.gradients
         ]

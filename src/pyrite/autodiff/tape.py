@@ -54,7 +54,7 @@ class Autodiff(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Variable] | None:
         """Execute one op on the inner backend and note it where an input is tracked."""
-        if op.body is not None and not self.keeps(op, inputs):
+        if op.derivative is None and op.body is not None and _is_reached(inputs):
             return None
         inner = self.inner
         handles, parents = [], []
@@ -66,8 +66,11 @@ class Autodiff(Backend):
             else:
                 handles.append(i)
         results = inner.execute(op, handles, plan)
+        outputs: Sequence[Tensor]
         if results is None:
             outputs = self._expanded(op, inputs, plan)
+        elif plan.out is not None and len(plan.out) == 1:
+            outputs = (Tensor._wrap(results[0], plan.out[0], inner),)
         else:
             types = plan.out or [inner.type_of(r) for r in results]
             outputs = [Tensor._wrap(r, t, inner) for r, t in zip(results, types, strict=True)]
@@ -75,6 +78,8 @@ class Autodiff(Backend):
             return [Variable(o) for o in outputs]
         recompute = self.checkpointing == "balanced" and op.is_cheap
         node = Applied(op, plan, inputs, outputs, tuple(parents), recompute=recompute)
+        if len(outputs) == 1:
+            return (Variable(outputs[0], node if node.outs[0].dtype.kind == "float" else None),)
         return [
             Variable(o, node if o._type.dtype.kind == "float" else None, index)
             for index, o in enumerate(outputs)

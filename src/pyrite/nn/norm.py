@@ -92,10 +92,9 @@ class BatchNorm(Module):
                 f"BatchNorm requires more than one value per channel in training, got {x.shape}"
             )
         out, mean, variance = x.batch_norm(self.weight, self.bias, eps=self.eps)
-        unbiased = variance.detach() * (count / (count - 1))
-        return self._renewed(out, mean.detach(), unbiased)
+        return self._renewed(out, mean.detach(), variance.detach(), count / (count - 1))
 
-    def _renewed(self, out: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def _renewed(self, out: Tensor, mean: Tensor, variance: Tensor, correction: float) -> Tensor:
         """Return out, with the next running estimates on its graph."""
         if self.running_mean is None or self.running_var is None:
             return out
@@ -106,15 +105,11 @@ class BatchNorm(Module):
             share: Any = self.momentum
             if share is None:
                 share = seen.astype(old_mean.dtype).reciprocal()
-            return _towards(old_mean, mean, share), _towards(old_variance, variance, share), seen
+            renewed = old_mean._running_moments(old_variance, mean, variance, share, correction)
+            return *(in_dtype(new, old_mean.dtype) for new in renewed), seen
 
         states = (self.running_mean, self.running_var, self.num_batches_tracked)
         return emit(states, renewal, through=out)
-
-
-def _towards(running: Tensor, batch: Tensor, share: Any) -> Tensor:
-    renewed: Tensor = running.lerp(batch, share)
-    return in_dtype(renewed, running.dtype)
 
 
 def _require_channels(layer: Module, x: Tensor, channels: int) -> None:

@@ -23,7 +23,7 @@ from pyrite.tensor.normalization import (
     scaled,
     summed_to,
 )
-from pyrite.types import TensorType, element_count
+from pyrite.types import Number, TensorType, element_count
 
 #: The axis of the channels.
 CHANNELS = (1,)
@@ -245,6 +245,31 @@ class ChannelNormalization(Normalization):
             2: lambda: summed_to(g, CHANNELS),
         }
         return chosen(makers, argnums, self.dtype)
+
+    @composite(
+        infer=lambda mean, variance, *_: (mean, variance),
+        accepts="float",
+        promotes="all",
+        samples=(
+            sample((3,), (3,), (3,), (3,), 0.1, 1.25),
+            sample((3,), (3,), (3,), (3,), (), 1.25),
+        ),
+    )
+    def _running_moments(
+        self,
+        variance: Self,
+        batch_mean: Self,
+        batch_variance: Self,
+        share: Self | Number,
+        correction: Self | Number,
+        /,
+    ) -> tuple[Self, Self]:
+        """Running mean and variance after one more batch: four of (C,) -> two of (C,).
+
+        ``share`` is the weight of the batch; its variance times ``correction`` is unbiased.
+        """
+        renewed = variance.lerp(batch_variance * correction, share)
+        return self.lerp(batch_mean, share), renewed
 
     @composite(
         infer=_batch_norm_inference_type,

@@ -234,14 +234,15 @@ class Torch(
         rule = functools.partial(op.scalar, ALGEBRA, **attrs)
         is_plain = all(_is_plain(i) for i in inputs)
         wanted, shape = TORCH[out.dtype], out.shape
+        # Numbers are on the host, and so is what is made of them alone.
+        is_far = not self.is_host and not any(isinstance(i, torch.Tensor) for i in inputs)
 
         def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
             values = inputs if is_plain else [i if _is_plain(i) else _value(i) for i in inputs]
             result = rule(*values)
             if result.__class__ is Unsigned:
                 result = result.store()
-            if result.device != self.device:
-                # The inputs were numbers only, which are on the host.
+            if is_far:
                 result = result.to(self.device)
             if result.dtype is not wanted:
                 result = _rounded(result, wanted, "value")

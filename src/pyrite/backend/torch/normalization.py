@@ -11,9 +11,15 @@ from typing import Any
 import torch
 
 from pyrite.backend.torch.native import Native, native, remembered
+from pyrite.op import Constant
 from pyrite.types import Shape
 
 _aten = torch.ops.aten
+
+
+def _are_numbers_last(*inputs: Any) -> bool:
+    """Whether the last two of several inputs are numbers."""
+    return all(isinstance(i, Constant) == (n >= len(inputs) - 2) for n, i in enumerate(inputs))
 
 
 class Normalization(Native):
@@ -167,6 +173,19 @@ class Normalization(Native):
             normal = (x - mean.reshape(along)) * rate.reshape(along)
             found[1] = (g * normal).sum(axes)
         return _chosen(found, argnums)
+
+    @native("running_moments", given="numbers", when=_are_numbers_last)
+    def running_moments(
+        self,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+        batch_mean: torch.Tensor,
+        batch_variance: torch.Tensor,
+        share: float,
+        correction: float,
+    ) -> tuple[torch.Tensor, ...]:
+        unbiased = batch_variance * correction
+        return torch.lerp(mean, batch_mean, share), torch.lerp(variance, unbiased, share)
 
     @native("batch_norm_inference")
     def batch_norm_inference(
