@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,12 @@ def test_a_fault_of_our_own_is_not_laid_on_the_package(abacus: Path) -> None:
 def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
     with pytest.raises(DeviceError, match=r"device requires one of numpy, cpu, .* got '.*'; try"):
         device(name)
+
+
+def test_what_is_no_name_is_an_error_that_shows_it() -> None:
+    wrong: Any = Path("cpu")
+    with pytest.raises(DeviceError, match=r"a Device or a Backend, got \w*Path\('cpu'\)"):
+        device(wrong)
 
 
 def test_numbers_follow_the_kinds_that_may_be_several() -> None:

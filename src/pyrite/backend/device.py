@@ -126,7 +126,13 @@ def device(of: DeviceLike = None) -> Device:
         return of
     if of is None:
         return default_device()
-    return Device(of if isinstance(of, Backend) else _open(of))
+    if isinstance(of, Backend):
+        return Device(of)
+    if not isinstance(of, str):
+        raise DeviceError(
+            f"device requires a name, as 'torch:cpu', a Device or a Backend, got {of!r}"
+        )
+    return Device(_open(of))
 
 
 def default_device() -> Device:
@@ -177,7 +183,7 @@ def device_problem(name: str) -> str | None:
 
 
 def _open(name: str) -> Backend:
-    head, _, which = str(name).partition(":")
+    head, _, which = name.partition(":")
     entry = BACKENDS.get(head)
     if entry is None or not entry.has(which) or name.endswith(":"):
         known = ", ".join(device_names())

@@ -20,8 +20,6 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-import numpy as np
-
 from pyrite.autodiff.mode import training, training_mode
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError
@@ -114,9 +112,10 @@ class Module(TreeNode, metaclass=_Declared):
             with training_mode(self._is_tracked()):
                 return self.forward(*args, **kwargs)
         except AttributeError as error:
-            if not isinstance(error.obj, np.ndarray):
+            library = type(error.obj).__module__
+            if library not in _ARRAYS:
                 raise
-            raise _noted(_array_met(self)) from None
+            raise _noted(_array_met(self, library)) from None
         except PyriteError as error:
             raise _noted(error)  # noqa: B904 - the same error
         finally:
@@ -382,10 +381,17 @@ def _noted(error: PyriteError) -> PyriteError:
     return located(error)
 
 
-def _array_met(module: Module) -> DTypeError:
+#: Arrays that a user may take for tensors, by the module of their class, and what converts them.
+_ARRAYS = {
+    "numpy": ("a NumPy array", "pyrite.tensor"),
+    "torch": ("a torch.Tensor", "pyrite.from_torch"),
+}
+
+
+def _array_met(module: Module, library: str) -> DTypeError:
+    array, convert = _ARRAYS[library]
     return DTypeError(
-        f"{type(module).__name__} requires tensors, got a NumPy array; convert it: "
-        "pyrite.tensor(...)"
+        f"{type(module).__name__} requires tensors, got {array}; convert it: {convert}(...)"
     )
 
 

@@ -96,7 +96,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
         return moved if dtype is None else moved.astype(dtype)
     array = _host_array(data)
     found = _host_dtype(data, array) if dtype is None else as_dtype(dtype)
-    if not isinstance(data, np.ndarray | np.generic) and found.is_integer:
+    if not hasattr(data, "__array__") and found.is_integer:
         _require_held(array, found)
     backend = as_device(device).backend
     return Tensor(backend.upload(_converted(array, found)), TensorType(array.shape, found), backend)
@@ -124,6 +124,12 @@ def _host_array(data: Any) -> Array:
         raise ShapeError(
             "tensor requires nested sequences of equal lengths, got ragged ones; pad them"
         ) from None
+    except (RuntimeError, TypeError) as error:
+        # PyTorch gives NumPy no bfloat16, nothing that requires grad, and nothing of a GPU.
+        raise DTypeError(
+            f"tensor requires an array that NumPy can read, got {type(data).__name__}: {error}; "
+            "a torch.Tensor is read by pyrite.from_torch"
+        ) from None
     if array.dtype.kind in "OUSMmV" and array.dtype != np.dtype("bfloat16"):
         raise DTypeError(f"tensor requires numbers, got {type(data).__name__} {data!r:.40}")
     return array
@@ -131,7 +137,7 @@ def _host_array(data: Any) -> Array:
 
 def _host_dtype(data: Any, array: Array) -> DType:
     """Return the dtype that data has of itself: the defaults for Python's numbers."""
-    if isinstance(data, np.ndarray | np.generic):
+    if hasattr(data, "__array__"):
         return as_dtype(array.dtype)
     if array.size == 0:
         return default_float

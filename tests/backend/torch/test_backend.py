@@ -128,6 +128,32 @@ def test_from_torch_refuses_what_is_no_torch_tensor(wrong: object) -> None:
         pyrite.from_torch(wrong)
 
 
+def test_a_layer_that_is_given_a_torch_tensor_names_the_conversion() -> None:
+    with pytest.raises(DTypeError, match=r"got a torch\.Tensor; .* pyrite\.from_torch"):
+        pyrite.nn.Linear(3, 2)(torch.ones(1, 3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(2, requires_grad=True),
+        lambda: torch.ones(2, dtype=torch.bfloat16),
+        lambda: torch.eye(2).to_sparse(),
+    ],
+    ids=["requires grad", "bfloat16", "sparse"],
+)
+def test_tensor_of_what_pytorch_does_not_give_numpy_names_from_torch(
+    make: Callable[[], torch.Tensor],
+) -> None:
+    with pytest.raises(DTypeError, match=r"an array that NumPy can read, got .*pyrite\.from_torch"):
+        pyrite.tensor(make())
+
+
+def test_tensor_of_a_torch_tensor_keeps_its_dtype_as_of_any_array() -> None:
+    for kind in (torch.float64, torch.int64, torch.float16):
+        assert pyrite.tensor(torch.ones(2, dtype=kind)).torch().dtype == kind
+
+
 @pytest.mark.parametrize(
     ("make", "got"),
     [
