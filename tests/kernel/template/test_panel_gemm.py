@@ -107,6 +107,14 @@ def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
             assert c.rows * c.vectors + row_of_y + 1 <= facts.registers
 
 
+@pytest.mark.parametrize("size", [64, 96])
+def test_a_small_product_is_cut_into_equal_tiles(problem: Make, size: int) -> None:
+    product, facts = problem(1, size, size, size).product, CpuFacts(64, 32, threads=2)
+    config = select(product, facts)
+    assert size % config.block_m == size % config.block_n == 0
+    assert workgroups(product, config) % facts.threads == 0
+
+
 def test_a_turned_right_side_is_copied_and_a_dense_one_within_a_page_is_not(problem: Make) -> None:
     assert select(problem(1, 128, 128, 8, "y").product, AVX512).packs_y
     assert not select(problem(1, 128, 128, 8).product, AVX512).packs_y

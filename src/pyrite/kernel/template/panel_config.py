@@ -71,10 +71,8 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     """
     if _is_streamed(product, facts):
         return streamed(product, facts)
-    shape = min(_shapes(product, facts), key=lambda s: _inner_cost(product, facts, *s))
-    rows = shape[0]
-    share = next((s for s in _SHARES if _groups(product, facts, shape, s) >= 4 * facts.threads),
-                 _SHARES[-1])  # fmt: skip
+    shape = min(_shapes(product, facts), key=lambda s: _cost(product, facts, s))
+    rows, share = shape[0], _share(product, facts, shape)
     y = product.y
     width = width_of(product, facts)
     converts = y.dtype is not product.accumulator
@@ -153,10 +151,15 @@ def _blocks(product: Product, rows: int, panel: int, share: tuple[int, int]) -> 
     return block_m, block_n
 
 
-def _groups(
-    product: Product, facts: CpuFacts, shape: tuple[int, int], share: tuple[int, int]
-) -> int:
-    return workgroups(product, _config(product, facts, shape, share, False, False))
+def _share(product: Product, facts: CpuFacts, shape: tuple[int, int]) -> tuple[int, int]:
+    """Return the largest tiles that are many, or the smallest there are."""
+    configs = ((s, _config(product, facts, shape, s, False, False)) for s in _SHARES)
+    return next((s for s, c in configs if _are_many(workgroups(product, c), facts)), _SHARES[-1])
+
+
+def _are_many(tiles: int, facts: CpuFacts) -> bool:
+    """Whether each core gets a few."""
+    return tiles >= 4 * facts.threads
 
 
 def _shapes(product: Product, facts: CpuFacts) -> list[tuple[int, int]]:
@@ -178,16 +181,30 @@ _OF_32: Final = ((1, 12), (2, 8), (4, 6), (6, 4), (8, 2), (8, 3), (14, 1))
 _OF_16: Final = ((1, 8), (2, 5), (4, 3), (6, 2), (14, 1))
 
 
-def _inner_cost(product: Product, facts: CpuFacts, rows: int, vectors: int) -> float:
-    """Estimated cycles of the inner loops for each step along K, edges included.
+def _cost(product: Product, facts: CpuFacts, shape: tuple[int, int]) -> tuple[float, int]:
+    """Return the estimated cycles of the core that works longest, for each step along K.
+
+    Of many tiles cores get equal shares, of a few whole ones.  Of equals with few tiles the one
+    with more is better, so the second number is less.
+    """
+    config = _config(product, facts, shape, _share(product, facts, shape), False, False)
+    tiles = workgroups(product, config)
+    if _are_many(tiles, facts):
+        sums = _inner_cost(product.m, product.n, config.width, *shape)
+        return sums * product.batch / facts.threads, 0
+    m, n = min(config.block_m, product.m), min(config.block_n, product.n)
+    rounds = -(-tiles // facts.threads)
+    return rounds * _inner_cost(m, n, config.width, *shape), -tiles
+
+
+def _inner_cost(m: int, n: int, width: int, rows: int, vectors: int) -> float:
+    """Estimated cycles of the inner loops for m x n sums and each step along K, edges included.
 
     A step multiplies one vector a cycle, and reads two vectors or elements a cycle, but takes 8
     cycles at least: so long is it until a sum can be added to again, on two pipelines.
     """
-    width = width_of(product, facts)
-    total = 0.0
-    lines = -(-product.n // width)
-    for height, times_m in ((rows, product.m // rows), (product.m % rows, 1)):
+    total, lines = 0.0, -(-n // width)
+    for height, times_m in ((rows, m // rows), (m % rows, 1)):
         for wide, times_n in ((vectors, lines // vectors), (lines % vectors, 1)):
             if height and wide:
                 one = max(height * wide, (height + wide) / 2, 8.0) + 0.5
