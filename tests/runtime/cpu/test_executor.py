@@ -21,7 +21,7 @@ from pyrite.runtime.cpu.stream import Stream
 LONG = 60
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
-Submit = Callable[[Callable[[int], None], int], None]
+Submit = Callable[..., None]
 
 
 @pytest.fixture
@@ -35,13 +35,15 @@ def executor(tmp_path: Path) -> Iterator[Executor]:
 class Chunks:
     """A command that runs a Python function of the number of a chunk."""
 
-    def __init__(self, function: Callable[[int], None], count: int) -> None:
+    def __init__(
+        self, function: Callable[[int], None], count: int, *, in_turns: bool = False
+    ) -> None:
         self._function = function
         self._undone, self._done = threading.Semaphore(count - 1), threading.Event()
         self._native = _FUNCTION(self._run)
         address = ctypes.cast(self._native, ctypes.c_void_p).value
         assert address is not None
-        self.words = command(address, (count, 1, 1), (), 1)
+        self.words = command(address, (count, 1, 1), (), 1, in_turns=in_turns)
 
     def _run(self, _slots: int, begin: int, end: int) -> None:
         assert end == begin + 1
@@ -59,8 +61,8 @@ def submit(executor: Executor) -> Iterator[Submit]:
     """Run chunks by two workers and nobody else."""
     held = []
 
-    def run(function: Callable[[int], None], count: int) -> None:
-        chunks, program = Chunks(function, count), Program()
+    def run(function: Callable[[int], None], count: int, *, in_turns: bool = False) -> None:
+        chunks, program = Chunks(function, count, in_turns=in_turns), Program()
         held.append(chunks)
         program.extend(chunks.words, 1)
         executor.submit(program)
@@ -71,8 +73,13 @@ def submit(executor: Executor) -> Iterator[Submit]:
     executor.wait(executor.submitted)
 
 
-@pytest.mark.parametrize("chunks", [2, 4, 5, 100])
-def test_each_thread_begins_with_its_own_share(submit: Submit, chunks: int) -> None:
+@pytest.mark.parametrize(
+    ("chunks", "in_turns", "second"),
+    [(2, False, 1), (4, False, 2), (5, False, 3), (100, False, 50), (2, True, 1), (5, True, 1)],
+)
+def test_each_thread_begins_with_its_own_share(
+    submit: Submit, chunks: int, in_turns: bool, second: int
+) -> None:
     both = threading.Barrier(2, timeout=LONG)
     first: dict[str, int] = {}
 
@@ -82,9 +89,19 @@ def test_each_thread_begins_with_its_own_share(submit: Submit, chunks: int) -> N
             first[name] = chunk
             both.wait()
 
-    submit(note, chunks)
+    submit(note, chunks, in_turns=in_turns)
 
-    assert first == {"pyrite-cpu-0": 0, "pyrite-cpu-1": chunks // 2}
+    assert first == {"pyrite-cpu-0": 0, "pyrite-cpu-1": second}
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+@pytest.mark.parametrize("chunks", [1, 2, 3, 64, 1001])
+def test_every_chunk_is_run_once(submit: Submit, chunks: int, in_turns: bool) -> None:
+    run: list[int] = []
+    for _ in range(3):
+        submit(run.append, chunks, in_turns=in_turns)
+
+    assert sorted(run) == sorted([*range(chunks)] * 3)
 
 
 def test_a_thread_that_is_held_up_is_helped(submit: Submit) -> None:
@@ -102,14 +119,6 @@ def test_a_thread_that_is_held_up_is_helped(submit: Submit) -> None:
     submit(note, 8)
 
     assert sorted(run) == list(range(8))
-
-
-def test_a_single_chunk_is_run_once(submit: Submit) -> None:
-    run: list[int] = []
-    for _ in range(100):
-        submit(run.append, 1)
-
-    assert run == [0] * 100
 
 
 # ---- when launches are handed over ----
@@ -146,7 +155,7 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
 
     # The first time a thread may still be on its way from its start.
     for _ in range(3):
-        chunks = Chunks(meet, 2)
+        chunks = Chunks(meet, 4)
         stream.extend(chunks.words, 1)
         stream.flush()
         chunks.wait()

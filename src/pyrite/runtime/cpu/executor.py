@@ -12,6 +12,7 @@ import ctypes
 import os
 import struct
 import threading
+import time
 import weakref
 from array import array
 from collections import deque
@@ -79,21 +80,27 @@ class Program:
 
 
 #: Words of a command before its slots.
-HEADER: Final = 8
+HEADER: Final = 9
 #: Which of them says how many chunks it has.
 CHUNKS: Final = 3
 
 
 def command(
-    function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
+    function: int,
+    grid: tuple[int, int, int],
+    slots: Iterable[int],
+    chunk: int,
+    *,
+    in_turns: bool = False,
 ) -> list[int]:
     """Return a launch as the words that `executor.ll` reads.
 
-    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.
+    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.  Threads
+    take neighbouring chunks ``in_turns``, or else each begins with its own part of them.
     """
     count = grid[0] * grid[1] * grid[2]
     chunk = max(chunk, -(-count // MOST_CHUNKS))
-    words = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
+    words = [function, count, chunk, -(-count // chunk), 0, int(in_turns), *grid, *slots]
     words[4] = len(words)
     return words
 
@@ -212,15 +219,29 @@ class Executor:
                 self._programs.popleft()
         return number, seat
 
-    def close(self, why: str = "it was closed") -> None:
+    def close(self) -> None:
         """Finish what was submitted and end the threads; idempotent."""
-        if self._why_closed is not None:
-            return
-        self.wait(self.submitted)
+        if self._why_closed is None:
+            self.wait(self.submitted)
+            self._end("it was closed")
+
+    def abandon(self) -> None:
+        """End the threads as Python ends: what they have not begun never runs, nobody can read it.
+
+        Whole, also at a second Ctrl-C: memory that a thread writes to must outlive it.
+        """
+        if self._why_closed is None:
+            with Uninterrupted():
+                self._end(_ENDING)
+
+    def _end(self, why: str) -> None:
         self._why_closed = why
         self._stop(self._at)
         for thread in self._threads:
             thread.join()
+        # Threads of others that help finish their chunks too.
+        while self._words[_SEATS + 1 : _SEATS + 8 * self.width : 8].any():
+            time.sleep(0.001)
         self._programs.clear()
 
     def _run(self, number: int) -> None:
@@ -255,7 +276,7 @@ _EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
 def _at_exit() -> None:
     """The threads must end before Python does, wherever their executor is still held."""
     for executor in list(_EXECUTORS):
-        executor.close(_ENDING)
+        executor.abandon()
 
 
 def _after_fork() -> None:

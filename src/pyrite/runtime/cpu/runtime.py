@@ -175,7 +175,10 @@ class CpuRuntime:
         if count == 0:
             return []
         chunk = chunk_size(self.config, executable.work, count, self._executor.width)
-        return command(self._address(executable, bindings), sizes, slots, chunk)
+        # Long workgroups compute more than they read, and need not be equally long.
+        in_turns = executable.work >= self.config.worthwhile
+        address = self._address(executable, bindings)
+        return command(address, sizes, slots, chunk, in_turns=in_turns)
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         least = self.config.streamed

@@ -16,7 +16,8 @@ _TOGETHER: Final = 32
 class Stream:
     """Launches of all Python threads, in the order of `extend`.
 
-    One for several threads is handed over at once when there is none under way, others together.
+    One with several chunks for each thread is handed over at once when there is none under way;
+    shorter ones together, as handing over takes a few microseconds.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -36,7 +37,7 @@ class Stream:
             self.launches += count
             if self._pending.count >= _TOGETHER:
                 self._submit(executor.submit)
-            elif words[CHUNKS] > 1 and executor.is_idle:
+            elif words[CHUNKS] > executor.width and executor.is_idle:
                 self._submit(executor.submit_aside)
                 self._is_aside = True
 
