@@ -35,6 +35,23 @@ for _ in range(3):
     "a thread to wait for": """
 threading.Thread(target=lambda: [(x + 1.0).numpy() for _ in range(20)]).start()
 """,
+    "minutes of work under way": """
+from pyrite.extension import kernel
+
+@kernel
+def slow(k, x, out):
+    with k.for_(0, 3_000_000, carried=[x[k.at]]) as loop:
+        loop.yield_(k.fma(loop.carried[0], 0.9999999, 1e-7))
+    out[k.at] = loop.results[0]
+
+@pyrite.custom_op(infer=lambda x: x, kernels=[slow])
+def slowly(x, /):
+    "x, after a while."
+
+if sys.argv[1] == "cpu":  # A driver finishes what it was given.
+    for _ in range(900):
+        x = slowly(x)
+""",
     "a cycle": "cycle = [x]; cycle.append(cycle)",
 }
 
