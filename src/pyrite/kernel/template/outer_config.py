@@ -44,8 +44,10 @@ _LENGTHS: Final = (128, 256, 512)
 #: Elements of the copy of x, of g, and of the sums, each at most: they stay in the second cache.
 _ROOM: Final = 64 << 10
 #: The most outputs that share a copy of x, and into how many blocks the channels may be cut.
-_OUTPUTS: Final = 64
+_OUTPUTS: Final = (64, 128)
 _CUTS: Final = (1, 2, 4)
+#: Workgroups that each core should have at least; with 0 the batch stays whole.
+_SHARES: Final = (0, 1, 4)
 #: Elements of both copies that stay in the nearer caches.
 _NEAR: Final = 24 << 10
 #: Cycles that it takes to start a kernel.
@@ -55,10 +57,8 @@ _START: Final = 8000
 def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[OuterConfig]:
     """Return the configs that are right for a convolution on a CPU."""
     found = [
-        _config(w, dtype, facts, shape, length, cuts, cores)
-        for shape, length, cuts, cores in combinations(
-            _shapes(w, dtype, facts), _LENGTHS, _CUTS, sorted({0, 1, 4})
-        )
+        _config(w, dtype, facts, *cut)
+        for cut in combinations(_shapes(w, dtype, facts), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
     ]
     return list(dict.fromkeys(found))
 
@@ -91,19 +91,16 @@ def _shapes(w: Windows, dtype: DType, facts: CpuFacts) -> list[tuple[int, int, i
 
 
 def _config(
-    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int, cuts: int,
-    shares: int,
+    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int,
+    outputs: int, cuts: int, shares: int,
 ) -> OuterConfig:  # fmt: skip
-    """As many positions as are wanted, then as many outputs and channels as find room.
-
-    ``shares`` is how many workgroups each core should have at least; with 0 the batch stays whole.
-    """
+    """As many positions as are wanted, then as many outputs and channels as find room."""
     vectors, channels, _ = shape
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
     row = prod(w.counts[1:])
     rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
     images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
-    size, most = images * prod(extents_of(w, rows)), min(_OUTPUTS, _ROOM // (images * rows * row))
+    size, most = images * prod(extents_of(w, rows)), min(outputs, _ROOM // (images * rows * row))
     block_o = _equal(w.outputs, max(most, 1), vectors * width)
     most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
