@@ -16,7 +16,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from pyrite.autodiff.gradients import Gradients
@@ -75,8 +75,7 @@ def form_of(start: Variable, nodes: Sequence[Node]) -> Form | None:
 # ---- what is recorded ----
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A tensor of the graph: entry of what a node saved, or item of an entry that is a tuple."""
 
     number: int
@@ -124,10 +123,9 @@ class Recording:
     def replay(self, nodes: Sequence[Any], backend: Backend) -> list[tuple[Leaf, Tensor]]:
         """Return the gradient of each leaf of a graph of this form."""
         values = list(self.values)
-        for source in self.sources:
-            saved = nodes[source.node].saved[source.entry]
-            tensor = saved if source.item is None else saved[source.item]
-            values[source.number] = tensor._handle
+        for number, node, entry, item in self.sources:
+            saved = nodes[node].saved[entry]
+            values[number] = (saved if item is None else saved[item])._handle
         for step in self.steps:
             step.run(values, backend)
         return [

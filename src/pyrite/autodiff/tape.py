@@ -41,12 +41,7 @@ class Autodiff(Backend):
     def __init__(self, inner: Backend, *, checkpointing: Strategy = "none") -> None:
         self.inner = inner
         self.checkpointing = checkpointing
-        self._level = inner.level + 1
-
-    @property
-    def level(self) -> int:
-        """One more than the inner backend's."""
-        return self._level
+        self.level = inner.level + 1
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Keep a composite that has a derivative, or that nothing tracked enters."""
@@ -74,7 +69,7 @@ class Autodiff(Backend):
         else:
             types = plan.out or [inner.type_of(r) for r in results]
             outputs = [Tensor._wrap(r, t, inner) for r, t in zip(results, types, strict=True)]
-        if not parents or not is_recording(self._level):
+        if not parents or not is_recording(self.level):
             return [Variable(o) for o in outputs]
         recompute = self.checkpointing == "balanced" and op.is_cheap
         node = Applied(op, plan, inputs, outputs, tuple(parents), recompute=recompute)
@@ -156,7 +151,7 @@ class Autodiff(Backend):
         if tensor._backend == self:
             own: Variable = tensor._handle
             return own
-        if tensor._backend.level >= self._level:
+        if tensor._backend.level >= self.level:
             different_devices(self, tensor._backend)
         handle = self.inner.lift(tensor)
         return Variable(Tensor(handle, tensor._type, self.inner))
@@ -171,6 +166,13 @@ class Autodiff(Backend):
                 f"require_grad requires a float dtype, got {name}; cast it with astype"
             )
         return Variable(handle.value, Leaf(handle.value._type, key))
+
+    def leaf(self, tensor: Tensor, key: Any) -> Variable:
+        """Return what `track` returns for a tensor one level down."""
+        if tensor._backend is not self.inner:
+            return self.track(self.lift(tensor), key)
+        value = Tensor._wrap(tensor._handle, tensor._type, self.inner)
+        return Variable(value, Leaf(tensor._type, key))
 
     def is_tracked(self, handle: Variable) -> bool:
         """Whether gradients flow to this variable."""
@@ -187,10 +189,10 @@ class Autodiff(Backend):
     def emit(self, handle: Variable, states: tuple[State, ...], renewal: Renewal) -> Variable:
         """Return the handle with a renewal of states riding on its graph."""
         emission = Emission(states, lambda *old: tuple(self._lowered(v) for v in renewal(*old)))
-        if (sink := emission_sink(self._level)) is not None:
+        if (sink := emission_sink(self.level)) is not None:
             sink.append(emission)
             return handle
-        if not is_recording(self._level):
+        if not is_recording(self.level):
             return handle
         return Variable(handle.value, Passing(handle, (emission,)))
 

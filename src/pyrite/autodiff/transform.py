@@ -114,7 +114,10 @@ def _level_above(args: tuple[Any, ...], checkpointing: Strategy) -> Autodiff:
 
 def _lift(tensor: Tensor, backend: Autodiff) -> Tensor:
     if isinstance(tensor, Parameter):
-        return tensor.lifted(backend)
+        if not tensor.trainable:
+            return tensor.lifted(backend.lift(tensor), backend)
+        # By numbers, as `Parameter` says of its own leaves.
+        return tensor.lifted(backend.leaf(tensor, (tensor.id, tensor.version)), backend)
     if isinstance(tensor, Identified):
         return tensor
     lifted = Tensor(backend.lift(tensor), tensor._type, backend)
@@ -140,7 +143,7 @@ def _backward(loss: Any, backend: Autodiff, leaves: Sequence[Tensor]) -> Gradien
         raise GradientError(f"value_and_grad requires a float loss, got {name}")
     if loss._backend != backend or loss._handle.node is None:
         return Gradients()
-    own = {t._handle.node for t in leaves if t._backend == backend}
+    own = {t._handle.node for t in leaves if t._backend is backend}
     return backend.gradients_of(loss._handle, own)
 
 

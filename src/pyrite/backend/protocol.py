@@ -36,6 +36,8 @@ class Backend(ABC):
     name: str
     #: The backend that a decorator decorates.
     inner: Backend | None = None
+    #: How many Autodiff decorators stand in the chain.
+    level: int = 0
     #: Ops that may run in NumPy here, and for which inputs, as in "floats".  No other op may.
     falls_back: ClassVar[Mapping[str, str]] = {}
     #: Dtypes that tensors may have here.
@@ -56,11 +58,6 @@ class Backend(ABC):
             for name, member in vars(base).items()
             for op in getattr(member, "_implements", ())
         }
-
-    @property
-    def level(self) -> int:
-        """How many Autodiff decorators stand in the chain."""
-        return self.inner.level if self.inner is not None else 0
 
     @property
     def root(self) -> Backend:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
-from pyrite.op.plan import form_of, prepare
+from pyrite.op.plan import form_of, prepare, rows_of
 from pyrite.op.record import (
     Attributes,
     Constant,
@@ -72,13 +72,27 @@ def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any)
 
 
 def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
+    known = rows_of(op, calls, attrs)
+    if known is None:
+        return _prepared_many(op, calls, attrs)
+    cls, backend, rows = known
+    return [
+        bind(op, inputs, attrs) if results is None else _wrapped(op, results, plan, cls, backend)
+        for inputs, (_, plan), results in zip(
+            calls, rows, backend.execute_many(op, rows), strict=True
+        )
+    ]
+
+
+def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
+    """Return what `many` returns where some calls have to be planned, or devices differ."""
     form = form_of(op, attrs)
     prepared = [prepare(op, inputs, attrs, form) for inputs in calls]
-    found: list[Any] = [None] * len(calls)
+    found: Sequence[Any] = [None] * len(calls)
     if len({id(backend) for _, backend, _, _ in prepared}) == 1:
         backend = prepared[0][1]
-        made = [(_handles(inputs, backend), plan) for _, _, inputs, plan in prepared]
-        found = list(backend.execute_many(op, made))
+        rows = [(_handles(inputs, backend), plan) for _, _, inputs, plan in prepared]
+        found = backend.execute_many(op, rows)
     return [
         apply(op, inputs, plan, cls, backend)
         if results is None

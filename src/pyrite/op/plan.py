@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import DTypeError
-from pyrite.op.record import Attributes, Constant, Executor, Op, Plan, TensorBase
+from pyrite.op.record import Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.types import (
     DType,
     TensorType,
@@ -88,6 +88,49 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
         elif parts is not None:
             parts.append(value.__class__)
     return lead, parts
+
+
+Row = tuple[list[Handle], Plan]
+
+
+def rows_of(
+    op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes
+) -> tuple[type[TensorBase], Executor, list[Row]] | None:
+    """Return class, backend, and handles and plan of each of many calls, as `prepare` finds them.
+
+    None where they are not of one kind: without a plan yet, with tensors of several backends or to
+    be cast.
+    """
+    form, leads = form_of(op, attrs), set[Executor]()
+    cls: type[TensorBase] = TensorBase
+    rows: list[Row] = []
+    for inputs in calls:
+        parts: list[Any] = []
+        handles: list[Handle] = []
+        for value in inputs:
+            if isinstance(value, TensorBase):
+                parts += (value._type.shape, value._type.dtype)
+                leads.add(value._backend)
+                cls = value.__class__
+                handles.append(value._handle)
+            else:
+                parts.append(value.__class__)
+                handles.append(value)
+        plan = None if form is None else op.plans.get((*parts, *form))
+        if plan is None or not _puts_numbers(handles, inputs, plan):
+            return None
+        rows.append((handles, plan))
+    return (cls, leads.pop(), rows) if len(leads) == 1 else None
+
+
+def _puts_numbers(handles: list[Handle], inputs: Sequence[Any], plan: Plan) -> bool:
+    """Put Constants in the places of numbers; False where a tensor is to be cast."""
+    for position, type in enumerate(plan.takes or ()):
+        if type is not None:
+            if isinstance(inputs[position], TensorBase):
+                return False
+            handles[position] = Constant(inputs[position], type)
+    return True
 
 
 def _required(

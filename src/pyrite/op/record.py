@@ -33,10 +33,8 @@ Accepts = Literal["any", "number", "float", "signed", "integer", "logical", "boo
 class Executor(Protocol):
     """What ops need of a backend; `pyrite.backend.protocol.Backend` is the whole of it."""
 
-    @property
-    def level(self) -> int:
-        """How many Autodiff decorators stand in the chain."""
-        ...
+    #: How many Autodiff decorators stand in the chain.
+    level: int
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether a composite is run whole here, or expanded into its body."""

@@ -155,11 +155,10 @@ class Parameter(Identified):
         made._handle = made._adopt(self.detach())
         return made
 
-    def lifted(self, backend: Backend) -> Self:
-        """Return the same parameter as a leaf of a backend one level up."""
-        handle = backend.lift(self)
+    def lifted(self, handle: Any, backend: Backend) -> Self:
+        """Return the same parameter with a handle of a backend one level up."""
         made = self._same(self._type, backend)
-        made._handle = backend.track(handle, (self.id, self.version)) if self.trainable else handle
+        made._handle = handle
         return made
 
 
