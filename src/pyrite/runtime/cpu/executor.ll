@@ -2,7 +2,8 @@
 ;
 ; A program is an array of commands.  A command is one launch, in 8-byte words:
 ;   0 function   1 count of workgroups   2 workgroups in a chunk   3 count of chunks
-;   4 words of this command   5 ... what the function gets: the sizes of the grid, the parameters
+;   4 words of this command   5 1 if neighbouring chunks go to different threads
+;   6 ... what the function gets: the sizes of the grid, the parameters
 ;
 ; Who takes part has a seat.  There is one for each worker, which is pinned to a processor, and a
 ; reader that helps takes the seat of the processor that it is on: two threads on one processor
@@ -68,14 +69,11 @@ run:
   %command = load ptr, ptr %command.at, align 8
   %count.at = getelementptr i64, ptr %command, i64 1
   %chunk.at = getelementptr i64, ptr %command, i64 2
-  %chunks.at = getelementptr i64, ptr %command, i64 3
-  %slots = getelementptr i64, ptr %command, i64 5
+  %slots = getelementptr i64, ptr %command, i64 6
   %function = load ptr, ptr %command, align 8
   %count = load i64, ptr %count.at, align 8
   %chunk = load i64, ptr %chunk.at, align 8
-  %chunks = load i64, ptr %chunks.at, align 8
-  %past = call i64 @share_end(i64 %whose, i64 %chunks, i64 %width)
-  %index = sub i64 %past, %unclaimed
+  %index = call i64 @chunk_of(ptr %command, i64 %whose, i64 %unclaimed, i64 %width)
   %begin = mul i64 %index, %chunk
   %end.whole = add i64 %begin, %chunk
   %end = call i64 @llvm.umin.i64(i64 %end.whole, i64 %count)
@@ -112,12 +110,39 @@ done:
   ret i64 %unclaimed
 }
 
-; The chunk after the last of a seat's share.
-define internal i64 @share_end(i64 %seat, i64 %chunks, i64 %width) {
-  %next = add i64 %seat, 1
-  %product = mul i64 %next, %chunks
-  %end = udiv i64 %product, %width
-  ret i64 %end
+; How many chunks a seat's share has: the first seats have one more where they do not go up evenly.
+define internal i64 @share_size(i64 %seat, i64 %chunks, i64 %width) {
+  %whole = add i64 %chunks, %width
+  %before = add i64 %seat, 1
+  %rest = sub i64 %whole, %before
+  %size = udiv i64 %rest, %width
+  ret i64 %size
+}
+
+; The chunk that comes next in a seat's share, of which so many are left: shares lie one after the
+; other, or one chunk of each in turn.
+define internal i64 @chunk_of(ptr %command, i64 %seat, i64 %left, i64 %width) {
+entry:
+  %chunks.at = getelementptr i64, ptr %command, i64 3
+  %turns.at = getelementptr i64, ptr %command, i64 5
+  %chunks = load i64, ptr %chunks.at, align 8
+  %turns = load i64, ptr %turns.at, align 8
+  %size = call i64 @share_size(i64 %seat, i64 %chunks, i64 %width)
+  %done = sub i64 %size, %left
+  %in.turns = icmp ne i64 %turns, 0
+  br i1 %in.turns, label %turn, label %together
+turn:
+  %round = mul i64 %done, %width
+  %of.round = add i64 %round, %seat
+  ret i64 %of.round
+together:
+  %even = udiv i64 %chunks, %width
+  %larger = urem i64 %chunks, %width
+  %evenly = mul i64 %seat, %even
+  %more = call i64 @llvm.umin.i64(i64 %seat, i64 %larger)
+  %first = add i64 %evenly, %more
+  %of.share = add i64 %first, %done
+  ret i64 %of.share
 }
 
 define internal ptr @seat_at(ptr %e, i64 %seat) {
@@ -236,8 +261,8 @@ done:
   ret void
 }
 
-; Give each seat its share of the chunks.  The last seat's is never empty, so the command cannot be
-; done, and another one dealt, before this is.
+; Give each seat its share of the chunks, the first seat last: its share is never empty, so the
+; command cannot be done, and another one dealt, before this is.
 define internal void @deal(ptr %e, i64 %chunks) {
 entry:
   %width.at = getelementptr i64, ptr %e, i64 48
@@ -248,10 +273,9 @@ entry:
   %high = shl i64 %number.then, 24
   br label %next
 next:
-  %seat = phi i64 [ 0, %entry ], [ %seat.then, %dealt ]
-  %begin = phi i64 [ 0, %entry ], [ %end, %dealt ]
-  %end = call i64 @share_end(i64 %seat, i64 %chunks, i64 %width)
-  %size = sub i64 %end, %begin
+  %left = phi i64 [ %width, %entry ], [ %seat, %dealt ]
+  %seat = sub i64 %left, 1
+  %size = call i64 @share_size(i64 %seat, i64 %chunks, i64 %width)
   %is.empty = icmp eq i64 %size, 0
   br i1 %is.empty, label %dealt, label %give
 give:
@@ -260,9 +284,8 @@ give:
   store atomic i64 %share, ptr %share.at release, align 8
   br label %dealt
 dealt:
-  %seat.then = add i64 %seat, 1
-  %is.more = icmp ult i64 %seat.then, %width
-  br i1 %is.more, label %next, label %done
+  %is.last = icmp eq i64 %seat, 0
+  br i1 %is.last, label %done, label %next
 done:
   ret void
 }

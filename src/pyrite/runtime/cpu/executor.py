@@ -80,21 +80,27 @@ class Program:
 
 
 #: Words of a command before its slots.
-HEADER: Final = 8
+HEADER: Final = 9
 #: Which of them says how many chunks it has.
 CHUNKS: Final = 3
 
 
 def command(
-    function: int, grid: tuple[int, int, int], slots: Iterable[int], chunk: int
+    function: int,
+    grid: tuple[int, int, int],
+    slots: Iterable[int],
+    chunk: int,
+    *,
+    in_turns: bool = False,
 ) -> list[int]:
     """Return a launch as the words that `executor.ll` reads.
 
-    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.
+    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.  Threads
+    take neighbouring chunks ``in_turns``, or else each begins with its own part of them.
     """
     count = grid[0] * grid[1] * grid[2]
     chunk = max(chunk, -(-count // MOST_CHUNKS))
-    words = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
+    words = [function, count, chunk, -(-count // chunk), 0, int(in_turns), *grid, *slots]
     words[4] = len(words)
     return words
 
