@@ -41,5 +41,5 @@ def test_a_forked_child_is_told_to_open_its_own(program: Program) -> None:
     """)
 
     first, second = printed.splitlines()
-    assert "this process is a fork of the one that opened it; open it in the child" in first
+    assert "this process is a fork of the one that opened it; start processes with" in first
     assert second == "1.0"

@@ -37,7 +37,10 @@ def _let_others() -> None:
 def _end_lives() -> None:
     for life in _lives:
         life.lock = RLock()
-        life.fail("this process is a fork of the one that opened it; open it in the child")
+        life.fail(
+            "this process is a fork of the one that opened it; start processes with the method "
+            "'spawn' or 'forkserver'"
+        )
 
 
 if hasattr(os, "register_at_fork"):
