@@ -24,7 +24,7 @@ def test_a_process_may_end_with_work_under_way(program: Program) -> None:
     assert printed == "end\n"
 
 
-def test_a_forked_child_is_told_to_open_its_own(program: Program) -> None:
+def test_a_forked_child_is_told_the_way_out(program: Program) -> None:
     printed = program("""
         runtime = WgpuRuntime(open_device())
         x = runtime.upload(ones)
