@@ -1,0 +1,148 @@
+"""How a reduction is shared out: the configs that are right for it, and the choice of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from pyrite.backend.cube.launcher import Machine
+from pyrite.types import Shape, element_count
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionConfig:
+    """How the work is shared; see the head of this package."""
+
+    along: Literal["rows", "columns"]
+    workgroup_size: int
+    lanes: int
+    width: int
+    parts: int
+    vectors: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is reduced: sizes and strides of both sides of the input."""
+
+    outputs: Shape
+    output_strides: tuple[int, ...]
+    reduced: Shape
+    reduced_strides: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many outputs there are."""
+        return element_count(self.outputs)
+
+    @property
+    def size(self) -> int:
+        """How many elements meet in one output."""
+        return element_count(self.reduced)
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether neighbours in memory belong to different outputs."""
+        return bool(self.outputs) and self.output_strides[-1] == 1
+
+
+def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...]:
+    """Return the configs that are right for a problem."""
+    found = []
+    sizes = machine.workgroup_sizes
+    small = min(64, sizes[0])
+    shared = [(small, 1), *((sizes[0], lanes) for lanes in LANES if lanes <= sizes[0])]
+    parts = [p for p in PARTS if p == 1 or p * 4 <= problem.size]
+    for width in _widths(problem.outputs, problem.output_strides, is_exact=True):
+        found += [
+            ReductionConfig("columns", size, lanes, width, p, v)
+            for size, lanes in shared
+            for p in parts
+            for v in VECTORS
+            if v == 1 or (problem.outputs and problem.outputs[-1] % (v * width) == 0)
+        ]
+    for width in _widths(problem.reduced, problem.reduced_strides, is_exact=False):
+        found += [
+            ReductionConfig("rows", size, lanes, width, p, v)
+            for size, lanes in shared
+            for p in parts
+            for v in VECTORS
+            if v == 1 or _is_whole(problem, p * v * lanes * width)
+        ]
+    return tuple(found)
+
+
+#: How many invocations may share an output, in how many parts the reduced side may be cut, and how
+#: many vectors may go side by side.
+LANES = (8, 32, 256)
+PARTS = (1, 4, 16, 64, 256, 1024)
+VECTORS = (1, 4, 16)
+
+
+def _is_whole(problem: Problem, step: int) -> bool:
+    """Whether the reduced side is a single axis of whole steps."""
+    return len(problem.reduced) == 1 and problem.size % step == 0
+
+
+def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[int]:
+    """Return the widths of vectors along a side; a single axis may end in a masked vector."""
+    if not shape or strides[-1] != 1:
+        return [1]
+    is_masked = len(shape) == 1 and not is_exact
+    return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
+
+
+@lru_cache(maxsize=4096)
+def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConfig:
+    """Return a config: along the side whose elements are neighbours; in parts for few outputs.
+
+    ``values`` is how many numbers a state has.
+    """
+    is_column = problem.is_columns
+    along = "columns" if is_column else "rows"
+    is_far = machine.kind == "cpu" and problem.count * problem.size >= _FAR
+    most = max(machine.vector // 2, 1) if is_far else machine.vector
+    fitting = [c for c in candidates(problem, machine) if c.along == along and c.width <= most]
+    widest = max(c.width for c in fitting)
+    fitting = [c for c in fitting if c.width == widest]
+    if machine.kind == "gpu":
+        return _for_gpu(problem, fitting)
+    return _for_cpu(problem, fitting, machine.vector // values if is_column or is_far else 4)
+
+
+#: Elements that are read from beyond the nearer caches.  There processors fetch the next lines by
+#: themselves, and sooner if two vectors share a line: medians of sums are some 6 % less.
+_FAR = 1 << 20
+
+
+def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:
+    """Whole lines of columns, as the states fit in registers; four sums hide their latency."""
+    fitting = [c for c in fitting if c.lanes == 1]
+    vectors = max(c.vectors for c in fitting if c.vectors <= max(most, 1))
+    fitting = [c for c in fitting if c.vectors == vectors]
+    is_column, width = fitting[0].along == "columns", fitting[0].width
+    # Enough invocations to occupy a device, as long as each has a thousand elements to fold.
+    at_work = max(1, problem.count // (width * vectors if is_column else 1))
+    wanted = min(64 // at_work, problem.size // 1024)
+    return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
+
+
+#: Invocations that occupy a GPU, and vectors of 16 bytes that each has at least to read: on an H200
+#: fewer leave its memory idle (benchmarks/gpu_bandwidth.py).
+_BUSY = 1 << 18
+_LEAST = 4
+
+
+def _for_gpu(problem: Problem, fitting: Sequence[ReductionConfig]) -> ReductionConfig:
+    """Lanes that read neighbours: along a row, or 32 vectors of columns by 8 lanes."""
+    is_column, width = fitting[0].along == "columns", fitting[0].width
+    units = problem.count // (width if is_column else 1)
+    steps = problem.size // (1 if is_column else width)
+    lanes = max(256 // units if is_column else steps // _LEAST, 8)
+    fitting = [c for c in fitting if c.vectors == 1 and c.lanes <= max(min(lanes, steps), 1)]
+    lanes = max(c.lanes for c in fitting)
+    wanted = min(_BUSY // (units * lanes), steps // (_LEAST * lanes))
+    fitting = [c for c in fitting if c.lanes == lanes and c.parts <= max(wanted, 1)]
+    return max(fitting, key=lambda c: c.parts)
