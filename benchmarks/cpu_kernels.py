@@ -114,13 +114,20 @@ def groups() -> Iterator[Case]:
 
 
 def reductions() -> Iterator[Case]:
-    """Sums and maxima over either axis."""
+    """Sums and maxima over either axis, and of fewer rows."""
     n = 4096 * 4096
     (x, t), out = pair(4096, 4096), torch.empty(4096)
     for axis in (0, 1):
         total, largest = partial(torch.sum, t, axis, out=out), partial(torch.amax, t, axis)
         yield Case(f"sum over axis {axis}", n, partial(x.sum, axis), total)
         yield Case(f"max over axis {axis}", n, partial(x.max, axis), largest)
+    for rows in (2048, 512):
+        (x, t), out = pair(rows, 4096), torch.empty(rows)
+        for name, ours, torchs in (
+            ("sum", partial(x.sum, 1), partial(torch.sum, t, 1, out=out)),
+            ("max", partial(x.max, 1), partial(torch.amax, t, 1, out=out)),
+        ):
+            yield Case(f"{name} over axis 1, {rows}", rows * 4096, ours, torchs)
 
 
 def steps() -> Iterator[Case]:
