@@ -9,7 +9,14 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.resampling import Line, candidates, lines_of, resample, select
+from pyrite.backend.cube.lowering.resampling import (
+    Line,
+    candidates,
+    lines_of,
+    resample,
+    select,
+    written_out,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device
 from pyrite.tensor.creation import tensor
@@ -28,6 +35,7 @@ CASES: list[tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]] = [
     ((1, 2, 5, 21), ((2, 9, 3),)),
     ((1, 2, 3, 4, 6), ((2, 2, 2), (3, 5, 9), (4, 17, 3))),
     ((1, 2, 3, 4, 6), ((2, 4, 2), (4, 5, 2))),
+    ((1, 1, 2, 3, 4), ((2, 3, 6), (3, 2, 7), (4, 5, 3))),
 ]
 
 
@@ -83,6 +91,16 @@ def test_rows_are_summed_first_where_several_are_read_and_they_fit() -> None:
     assert not sums_rows((1, 1, 8, 16), ((2, 16, 2),))
     assert not sums_rows((1, 1, 8, 1 << 20), ((2, 16, 2), (3, 16, 2)))
     assert not sums_rows((1, 1, 8, 8), ((2, 16, 2), (3, 16, 2)), GPU)
+
+
+def test_taps_are_written_out_until_their_product_is_large() -> None:
+    def axes(*taps: int) -> frozenset[int]:
+        return written_out([Line(axis, 4, n, 0) for axis, n in enumerate(taps, start=2)])
+
+    assert axes(8, 8) == {2, 3}
+    assert axes(8, 8, 8) == {3, 4}
+    assert axes(2, 9) == {2}
+    assert axes(9, 2) == {3}
 
 
 def test_an_infinity_that_is_not_read_is_not_seen(interpreter: Device) -> None:

@@ -78,6 +78,20 @@ Read = Callable[[Value], Value]
 Sum = Callable[[Read], Value]
 
 
+#: The most reads of taps inside one another that are written out.
+_MOST_WRITTEN = UNROLLED**2
+
+
+def written_out(lines: Sequence[Line]) -> frozenset[int]:
+    """Return the axes whose taps are written out rather than looped over, inner ones first."""
+    found, reads = set(), 1
+    for line in reversed(lines):
+        if line.taps <= UNROLLED and reads * line.taps <= _MOST_WRITTEN:
+            found.add(line.axis)
+            reads *= line.taps
+    return frozenset(found)
+
+
 class Resampling:
     """The kernel of one row of results, while it is being written."""
 
@@ -88,7 +102,7 @@ class Resampling:
         self.along, self.b, self.skips = along, along.b, skips
         self.source, self.places, *weights = along.sources
         self.weights = weights[0] if has_weights else None
-        self.length = length
+        self.length, self.written_out = length, written_out(lines)
         last = len(along.row)
         outer = {line.axis: line for line in lines if line.axis != last}
         #: How each axis but the last is read: summed over taps, or as it is, which is None.
@@ -157,7 +171,7 @@ class Resampling:
 
     def sum(self, line: Line, first: Value, lanes: Lanes | None = None) -> Sum:
         """Return what sums over the taps of an element of a line, or those of a vector of them."""
-        if line.taps > UNROLLED:
+        if line.axis not in self.written_out:
             return lambda read: self.looped(line, first, lanes, read)
         taps = [self.tap(line, t, first, lanes) for t in range(line.taps)]
 
