@@ -116,6 +116,14 @@ def test_nothing_is_computed_behind_the_last_window() -> None:
     assert blocks(planes, DirectConfig(1, 4, 4, 1, 1, 1, 4)) == (1, 2)
 
 
+@pytest.mark.parametrize(("padding", "shared"), [(0, 0), (1, 1), (2, 2), (3, 2)])
+def test_rows_share_the_zeros_that_are_padding_to_both(padding: int, shared: int) -> None:
+    counts = (4 + 2 * padding,) * 2
+    w = Windows(1, 1, 1, 1, (6, 6), (3, 3), counts, (1, 1), (padding,) * 2, (1, 1))
+    planes = Planes(w, 1, counts[0], 4)
+    assert planes.pitches == (6 + 2 * padding, 6 + 2 * padding - shared)
+
+
 def test_windows_too_large_to_write_out_are_left_to_others() -> None:
     w = Windows(1, 1, 1, 1, (20, 20), (8, 8), (13, 13), (1, 1), (0, 0), (1, 1))
     assert candidates(single(w), float32, AVX512) == []

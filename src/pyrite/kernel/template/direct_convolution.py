@@ -166,7 +166,7 @@ class _DirectConvolution:
     def store(self) -> None:
         """Write the sums to their places, without what is between the rows."""
         b, w, c = self.b, self.w, self.config
-        spans = self.planes.gradient_spans()
+        spans = self.planes.result_spans()
         outputs = b.min(w.outputs - b.index(self.output), c.block_o)
         with b.for_(0, outputs) as output, b.for_(0, self.images) as image:
             row = plus(self.image, image.index)

@@ -106,7 +106,7 @@ class _OuterProducts:
         """Copy the channels of x, with zeros where windows stand out of the images."""
         b, w, c = self.b, self.w, self.config
         spans = [
-            Span(extent, 1, min(0, (k - 1) * d) - p, size, extent)
+            Span(extent, extent, 1, min(0, (k - 1) * d) - p, size, extent)
             for extent, k, d, p, size in zip(
                 self.extents, w.kernel_size, w.dilation, w.padding, w.sizes, strict=True
             )

@@ -5,7 +5,8 @@ With a stride s, positions that differ by multiples of s lie together, in one of
 each axis: window i reads element ``i + hop`` of a phase.  So the elements that one tap meets at
 successive windows are neighbours, whatever the stride and the dilation, and also across the end of
 a row: a kernel goes along all rows of all images at once, by full vectors.  What stands at the end
-of a row beyond the last window is read for nothing, and `Planes.limits` says what that is.
+of a row beyond the last window is read for nothing, and `Planes.limits` says what that is.  It is
+little: zeros behind a row are the zeros before the next, where both have padding.
 
 Such copies are for CPUs: they are in the private memory of an invocation, and in its cache.
 """
@@ -56,21 +57,37 @@ class Planes:
         return tuple(n + max(moves) // s for n, moves, s in steps)
 
     @property
+    def shared(self) -> int:
+        """Zeros at the end of each row which are those before the next: what is padding to both."""
+        w, extent, stride = self.windows, self.extents[-1], self.windows.stride[-1]
+        found = [extent - self.limits[-1]]
+        for *_, at in self.phases:
+            origin = self.origins[-1] + at
+            found += [-(origin // stride), extent + (origin - w.sizes[-1]) // stride]
+        return max(min(found), 0)
+
+    @property
+    def pitches(self) -> tuple[int, ...]:
+        """How many elements each axis takes: less than its extent, where rows share zeros."""
+        *rows, last = self.extents
+        return (*rows, last - self.shared)
+
+    @property
     def image_size(self) -> int:
         """Elements of a phase of one image."""
-        return prod(self.extents)
+        return prod(self.pitches)
 
     @property
     def length(self) -> int:
         """Positions from the first window of all images to the last; not all are windows."""
-        steps = _steps(self.extents)
+        steps = _steps(self.pitches)
         last = sum((n - 1) * step for n, step in zip(self.limits, steps, strict=True))
         return (self.images - 1) * self.image_size + last + 1
 
     @property
     def size(self) -> int:
         """Elements of memory for a phase: what vectors meet beyond the end belongs to it."""
-        return rounded_up(self.images * self.image_size, self.width) + self.width
+        return rounded_up(self.images * self.image_size + self.shared, self.width) + self.width
 
     @property
     def origins(self) -> tuple[int, ...]:
@@ -87,7 +104,7 @@ class Planes:
     @property
     def taps(self) -> list[Tap]:
         """The elements of the window in row-major order."""
-        phases, steps = self.phases, _steps(self.extents)
+        phases, steps = self.phases, _steps(self.pitches)
         return [
             Tap(phases.index(phase), sum(h * s for h, s in zip(hops, steps, strict=True)))
             for phase, hops in self._places()
@@ -96,18 +113,23 @@ class Planes:
     def spans(self, phase: tuple[int, ...]) -> list[Span]:
         """Return what of an image is in a phase, on each axis."""
         w = self.windows
-        axes = zip(self.extents, w.stride, self.origins, phase, w.sizes, strict=True)
-        return [Span(extent, s, o + at, size, extent) for extent, s, o, at, size in axes]
+        axes = zip(self.extents, self.pitches, w.stride, self.origins, phase, w.sizes, strict=True)
+        return [Span(n, pitch, s, o + at, size, n) for n, pitch, s, o, at, size in axes]
 
     def gradient_spans(self) -> list[Span]:
         """Return the same of a tensor with an element for each window, at the window's place."""
-        axes = zip(self.extents, self.windows.counts, self.limits, strict=True)
-        return [Span(extent, 1, 0, count, limit) for extent, count, limit in axes]
+        axes = zip(self.pitches, self.windows.counts, self.limits, strict=True)
+        return [Span(pitch, pitch, 1, 0, count, limit) for pitch, count, limit in axes]
+
+    def result_spans(self) -> list[Span]:
+        """Return the same without what is between the rows."""
+        axes = zip(self.pitches, self.windows.counts, self.limits, strict=True)
+        return [Span(limit, pitch, 1, 0, count, limit) for pitch, count, limit in axes]
 
     def limit_spans(self) -> list[Span]:
         """Return the same of a tensor that has an element wherever a window may stand."""
-        axes = zip(self.extents, self.limits, strict=True)
-        return [Span(extent, 1, 0, limit, extent) for extent, limit in axes]
+        axes = zip(self.pitches, self.limits, strict=True)
+        return [Span(pitch, pitch, 1, 0, limit, pitch) for pitch, limit in axes]
 
     def _moves(self) -> list[list[int]]:
         """How far each tap is from the first position, on each axis."""
@@ -134,10 +156,12 @@ def _steps(extents: Sequence[int]) -> list[int]:
 class Span:
     """An axis of a copy: element q < ``extent`` is ``q * scale + origin`` of ``size`` ones.
 
-    0 where that is outside, or q is not less than ``limit``.
+    0 where that is outside, or q is not less than ``limit``.  From ``pitch`` on the elements belong
+    to the next row too, which is filled later.
     """
 
     extent: int
+    pitch: int
     scale: int
     origin: int
     size: int
@@ -213,8 +237,10 @@ def walk(
     if others:
         with b.for_(0, span.extent) as loop:
             position = plus(times(loop.index, span.scale), base)
-            here = both(inside, _exists(b, span, loop.index, position))
-            to = plus(start, times(loop.index, prod(s.extent for s in others)))
+            here = inside
+            if not _is_inside(span, base):
+                here = both(inside, _exists(b, span, loop.index, position))
+            to = plus(start, times(loop.index, prod(s.pitch for s in others)))
             walk(b, others, 0, width, to, visit, here, [*coordinates, position])
     elif span.extent <= _WRITTEN_OUT * width:
         for q in range(0, span.extent, width):
@@ -222,6 +248,13 @@ def walk(
     else:
         with b.for_(0, span.extent, step=width) as loop:
             visit_from(loop.index)
+
+
+def _is_inside(span: Span, base: Index) -> bool:
+    """Whether all of an axis that begins at a position exists, as far as is known."""
+    if not isinstance(base, int) or span.limit < span.extent:
+        return False
+    return base >= 0 and base + (span.extent - 1) * span.scale < span.size
 
 
 def _exists(b: KernelBuilder, span: Span, q: Value, position: Index) -> Value:
@@ -249,7 +282,7 @@ def copy_planes(
     where there is no memory, a processor takes 600 cycles to find that it need not read it.
     """
     b = source.builder
-    count = prod(span.extent for span in spans)
+    count = prod(span.pitch for span in spans)
     with b.for_(0, images) as loop:
         number = plus(first_image, loop.index)
         image, exists = number, None

@@ -115,7 +115,7 @@ def _config(
     outputs, channels, taps = shape
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes(w, 1, w.counts[0], width)
-    row = planes.image_size // planes.extents[0]
+    row = planes.image_size // planes.pitches[0]
     rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
     images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
     planes = Planes(w, images, rows, width)

@@ -96,7 +96,7 @@ def direct_config(p: Polyphase, dtype: DType, facts: Facts) -> DirectConfig | No
     if not isinstance(facts, CpuFacts) or prod(p.kernel_size) == 1:
         return None
     w = p.windows
-    used = prod(w.counts) / prod(Planes(w, 1, w.counts[0], 1).extents)
+    used = prod(w.counts) / Planes(w, 1, w.counts[0], 1).image_size
     if used < _LEAST_USED or not direct.candidates(p, dtype, facts):
         return None
     return direct.select(p, dtype, facts)
