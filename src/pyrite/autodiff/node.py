@@ -115,7 +115,7 @@ Saved = Any  # Tensor | TensorType | Number | Recomputed | None | tuple of these
 class Applied(Node):
     """One op that was run, with as much of its inputs and output as its derivative wants."""
 
-    __slots__ = ("op", "plan", "run_inputs", "saved", "tracked")
+    __slots__ = ("has_numbers", "op", "plan", "run_inputs", "saved", "tracked")
 
     op: Op
     plan: Plan
@@ -123,6 +123,8 @@ class Applied(Node):
     saved: tuple[Saved, ...]
     #: Positions of the inputs to which gradients flow.
     tracked: tuple[int, ...]
+    #: Whether numbers are among what was saved.
+    has_numbers: bool
     #: What to run it on again, where its output is not kept.
     run_inputs: tuple[Saved, ...] | None
 
@@ -144,6 +146,7 @@ class Applied(Node):
         self.plan = plan
         self.run_inputs = None
         self.saved = ()
+        self.has_numbers = False
         active = tuple([position for position, node, _ in parents if node.active])
         if op.derivative is None:
             self.tracked = active
@@ -160,7 +163,10 @@ class Applied(Node):
         if needs.output != "nothing":
             saved[0] = self._saved_output(needs.output, outputs)
         for position in needs.values:
-            saved[position + 1] = _kept(inputs[position])
+            value = inputs[position]
+            saved[position + 1] = _kept(value)
+            if value.__class__ is Constant:
+                self.has_numbers = True
         for position in needs.types:
             saved[position + 1] = _type(inputs[position])
         self.saved = tuple(saved)

@@ -12,7 +12,7 @@ may do what they like) or with plans that are not kept; nor a walk in which a va
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from threading import Lock
@@ -48,7 +48,7 @@ def reached(start: Node) -> list[Node]:
     return sorted(seen, key=attrgetter("order"), reverse=True)
 
 
-def form_of(start: Variable, nodes: Sequence[Node]) -> Form | None:
+def form_of(start: Variable, nodes: Sequence[Any]) -> Form | None:
     """Return all on which a walk depends but for the tensors; None where it may depend on more.
 
     A plan stands for an op, its attributes and the types of its inputs.
@@ -56,20 +56,26 @@ def form_of(start: Variable, nodes: Sequence[Node]) -> Form | None:
     numbers = {node: n for n, node in enumerate(nodes)}
     parts: list[Any] = [start.index]
     for node in nodes:
-        if isinstance(node, Applied):
+        if node.__class__ is Applied:
             if not node.plan.is_kept or node.run_inputs is not None:
                 return None
             parts += (node.plan, node.tracked)
-            for saved in node.saved:
-                if saved.__class__ is Constant:
-                    parts += (saved.value.__class__, saved.value or str(saved.value))
-        elif isinstance(node, Checkpoint):
+            if node.has_numbers:
+                parts += _numbers(node.saved)
+        elif node.__class__ is Checkpoint:
             return None
         else:
             parts += (node.__class__, node.active)
         for position, parent, index in node.parents:
             parts += (position, numbers[parent], index)
     return tuple(parts)
+
+
+def _numbers(saved: Sequence[Saved]) -> Iterator[Any]:
+    for value in saved:
+        if value.__class__ is Constant:
+            yield value.value.__class__
+            yield value.value or str(value.value)
 
 
 # ---- what is recorded ----
@@ -84,8 +90,7 @@ class Source(NamedTuple):
     item: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One op: the numbers of what goes in and of what comes out, and of what is then done with."""
 
     op: Op
@@ -93,18 +98,6 @@ class Step:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     done: tuple[int, ...]
-
-    def run(self, values: list[Any], backend: Backend) -> None:
-        """Take inputs from values, and put results there."""
-        plan = self.plan
-        inputs = [values[n] for n in self.inputs]
-        run = plan.runners.get(backend)
-        results = backend.execute(self.op, inputs, plan) if run is None else run(inputs)
-        assert results is not None, "a plan is expanded always or never"
-        for n, result in zip(self.outputs, results, strict=True):
-            values[n] = result
-        for n in self.done:
-            values[n] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +119,16 @@ class Recording:
         for number, node, entry, item in self.sources:
             saved = nodes[node].saved[entry]
             values[number] = (saved if item is None else saved[item])._handle
-        for step in self.steps:
-            step.run(values, backend)
+        execute = backend.execute
+        for op, plan, inputs, outputs, done in self.steps:
+            handles = [values[n] for n in inputs]
+            run = plan.runners.get(backend)
+            results = execute(op, handles, plan) if run is None else run(handles)
+            assert results is not None, "a plan is expanded always or never"
+            for n, result in zip(outputs, results, strict=True):
+                values[n] = result
+            for n in done:
+                values[n] = None
         return [
             (nodes[at], Tensor._wrap(values[n], type, backend)) for at, n, type in self.gradients
         ]

@@ -101,12 +101,10 @@ class BatchNorm(Module):
         assert self.num_batches_tracked is not None
 
         def renewal(old_mean: Tensor, old_variance: Tensor, seen: Tensor) -> tuple[Tensor, ...]:
-            seen = seen + 1
-            share: Any = self.momentum
-            if share is None:
-                share = seen.astype(old_mean.dtype).reciprocal()
-            renewed = old_mean._running_moments(old_variance, mean, variance, share, correction)
-            return *(in_dtype(new, old_mean.dtype) for new in renewed), seen
+            *moments, seen = old_mean._running_moments(
+                old_variance, mean, variance, seen, self.momentum, correction
+            )
+            return *(in_dtype(new, old_mean.dtype) for new in moments), seen
 
         states = (self.running_mean, self.running_var, self.num_batches_tracked)
         return emit(states, renewal, through=out)

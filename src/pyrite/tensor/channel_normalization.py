@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import composite, sample
+from pyrite.op import composite, integers, sample
 from pyrite.tensor.axis import Axes
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.normalization import (
@@ -247,12 +247,12 @@ class ChannelNormalization(Normalization):
         return chosen(makers, argnums, self.dtype)
 
     @composite(
-        infer=lambda mean, variance, *_: (mean, variance),
+        infer=lambda mean, variance, _batch_mean, _batch_variance, seen, *_: (mean, variance, seen),
         accepts="float",
-        promotes="all",
+        promotes=(0, 1, 2, 3, 5, 6),
         samples=(
-            sample((3,), (3,), (3,), (3,), 0.1, 1.25),
-            sample((3,), (3,), (3,), (3,), (), 1.25),
+            sample((3,), (3,), (3,), (3,), integers((), 0, 9), 0.1, 1.25),
+            sample((3,), (3,), (3,), (3,), integers((), 0, 9), None, 1.25),
         ),
     )
     def _running_moments(
@@ -260,16 +260,21 @@ class ChannelNormalization(Normalization):
         variance: Self,
         batch_mean: Self,
         batch_variance: Self,
-        share: Self | Number,
+        seen: Self,
+        share: Self | Number | None,
         correction: Self | Number,
         /,
-    ) -> tuple[Self, Self]:
-        """Running mean and variance after one more batch: four of (C,) -> two of (C,).
+    ) -> tuple[Self, Self, Self]:
+        """Running mean, variance and number of batches after one more: (C,) each, and ().
 
-        ``share`` is the weight of the batch; its variance times ``correction`` is unbiased.
+        ``share`` is the weight of the batch, None for an average of all batches; the variance of
+        the batch times ``correction`` is unbiased.
         """
-        renewed = variance.lerp(batch_variance * correction, share)
-        return self.lerp(batch_mean, share), renewed
+        seen = seen + 1
+        if share is None:
+            share = seen.astype(self.dtype).reciprocal()
+        unbiased = batch_variance * correction
+        return self.lerp(batch_mean, share), variance.lerp(unbiased, share), seen
 
     @composite(
         infer=_batch_norm_inference_type,

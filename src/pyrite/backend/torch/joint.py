@@ -49,7 +49,7 @@ def joined(
 ) -> Sequence[Sequence[torch.Tensor]]:
     """Return the results of an implementation of columns for each of several lists."""
     columns = [
-        list(column) if isinstance(column[0], torch.Tensor) else _number(column[0])
+        column if isinstance(column[0], torch.Tensor) else _number(column[0])
         for column in zip(*lists, strict=True)
     ]
     return list(zip(*method(*columns, **attrs), strict=True))

@@ -181,11 +181,13 @@ class Normalization(Native):
         variance: torch.Tensor,
         batch_mean: torch.Tensor,
         batch_variance: torch.Tensor,
+        seen: torch.Tensor,
         share: float,
         correction: float,
     ) -> tuple[torch.Tensor, ...]:
         unbiased = batch_variance * correction
-        return torch.lerp(mean, batch_mean, share), torch.lerp(variance, unbiased, share)
+        renewed = torch.lerp(variance, unbiased, share)
+        return torch.lerp(mean, batch_mean, share), renewed, torch.add(seen, 1)
 
     @native("batch_norm_inference")
     def batch_norm_inference(
@@ -221,13 +223,11 @@ def _trained(
 
     With a momentum of 1 its running moments are those of this batch.
     """
-    running = x.new_zeros((2, x.shape[1]))
-    out, mean, rate = torch.native_batch_norm(
-        x, weight, bias, running[0], running[1], True, 1.0, eps
-    )
+    first, second = x.new_zeros((2, x.shape[1])).unbind()
+    out, mean, rate = torch.native_batch_norm(x, weight, bias, first, second, True, 1.0, eps)
     remembered(x, ("batch_norm", eps), lambda: (mean, rate))
     count = x.numel() // x.shape[1]
-    return out, mean, running[1] * ((count - 1) / count)
+    return out, mean, second * ((count - 1) / count)
 
 
 def _has_running_moments(x: torch.Tensor) -> bool:

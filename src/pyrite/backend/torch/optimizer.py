@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ _WIDE = (torch.float32, torch.float64)
 #: their launches, and a batch of these would need several times their memory at once.
 _BATCHED = 1 << 18
 
-Tensors = list[torch.Tensor]
+Tensors = Sequence[torch.Tensor]
 
 
 def _has_numbers(first: int) -> Callable[..., bool]:
@@ -109,11 +109,11 @@ class Optimizer(Native):
         correct.
         """
         kept = [p, first, second] if largest is None else [p, first, second, largest]
-        copies = self._copies([_dense(t) for tensors in kept for t in tensors])
+        copies = self._copies(_dense(t for tensors in kept for t in tensors))
         n = len(p)
         moved, first, second, *rest = (copies[i : i + n] for i in range(0, len(copies), n))
         step(
-            moved, [_dense(t) for t in g], first, second, rest[0] if rest else [],
+            moved, _dense(g), first, second, rest[0] if rest else [],
             [self._forever] * n, **settings, amsgrad=bool(rest), maximize=False,
         )  # fmt: skip
         return moved, first, second, *rest
@@ -312,8 +312,8 @@ class Optimizer(Native):
         return updated, mean
 
 
-def _dense(x: torch.Tensor) -> torch.Tensor:
-    return x if x.is_contiguous() else x.contiguous()
+def _dense(tensors: Iterable[torch.Tensor]) -> Tensors:
+    return [t if t.is_contiguous() else t.contiguous() for t in tensors]
 
 
 def _corrected(
