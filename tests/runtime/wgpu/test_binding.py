@@ -11,7 +11,7 @@ from pyrite.kernel import KernelBuilder
 from pyrite.kernel.ir import vector
 from pyrite.runtime.wgpu import Buffer, WgpuRuntime
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.shader import Layout
+from pyrite.runtime.wgpu.shader import Layout, Layouts
 from pyrite.types import bool_, float64
 
 
@@ -25,7 +25,7 @@ def get(groups: BindGroups, layout: Layout, *buffers: Buffer) -> object:
 
 
 def test_a_group_of_the_same_buffers_is_made_once(runtime: WgpuRuntime, layout: Layout) -> None:
-    groups = BindGroups(runtime.device)
+    groups = BindGroups(Layouts(runtime.device))
     x, y, z = (runtime.allocate(1000) for _ in range(3))
 
     first, again, other = (get(groups, layout, x, b) for b in (y, y, z))
@@ -36,7 +36,7 @@ def test_a_group_of_the_same_buffers_is_made_once(runtime: WgpuRuntime, layout: 
 
 
 def test_parts_of_a_buffer_are_groups_of_their_own(runtime: WgpuRuntime, layout: Layout) -> None:
-    groups = BindGroups(runtime.device)
+    groups = BindGroups(Layouts(runtime.device))
     x, y = runtime.allocate(1024), runtime.allocate(1024)
 
     get(groups, layout, x, y)
@@ -46,7 +46,7 @@ def test_parts_of_a_buffer_are_groups_of_their_own(runtime: WgpuRuntime, layout:
 
 
 def test_the_least_recently_used_group_goes_first(runtime: WgpuRuntime, layout: Layout) -> None:
-    groups = BindGroups(runtime.device, capacity=2)
+    groups = BindGroups(Layouts(runtime.device), capacity=2)
     x, a, b, c = (runtime.allocate(256) for _ in range(4))
     for y in (a, b, a, c, a):
         get(groups, layout, x, y)
@@ -60,7 +60,7 @@ def test_the_least_recently_used_group_goes_first(runtime: WgpuRuntime, layout: 
 def test_a_storage_that_is_given_back_takes_its_groups_along(
     runtime: WgpuRuntime, layout: Layout
 ) -> None:
-    groups = BindGroups(runtime.device)
+    groups = BindGroups(Layouts(runtime.device))
     x, y, z = (runtime.allocate(256) for _ in range(3))
     get(groups, layout, x, y)
     get(groups, layout, x, z)

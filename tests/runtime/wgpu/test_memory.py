@@ -24,8 +24,11 @@ class Device:
         self.asked: list[int] = []
         self.drained = 0
         self.forgotten: list[Storage] = []
+        self.destroyed: list[Storage] = []
         self.pool = Pool(
-            self.create, self.drain, self.forget, limit=limit, largest=64 * MiB
+            self.create, self.drain, self.forget,
+            is_usable=lambda storage: storage not in self.destroyed,
+            limit=limit, largest=64 * MiB,
         )  # fmt: skip
 
     def create(self, capacity: int) -> Any:
@@ -107,7 +110,9 @@ def test_ctrl_c_while_buffers_are_released_comes_when_all_are() -> None:
     def create(capacity: int) -> Any:
         return Finalized(_internal=None)
 
-    pool = Pool(create, lambda: None, lambda _: None, limit=None, largest=MiB)
+    pool = Pool(
+        create, lambda: None, lambda _: None, is_usable=lambda _: True, limit=None, largest=MiB
+    )
     held = [pool.allocate(1000) for _ in range(3)]
     del held
 
@@ -115,6 +120,23 @@ def test_ctrl_c_while_buffers_are_released_comes_when_all_are() -> None:
         pool.trim()
 
     assert pool.report().reserved == 0
+
+
+def test_memory_that_an_application_destroyed_is_given_to_nobody_else() -> None:
+    device = Device()
+    kept, destroyed = device.pool.allocate(1000), device.pool.allocate(1000)
+    for buffer in (kept, destroyed):
+        buffer.storage.is_lent = True
+    good, bad = kept.storage, destroyed.storage
+    device.destroyed.append(bad)
+    del buffer, kept, destroyed
+
+    again = [device.pool.allocate(1000) for _ in range(2)]
+
+    assert again[0].storage is good
+    assert again[1].storage is not bad
+    assert device.forgotten == [bad]
+    assert device.pool.report().reserved == 2048
 
 
 def test_a_full_device_is_trimmed_and_asked_once_more() -> None:

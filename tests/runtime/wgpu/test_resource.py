@@ -183,9 +183,20 @@ def test_a_destroyed_buffer_poisons_what_is_made_of_it_and_nothing_else(
     shared.launch(kernel, [x, good, 64, 3.0], [1])
 
     for poisoned in (y, z):
-        with pytest.raises(DeviceError, match=r"scale requires external .* got one that was destr"):
+        with pytest.raises(DeviceError, match=r"scale requires buffers .* that was destroyed"):
             shared.read(poisoned, float32, (64,))
     assert shared.read(good, float32, (64,)).tolist() == [3.0] * 64
+
+
+def test_a_read_of_a_destroyed_buffer_says_which_it_was(
+    application: wgpu.GPUDevice, shared: WgpuRuntime
+) -> None:
+    own = application.create_buffer(size=256, usage=ALL, label="vertices")
+    external = shared.from_buffer(own)
+    own.destroy()
+
+    with pytest.raises(DeviceError, match=r"got a wgpu\.GPUBuffer 'vertices' of 256 bytes that"):
+        shared.read(external, float32, (64,))
 
 
 def test_a_mapped_buffer_poisons_what_is_made_of_it(
@@ -195,7 +206,7 @@ def test_a_mapped_buffer_poisons_what_is_made_of_it(
     y = shared.allocate(256)
     shared.copy(shared.from_buffer(own), y)
 
-    with pytest.raises(DeviceError, match="got one that is mapped; unmap it before"):
+    with pytest.raises(DeviceError, match="GPUBuffer of 256 bytes that is mapped; unmap it before"):
         shared.read(y, float32, (64,))
 
     own.unmap()

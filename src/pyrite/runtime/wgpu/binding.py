@@ -10,10 +10,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 
 from pyrite.errors import KernelError
-from pyrite.runtime.wgpu.adapter import Device
+from pyrite.runtime.wgpu.external import unusable, why_unusable
 from pyrite.runtime.wgpu.memory import Buffer, Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
-from pyrite.runtime.wgpu.shader import Layout
+from pyrite.runtime.wgpu.shader import Layout, Layouts
 
 Key = tuple[Layout, tuple[tuple[int, int, int], ...]]
 
@@ -21,8 +21,8 @@ Key = tuple[Layout, tuple[tuple[int, int, int], ...]]
 class BindGroups:
     """The bind groups of one device, least recently used out first.  Its caller holds the lock."""
 
-    def __init__(self, device: Device, *, capacity: int = 4096) -> None:
-        self.device = device
+    def __init__(self, layouts: Layouts, *, capacity: int = 4096) -> None:
+        self._layouts = layouts
         self.capacity = capacity
         self.hits = self.misses = 0
         self._groups: OrderedDict[Key, Pointer] = OrderedDict()
@@ -37,7 +37,8 @@ class BindGroups:
     ) -> Pointer:
         """Return the group of these buffers for a kernel of that name.
 
-        Raises KernelError for a buffer that cannot be bound, as one of another device.
+        Raises DeviceError for a buffer that was destroyed, and KernelError for another that cannot
+        be bound, as one of another device.
         """
         key = (layout, tuple([buffer.key for buffer in buffers]))
         found = self._groups.get(key)
@@ -66,8 +67,11 @@ class BindGroups:
         if uniform is not None:
             ranges.append((uniform, 0, layout.uniform_size))
         try:
-            return layout.create_group(self.device, ranges)
+            return layout.create_group(self._layouts.device, ranges)
         except NativeError as error:
+            for storage in {buffer.storage for buffer in buffers if buffer.storage.is_lent}:
+                if why := why_unusable(storage, self._layouts):
+                    raise unusable(name, storage, why) from None
             raise KernelError(f"kernel '{name}' requires buffers to bind, got\n{error}") from None
 
     def _drop(self, key: Key) -> None:

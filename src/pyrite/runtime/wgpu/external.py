@@ -1,7 +1,8 @@
-"""An application's own buffers: what they must be when they come, and at each submission.
+"""Buffers that an application has in hand: what they must be when they come, and at each use.
 
-They stay the application's, which may map or destroy one at any time.  wgpu-native aborts the
-process where a submission uses such a one, so each is looked at before.
+Its own stay its own, and it may map or destroy one at any time; it may destroy one of Pyrite's too
+that it was shown.  wgpu-native aborts the process where a submission uses such a one, so each is
+looked at before.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def renewed(buffer: Buffer) -> Buffer:
 
 
 def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
-    """Return why a submission must not use an application's storage now, or None if it may."""
+    """Return why a submission must not use a lent storage now, or None if it may."""
     if storage.gpu.map_state != "unmapped":
         return "is mapped; unmap it before Pyrite uses it"
     layout = layouts.get((True,), immediate_size=0, uniform_size=0)
@@ -62,5 +63,14 @@ def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
     try:
         layout.create_group(layouts.device, [probe])
     except NativeError:
-        return "was destroyed"
+        return "was destroyed; keep it for as long as tensors in it are used"
     return None
+
+
+def unusable(name: str, storage: Storage, why: str) -> DeviceError:
+    """Return the error of a command of that name on a storage that it cannot use."""
+    label = f" '{storage.gpu.label}'" if storage.gpu.label else ""
+    return DeviceError(
+        f"{name} requires buffers that it can use, got a wgpu.GPUBuffer{label} of "
+        f"{storage.capacity} bytes that {why}"
+    )

@@ -36,7 +36,7 @@ _serials = itertools.count(1)
 class Storage:
     """One device buffer.  ``serial`` is its name in caches and is never used again."""
 
-    __slots__ = ("capacity", "gpu", "is_external", "last_use", "raw", "serial")
+    __slots__ = ("capacity", "gpu", "is_external", "is_lent", "last_use", "raw", "serial")
 
     def __init__(self, gpu: Any, capacity: int, *, is_external: bool = False) -> None:
         self.gpu = gpu
@@ -44,6 +44,8 @@ class Storage:
         self.capacity = capacity
         self.serial = next(_serials)
         self.is_external = is_external
+        #: Whether an application has the ``wgpu.GPUBuffer`` in hand, and may destroy it.
+        self.is_lent = is_external
         #: The submission in which it was last used, or will be.
         self.last_use = 0
 
@@ -144,6 +146,7 @@ class Pool:
 
     ``create`` makes a device buffer of a size and raises MemoryError where there is no room.
     ``drain`` gets the device to complete what it has been given, so that freed memory is free.
+    ``is_usable`` says whether a storage that an application had in hand still is a good one.
     ``limit`` bounds what is reserved, in bytes; ``largest`` is the most that one buffer can have.
     """
 
@@ -153,10 +156,12 @@ class Pool:
         drain: Callable[[], None],
         forget: Callable[[Storage], None],
         *,
+        is_usable: Callable[[Storage], bool],
         limit: int | None,
         largest: int,
     ) -> None:
         self._create, self._drain, self._forget = create, drain, forget
+        self._is_usable = is_usable
         self.limit = limit
         self.largest = largest
         self.live = self.reserved = self.peak = 0
@@ -203,7 +208,12 @@ class Pool:
             self._leases.discard(expiry)
             storage = expiry.storage
             self.live -= storage.capacity
-            heappush(self._free[storage.capacity], (storage.serial, storage))
+            if storage.is_lent and not self._is_usable(storage):
+                with Uninterrupted():  # see trim
+                    self._release(storage)
+                    del storage, expiry
+            else:
+                heappush(self._free[storage.capacity], (storage.serial, storage))
 
     def trim(self) -> None:
         """Give the free storages back to the device."""
@@ -215,9 +225,12 @@ class Pool:
     def _release_free(self) -> None:
         for storages in self._free.values():
             for _, storage in storages:
-                self.reserved -= storage.capacity
-                self._forget(storage)
+                self._release(storage)
         self._free.clear()
+
+    def _release(self, storage: Storage) -> None:
+        self.reserved -= storage.capacity
+        self._forget(storage)
 
     def report(self) -> MemoryReport:
         """How much memory is in use, rounding to size classes included."""

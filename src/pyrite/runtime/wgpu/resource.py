@@ -17,7 +17,9 @@ class BufferResource:
 
     def buffer(self) -> Any:
         """The ``wgpu.GPUBuffer``.  Use it on the device's own queue, and do not destroy it."""
-        return self._buffer.storage.gpu
+        storage = self._buffer.storage
+        storage.is_lent = True
+        return storage.gpu
 
     @property
     def offset(self) -> int:

@@ -30,7 +30,7 @@ from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.bundle import WgpuBundle
 from pyrite.runtime.wgpu.compiler import Compiler
 from pyrite.runtime.wgpu.executable import Executable, Signature
-from pyrite.runtime.wgpu.external import external_buffer, renewed
+from pyrite.runtime.wgpu.external import external_buffer, renewed, why_unusable
 from pyrite.runtime.wgpu.life import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Pool, device_buffer
 from pyrite.runtime.wgpu.poller import Poller
@@ -39,7 +39,7 @@ from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, Launch, Place, Staged
+from pyrite.runtime.wgpu.submission import Copy, Launch, Place
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.types import Array, DType, Number, Shape
 
@@ -66,7 +66,7 @@ class WgpuRuntime:
         self._life = life = Life(self.device, name)
         layouts = Layouts(self.device)
         self._compiler = Compiler(layouts, name)
-        self._groups = BindGroups(self.device)
+        self._groups = BindGroups(layouts)
         self._poller = Poller(life)
         self._validator = Validator(life, layouts)
         self._queue = Queue(life, self._poller, self._validator)
@@ -74,6 +74,7 @@ class WgpuRuntime:
         self._read_backs = ReadBackPool(life, largest)
         self._pool = Pool(
             partial(device_buffer, life), self.synchronize, self._groups.forget,
+            is_usable=lambda storage: why_unusable(storage, layouts) is None,
             limit=limit, largest=largest,
         )  # fmt: skip
         self._counts = dict.fromkeys(("launches", "uploads", "read_backs"), 0)
@@ -287,9 +288,8 @@ class WgpuRuntime:
             groups = self._read_backs.together([buffer for buffer, _, _ in wanted])
             read_backs = [ReadBack(self._read_backs, group) for group in groups]
             for read_back in read_backs:
-                for buffer, offset in zip(read_back.buffers, read_back.offsets, strict=True):
+                for buffer, target in zip(read_back.buffers, read_back.places, strict=True):
                     if buffer.nbytes:
-                        target = Staged(read_back.gpu, offset)
                         self._queue.append(Copy("read", Place(buffer), target, buffer.nbytes))
             self._counts["read_backs"] += 1
             self.flush()
@@ -301,10 +301,6 @@ class WgpuRuntime:
         with self._life.lock:
             self._life.probe()
             arrays = [array for read_back in read_backs for array in read_back.finish()]
-        for buffer, _, _ in wanted:
-            error = buffer.contents.error
-            if error is not None:
-                raise type(error)(*error.args)
         return [
             array.view(dtype.numpy).reshape(shape)
             for array, (_, dtype, shape) in zip(arrays, wanted, strict=True)

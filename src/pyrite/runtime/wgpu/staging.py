@@ -11,6 +11,7 @@ the copy is done.  Read-backs are copies the other way, into buffers that are th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pyrite.runtime.wgpu.life import Life
 from pyrite.runtime.wgpu.memory import Buffer, device_buffer, size_class
 from pyrite.runtime.wgpu.native import Mapping, Pointer, ffi, lib, view
 from pyrite.runtime.wgpu.poller import Poller
+from pyrite.runtime.wgpu.submission import Staged
 from pyrite.types import Array
 
 #: Bytes of one chunk, and how many there may be.
@@ -151,14 +153,12 @@ class ReadBack:
     def __init__(self, pool: ReadBackPool, buffers: list[Buffer]) -> None:
         self._pool = pool
         self.buffers = buffers
-        self.offsets: list[int] = []
-        total = 0
-        for buffer in buffers:
-            self.offsets.append(total)
-            total += (buffer.nbytes + 7) & ~7
+        *starts, total = accumulate(((b.nbytes + 7) & ~7 for b in buffers), initial=0)
         self.capacity = min(max(size_class(total), SMALL), pool.largest)
         self.gpu = pool.take(self.capacity)
         self.raw: Pointer = self.gpu._internal
+        #: Where the bytes of each buffer come.
+        self.places = [Staged(self.gpu, start) for start in starts]
         self._mapping: Mapping | None = None
 
     def request(self) -> None:
@@ -172,14 +172,17 @@ class ReadBack:
     def finish(self) -> list[Array]:
         """Return the bytes of each buffer, a new uint8 array.
 
-        Raises DeviceError if the device did not give them.
+        Raises DeviceError if the device did not give them, or what kept them from being computed.
         """
+        for place in self.places:
+            if place.error is not None:
+                raise type(place.error)(*place.error.args)
         if self._mapping is None or not self._mapping.is_mapped:
             raise DeviceError("read requires a device that works, got a failed read; it was lost")
         address = lib.wgpuBufferGetMappedRange(self.raw, 0, self.capacity)
         mapped = np.frombuffer(view(address, self.capacity), np.uint8)
-        places = zip(self.offsets, self.buffers, strict=True)
-        arrays = [mapped[start : start + b.nbytes].copy() for start, b in places]
+        parts = zip(self.places, self.buffers, strict=True)
+        arrays = [mapped[p.offset : p.offset + b.nbytes].copy() for p, b in parts]
         del mapped
         lib.wgpuBufferUnmap(self.raw)
         self._pool.give(self.capacity, self.gpu)

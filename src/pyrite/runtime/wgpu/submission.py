@@ -13,9 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from pyrite.errors import PyriteError
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer, Contents
-from pyrite.runtime.wgpu.native import Pointer, captured, ffi, lib
+from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
+
+
+class Result(Protocol):
+    """Where a command writes; ``error`` is why that is not to be trusted."""
+
+    error: PyriteError | None
 
 
 class Command(Protocol):
@@ -24,7 +31,7 @@ class Command(Protocol):
     @property
     def name(self) -> str: ...
     def touched(self) -> Sequence[Contents]: ...
-    def written(self) -> Sequence[Contents]: ...
+    def written(self) -> Sequence[Result]: ...
     def encode(self, encoder: Encoder) -> None: ...
 
 
@@ -81,14 +88,18 @@ class Launch:
 
 
 class Staged:
-    """A place in a staging buffer, a ``wgpu.GPUBuffer``, which is always good and held here."""
+    """A place in a staging buffer, a ``wgpu.GPUBuffer``, which is always good and held here.
 
-    __slots__ = ("gpu", "offset", "raw")
+    ``error`` is why what was to be read there did not come.
+    """
+
+    __slots__ = ("error", "gpu", "offset", "raw")
 
     def __init__(self, gpu: Any, offset: int) -> None:
         self.gpu = gpu
         self.raw: Pointer = gpu._internal
         self.offset = offset
+        self.error: PyriteError | None = None
 
 
 class Place:
@@ -118,9 +129,9 @@ class Copy:
         """What it reads or writes."""
         return [p.contents for p in (self.source, self.target) if isinstance(p, Place)]
 
-    def written(self) -> Sequence[Contents]:
+    def written(self) -> Sequence[Result]:
         """What it writes."""
-        return [self.target.contents] if isinstance(self.target, Place) else []
+        return [self.target.contents if isinstance(self.target, Place) else self.target]
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
@@ -186,10 +197,15 @@ _COMMANDS = ffi.new("WGPUCommandBufferDescriptor *")
 def encode(device: Device, commands: Iterable[Command]) -> Pointer:
     """Return the commands as a command buffer that may be submitted.
 
-    Raises NativeError if one of them is not legal, or the device is lost.
+    Raises NativeError if one of them is not legal, or cannot even be said to the device, or the
+    device is lost.
     """
     with captured():
         encoder = Encoder(device)
-        for command in commands:
-            command.encode(encoder)
+        try:
+            for command in commands:
+                command.encode(encoder)
+        except Exception as error:
+            encoder.finish()  # lets go of what was begun
+            raise NativeError(type(error).__name__, f"{type(error).__name__}: {error}") from None
         return encoder.finish()

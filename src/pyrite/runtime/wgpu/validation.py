@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyrite.errors import DeviceError, KernelError, PyriteError
-from pyrite.runtime.wgpu.external import why_unusable
+from pyrite.runtime.wgpu.external import unusable, why_unusable
 from pyrite.runtime.wgpu.life import Life
-from pyrite.runtime.wgpu.memory import Contents, Storage
+from pyrite.runtime.wgpu.memory import Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 from pyrite.runtime.wgpu.shader import Layouts
-from pyrite.runtime.wgpu.submission import Command, Submission, encode
+from pyrite.runtime.wgpu.submission import Command, Result, Submission, encode
 
 
 class Validator:
@@ -40,32 +40,32 @@ class Validator:
             self._life.check_loss(error)
         return self._encode_legal(commands)
 
-    def poison(self, contents: Sequence[Contents], error: PyriteError) -> None:
-        """Have every read of the contents, and of what is computed from them, raise the error."""
+    def poison(self, results: Sequence[Result], error: PyriteError) -> None:
+        """Have every read of the results, and of what is computed from them, raise the error."""
         self._has_poison = True
-        for each in contents:
+        for each in results:
             each.error = error
 
     def _sound(self, submission: Submission) -> list[Command]:
         """The commands whose operands are good."""
-        unusable = self._unusable(submission)
-        if not unusable and not self._has_poison:
+        reasons = self._unusable(submission)
+        if not reasons and not self._has_poison:
             return list(submission)
-        return [command for command in submission if self._is_sound(command, unusable)]
+        return [command for command in submission if self._is_sound(command, reasons)]
 
     def _unusable(self, submission: Submission) -> dict[Storage, str]:
-        """The application's storages that cannot be used now, and why."""
-        external = {
+        """The storages that an application has in hand and that cannot be used now, and why."""
+        lent = {
             contents.storage
             for command in submission
             for contents in command.touched()
-            if contents.storage.is_external
+            if contents.storage.is_lent
         }
-        found = ((storage, why_unusable(storage, self._layouts)) for storage in external)
+        found = ((storage, why_unusable(storage, self._layouts)) for storage in lent)
         return {storage: why for storage, why in found if why is not None}
 
-    def _is_sound(self, command: Command, unusable: dict[Storage, str]) -> bool:
-        error = _error(command, unusable)
+    def _is_sound(self, command: Command, reasons: dict[Storage, str]) -> bool:
+        error = _error(command, reasons)
         if error is not None:
             self.poison(command.written(), error)
         return error is None
@@ -92,14 +92,11 @@ class Validator:
         return True
 
 
-def _error(command: Command, unusable: dict[Storage, str]) -> PyriteError | None:
+def _error(command: Command, reasons: dict[Storage, str]) -> PyriteError | None:
     """What keeps the operands of a command from being used."""
     for contents in command.touched():
         if contents.error is not None:
             return contents.error
-        if contents.storage in unusable:
-            why = unusable[contents.storage]
-            return DeviceError(
-                f"{command.name} requires external buffers that it can use, got one that {why}"
-            )
+        if contents.storage in reasons:
+            return unusable(command.name, contents.storage, reasons[contents.storage])
     return None
