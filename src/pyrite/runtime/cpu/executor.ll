@@ -335,17 +335,23 @@ define internal void @leave(ptr %e, i64 %seat) {
 
 ; Leave a seat that its worker may have found taken: wake it if there is work.
 define internal void @hand_over(ptr %e, i64 %seat) {
+  call void @leave(ptr %e, i64 %seat)
+  %bit = call i32 @bit_of(i64 %seat)
+  call void @wake(ptr %e, i32 %bit)
+  ret void
+}
+
+; If there is work, wake the workers of seats whose bits are set.
+define internal void @wake(ptr %e, i32 %mask) {
 entry:
   %busy.at = getelementptr i64, ptr %e, i64 18
   %generation.at = getelementptr i64, ptr %e, i64 32
-  call void @leave(ptr %e, i64 %seat)
   %busy = load atomic i64, ptr %busy.at seq_cst, align 8
   %is.idle = icmp eq i64 %busy, 0
-  br i1 %is.idle, label %done, label %wake
-wake:
+  br i1 %is.idle, label %done, label %unpark
+unpark:
   %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
-  %bit = call i32 @bit_of(i64 %seat)
-  call void @unpark(ptr %generation.at, i32 2147483647, i32 %bit)
+  call void @unpark(ptr %generation.at, i32 2147483647, i32 %mask)
   br label %done
 done:
   ret void
@@ -535,18 +541,8 @@ done:
 
 ; Wake every worker that may have something to do.
 define void @rouse(ptr %e) {
-entry:
-  %busy.at = getelementptr i64, ptr %e, i64 18
-  %generation.at = getelementptr i64, ptr %e, i64 32
-  %busy = load atomic i64, ptr %busy.at seq_cst, align 8
-  %is.idle = icmp eq i64 %busy, 0
-  br i1 %is.idle, label %done, label %wake
-wake:
-  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
   %mask = call i32 @free_seats(ptr %e)
-  call void @unpark(ptr %generation.at, i32 2147483647, i32 %mask)
-  br label %done
-done:
+  call void @wake(ptr %e, i32 %mask)
   ret void
 }
 
