@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrite.config import Config
+from pyrite.config import MOST_THREADS, Config
 from pyrite.errors import ArgumentError
 
 
@@ -16,10 +16,20 @@ def test_every_kind_of_setting_is_read() -> None:
     assert found == Config(device="numpy", strict=True, threads=3)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
-def test_a_number_of_threads_is_positive(text: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"PYRITE_THREADS requires .* got '{text}'"):
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "", "1000000"])
+def test_a_number_of_threads_is_positive_and_bounded(text: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"PYRITE_THREADS requires .* got '?{text}'?; leave"):
         Config.from_environment({"PYRITE_THREADS": text})
+
+
+@pytest.mark.parametrize("count", [0, "two", 1_000_000])
+def test_a_number_of_threads_is_checked_when_it_is_set(count: object) -> None:
+    config = Config(threads=MOST_THREADS)
+
+    with pytest.raises(ArgumentError, match=r"config\.threads requires a whole number from 1 to"):
+        config.threads = count  # type: ignore[assignment]
+
+    assert config.threads == MOST_THREADS
 
 
 def test_a_flag_is_yes_or_no() -> None:

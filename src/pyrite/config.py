@@ -12,6 +12,10 @@ from dataclasses import dataclass, fields
 
 from pyrite.errors import ArgumentError
 
+#: The most threads.  More of them than processors only wait for each other, and the system refuses
+#: to start some number of them, which differs; tests and machines that share a setting want a few.
+MOST_THREADS = max(256, 16 * (os.cpu_count() or 1))
+
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
@@ -27,9 +31,14 @@ class Config:
     strict: bool = False
     #: The folder of compiled code, None for the user's own, or "off" to keep none on disk.
     cache: str | None = None
-    #: Threads of the device ``cpu``, None for one on each processor; they change no result.
-    #: Read when the device is first used.
+    #: Threads of the device ``cpu``, up to `MOST_THREADS`, None for one on each processor; they
+    #: change no result.  Read when the device is first used.
     threads: int | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "threads" and value is not None:
+            _require_threads("config.threads", value)
+        object.__setattr__(self, name, value)
 
     @classmethod
     def from_environment(cls, environment: dict[str, str]) -> Config:
@@ -56,13 +65,20 @@ def _flag(name: str, text: str) -> bool:
     raise ArgumentError(f"{name} requires one of {_TRUE + _FALSE[:-1]}, got {text!r}")
 
 
-def _count(name: str, text: str) -> int:
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise ArgumentError(f"{name} requires a whole number from 1 on, got {text!r}")
+def _threads(name: str, text: str) -> int:
+    _require_threads(name, int(text) if text.isdecimal() else text)
+    return int(text)
+
+
+def _require_threads(name: str, count: object) -> None:
+    if not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+        raise ArgumentError(
+            f"{name} requires a whole number from 1 to {MOST_THREADS}, got {count!r}; leave it out "
+            f"for one thread on each of the {os.cpu_count()} processors"
+        )
 
 
 #: How a setting is read from the environment, by its annotation; a text as it is.
-_READERS: dict[str, Callable[[str, str], object]] = {"bool": _flag, "int | None": _count}
+_READERS: dict[str, Callable[[str, str], object]] = {"bool": _flag, "int | None": _threads}
 
 config = Config.from_environment(dict(os.environ))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,35 @@ def test_what_says_nothing_about_the_device_is_not_kept(
     choice.problem_as_default("wgpu")
     choice.problem_as_default("wgpu")
 
+    assert tried.started == ["wgpu"] * 2
+
+
+def test_a_hang_is_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = trials(monkeypatch, wgpu=subprocess.TimeoutExpired("python", choice.PATIENCE))
+    now = time.time()
+    monkeypatch.setattr(choice.time, "time", lambda: now)
+
+    first, again = (choice.problem_as_default("wgpu") for _ in range(2))
+    assert tried.started == ["wgpu"]
+    assert first == again
+    assert "its trial hung: no end within 120 s; until " in (first or "")
+
+    now += choice.HANG_KEPT
+    tried.ends["wgpu"] = WORKS
+    assert choice.problem_as_default("wgpu") is None
+    assert tried.started == ["wgpu"] * 2
+
+
+def test_a_hang_that_is_over_when_asked_for_anew_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = trials(monkeypatch, wgpu=subprocess.TimeoutExpired("python", choice.PATIENCE))
+    assert choice.problem_as_default("wgpu")
+
+    tried.ends["wgpu"] = WORKS
+    assert choice.problem_as_default("wgpu", anew=True) is None
+
+    assert choice.problem_as_default("wgpu") is None
     assert tried.started == ["wgpu"] * 2
 
 

@@ -2,18 +2,20 @@
 
 That is a hardware GPU, else the processors, else NumPy.  Each is tried before it is chosen, with
 kernels whose results are checked, and in another process: a broken driver may end the process that
-calls it.  What came of it is kept on disk until the drivers change, so only the first program ever
-waits for it.  A software GPU is never the default.
+calls it.  What came of it is kept on disk until the drivers change, a hang for a day, so only the
+first program ever waits for it.  A software GPU is never the default.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +32,10 @@ TRIAL = "pyrite.testing.trial"
 
 #: A trial that takes longer, in seconds, has failed.
 PATIENCE = 120
+
+#: For so long, in seconds, no program waits for a trial that did: a day.  A driver that hangs does
+#: so again; a machine that was only busy is not.
+HANG_KEPT = 86_400
 
 #: Environment variables that drivers, or the trial itself, read begin with one of these.
 _READ = ("VK_", "WGP", "PYRITE_THREADS")
@@ -54,11 +60,21 @@ def problem_as_default(name: str, *, anew: bool = False) -> str | None:
 
     ``anew`` tries it whatever is known from before.
     """
-    store, key = default_cache(), ("trial", name, *_circumstances())
+    store, key = default_cache(), ("verdict", name, *_circumstances())
     kept = store.get(*key)
+    problem: str | None
     if kept is not None and not anew:
-        found: str | None = json.loads(kept)
-        return found
+        problem, until = json.loads(kept)
+        if time.time() < until:
+            return problem
+    problem, lasting = _trial(name)
+    if lasting:
+        store.put(json.dumps([problem, time.time() + lasting]).encode(), *key)
+    return problem
+
+
+def _trial(name: str) -> tuple[str | None, float]:
+    """Return what a trial says, and for how many seconds that holds."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", TRIAL, name],
@@ -68,12 +84,15 @@ def problem_as_default(name: str, *, anew: bool = False) -> str | None:
             text=True,
             timeout=PATIENCE,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"its trial failed: {error}"
-    problem = _verdict(done)
-    if _tells_of_the_device(done.returncode):
-        store.put(json.dumps(problem).encode(), *key)
-    return problem
+    except subprocess.TimeoutExpired:
+        again = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + HANG_KEPT))
+        return (
+            f"its trial hung: no end within {PATIENCE} s; until {again} only 'pyrite doctor' tries "
+            "it anew"
+        ), HANG_KEPT
+    except OSError as error:
+        return f"its trial failed: {error}", 0
+    return _verdict(done), math.inf if _tells_of_the_device(done.returncode) else 0
 
 
 def _can_try() -> bool:
