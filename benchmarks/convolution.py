@@ -3,10 +3,10 @@
 Each round times both in turn with a pause between, so that nobody's threads still spin when the
 other starts. The figures are microseconds for one call, results allocated, medians over rounds and
 the least; then torch's time by Pyrite's, of both: above 1 Pyrite is the faster. On a computer that
-others use too, the fastest rounds of one thread tell the kernels apart: threads that wait for each
-other measure the others' load. Results are compared first.
+others use too, the least processor time of one thread (--busy) tells the kernels apart: threads
+that wait for each other measure the others' load. Results are compared first.
 
-    python benchmarks/convolution.py [--only digits resnet …] [--rounds 5] [--threads 1]
+    python benchmarks/convolution.py [--only digits resnet …] [--rounds 5] [--threads 1] [--busy]
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PAUSE = 0.05
 SPAN = 0.04
 
 Run = Callable[[], object]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,20 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--busy", action="store_true", help="processor time of one thread")
     arguments = parser.parse_args()
-    backend = CubeBackend(CpuRuntime(threads=arguments.threads))
-    torch.set_num_threads(arguments.threads or torch.get_num_threads())
+    clock = time.process_time if arguments.busy else time.perf_counter
+    threads = 1 if arguments.busy else arguments.threads
+    backend = CubeBackend(CpuRuntime(threads=threads))
+    torch.set_num_threads(threads or torch.get_num_threads())
     print(f"{'':38} pyrite µs      least   torch µs      least  ratio  of least")
     for name, case in CASES.items():
         if any(part in name for part in arguments.only):
-            measure(backend, name, case, arguments.rounds)
+            measure(backend, name, case, arguments.rounds, clock)
     backend.runtime.close()
 
 
-def measure(backend: CubeBackend, name: str, case: Case, rounds: int) -> None:
+def measure(backend: CubeBackend, name: str, case: Case, rounds: int, clock: Clock) -> None:
     """Print the times of one layer's three products."""
     random = np.random.default_rng(0)
     batch, channels, *sizes = case.shape
@@ -114,7 +118,7 @@ def measure(backend: CubeBackend, name: str, case: Case, rounds: int) -> None:
         for _ in range(rounds):
             for found, (run, wait) in zip(times, peers, strict=True):
                 time.sleep(PAUSE)
-                found.append(_seconds(run, wait))
+                found.append(_seconds(run, wait, clock))
         cells = [f"{f(t) * 1e6:10.1f}" for t in times for f in (statistics.median, min)]
         ratios = [f(times[1]) / f(times[0]) for f in (statistics.median, min)]
         row = f"{name:18} {what:18} {' '.join(cells)}"
@@ -146,7 +150,7 @@ def _nothing() -> None:
     """What torch needs to be done: it is, when its call returns."""
 
 
-def _seconds(run: Run, wait: Run) -> float:
+def _seconds(run: Run, wait: Run, clock: Clock) -> float:
     """Return the time of one call, of as many as fit in `SPAN`."""
     run()
     wait()
@@ -154,11 +158,11 @@ def _seconds(run: Run, wait: Run) -> float:
     run()
     wait()
     count = max(int(SPAN / (time.perf_counter() - start)), 1)
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         run()
     wait()
-    return (time.perf_counter() - start) / count
+    return (clock() - start) / count
 
 
 if __name__ == "__main__":
