@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
-from pyrite.op.plan import form_of, prepare, rows_of
+from pyrite.op.plan import form_of, known, prepare
 from pyrite.op.record import (
     Attributes,
     Constant,
@@ -34,10 +34,22 @@ def bind(
     ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
     Returns a tensor, or a tuple of tensors for an op with several outputs.
     """
-    cls, backend, unified, plan = prepare(op, inputs, attrs, form_of(op, attrs), on)
+    form = form_of(op, attrs) if attrs else ()
+    found = known(op, inputs, form)
+    if found is None:
+        cls, backend, unified, plan = prepare(op, inputs, attrs, form, on)
+        if op.sync:
+            note_sync(op.name)
+        return apply(op, unified, plan, cls, backend)
     if op.sync:
         note_sync(op.name)
-    return apply(op, unified, plan, cls, backend)
+    cls, backend, handles, plan = found
+    results = backend.execute(op, handles, plan)
+    return (
+        _expanded(op, inputs, plan)
+        if results is None
+        else _wrapped(op, results, plan, cls, backend)
+    )
 
 
 def apply(
@@ -49,10 +61,15 @@ def apply(
     """
     results = backend.execute(op, _handles(inputs, backend), plan)
     if results is None:
-        assert op.body is not None
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
-        return op.body(*numbers, **plan.attrs)
+        return _expanded(op, numbers, plan)
     return _wrapped(op, results, plan, cls, backend)
+
+
+def _expanded(op: Op, inputs: Sequence[Any], plan: Plan) -> Any:
+    """Return what the body of a composite makes of tensors and numbers."""
+    assert op.body is not None
+    return op.body(*inputs, **plan.attrs)
 
 
 def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any) -> list[R]:
@@ -72,15 +89,17 @@ def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any)
 
 
 def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
-    known = rows_of(op, calls, attrs)
-    if known is None:
+    form = form_of(op, attrs)
+    found = [call for inputs in calls if (call := known(op, inputs, form)) is not None]
+    if len(found) < len(calls) or len({id(backend) for _, backend, _, _ in found}) != 1:
         return _prepared_many(op, calls, attrs)
-    cls, backend, rows = known
+    backend = found[0][1]
+    several = backend.execute_many(op, [(handles, plan) for _, _, handles, plan in found])
     return [
-        bind(op, inputs, attrs) if results is None else _wrapped(op, results, plan, cls, backend)
-        for inputs, (_, plan), results in zip(
-            calls, rows, backend.execute_many(op, rows), strict=True
-        )
+        _expanded(op, inputs, plan)
+        if results is None
+        else _wrapped(op, results, plan, cls, backend)
+        for inputs, (cls, _, _, plan), results in zip(calls, found, several, strict=True)
     ]
 
 

@@ -90,46 +90,47 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
     return lead, parts
 
 
-Row = tuple[list[Handle], Plan]
+Known = tuple[type[TensorBase], Executor, list[Handle], Plan]
 
 
-def rows_of(
-    op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes
-) -> tuple[type[TensorBase], Executor, list[Row]] | None:
-    """Return class, backend, and handles and plan of each of many calls, as `prepare` finds them.
+def known(op: Op, inputs: Sequence[Any], form: Form | None) -> Known | None:
+    """Return class, backend, handles and plan of a call that was planned before, as most are.
 
-    None where they are not of one kind: without a plan yet, with tensors of several backends or to
-    be cast.
+    None for others, and where a tensor is to be cast or lifted.
     """
-    form, leads = form_of(op, attrs), set[Executor]()
-    cls: type[TensorBase] = TensorBase
-    rows: list[Row] = []
-    for inputs in calls:
-        parts: list[Any] = []
-        handles: list[Handle] = []
-        for value in inputs:
-            if isinstance(value, TensorBase):
-                parts += (value._type.shape, value._type.dtype)
-                leads.add(value._backend)
-                cls = value.__class__
-                handles.append(value._handle)
-            else:
-                parts.append(value.__class__)
-                handles.append(value)
-        plan = None if form is None else op.plans.get((*parts, *form))
-        if plan is None or not _puts_numbers(handles, inputs, plan):
-            return None
-        rows.append((handles, plan))
-    return (cls, leads.pop(), rows) if len(leads) == 1 else None
+    cls: type[TensorBase] | None = None
+    backend: Executor | None = None
+    parts: list[Any] = []
+    handles: list[Handle] = []
+    for value in inputs:
+        if isinstance(value, TensorBase):
+            if value._backend is not backend:
+                if backend is not None:
+                    return None
+                cls, backend = value.__class__, value._backend
+            parts += (value._type.shape, value._type.dtype)
+            handles.append(value._handle)
+        else:
+            parts.append(value.__class__)
+            handles.append(value)
+    if form is None or backend is None or cls is None:
+        return None
+    try:
+        plan = op.plans.get((*parts, *form))
+    except TypeError:
+        return None
+    if plan is None or (plan.takes is not None and not _puts_numbers(handles, plan)):
+        return None
+    return cls, backend, handles, plan
 
 
-def _puts_numbers(handles: list[Handle], inputs: Sequence[Any], plan: Plan) -> bool:
+def _puts_numbers(handles: list[Handle], plan: Plan) -> bool:
     """Put Constants in the places of numbers; False where a tensor is to be cast."""
     for position, type in enumerate(plan.takes or ()):
         if type is not None:
-            if isinstance(inputs[position], TensorBase):
+            if handles[position].__class__ not in _NUMBERS:
                 return False
-            handles[position] = Constant(inputs[position], type)
+            handles[position] = Constant(handles[position], type)
     return True
 
 
