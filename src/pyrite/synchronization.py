@@ -17,6 +17,7 @@ from pyrite.errors import SyncError
 T = TypeVar("T")
 
 _forbidden: ContextVar[bool] = ContextVar("pyrite_no_sync", default=False)
+_asked: ContextVar[str | None] = ContextVar("pyrite_asked", default=None)
 _lock = threading.Lock()
 _count = 0
 
@@ -41,11 +42,28 @@ def note_sync(what: str) -> None:
     global _count
     if _forbidden.get():
         raise SyncError(
-            f"{what} requires waiting for the device, got a call inside pyrite.no_sync(); "
-            "read it after the block, or use the form with size="
+            f"{_asked.get() or what} requires waiting for the device, got a call inside "
+            "pyrite.no_sync(); read it after the block, or use the form with size="
         )
     with _lock:
         _count += 1
+
+
+@contextmanager
+def asked_by(what: str) -> Iterator[None]:
+    """Have reads in the block be called by the name of what the user asked for.
+
+    >>> import pyrite
+    >>> with pyrite.no_sync(), asked_by("nonzero"):
+    ...     pyrite.ones((2,)).argwhere()
+    Traceback (most recent call last):
+    pyrite.errors.SyncError: nonzero requires waiting for the device, ...
+    """
+    token = _asked.set(_asked.get() or what)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 def sync_count() -> int:

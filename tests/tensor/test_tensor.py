@@ -62,8 +62,17 @@ def test_copies_are_the_value_itself() -> None:
 def test_reading_waits_and_no_sync_says_so() -> None:
     x = zeros((2,))
     with pyrite.no_sync():
-        for read in (x.numpy, x.tolist, lambda: repr(x), lambda: np.asarray(x)):
-            with pytest.raises(SyncError):
+        for name, read in {
+            "numpy": x.numpy,
+            "tolist": x.tolist,
+            "item": x.sum().item,
+            "bool": lambda: bool(x.any()),
+            "int": lambda: int(x.sum()),
+            "print": lambda: str(x),
+            "format": lambda: f"{x:.2f}",
+            "asarray": lambda: np.asarray(x),
+        }.items():
+            with pytest.raises(SyncError, match=f"^{name} requires waiting for the device"):
                 read()
         assert asyncio.run(x.to_numpy_async()).tolist() == [0, 0]
     before = pyrite.sync_count()

@@ -18,7 +18,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, bools, composite, distinct, integers, primitive, public, sample
-from pyrite.synchronization import awaited
+from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.axis import span
 from pyrite.tensor.sorting import Sorting
 from pyrite.types import Array, DType, Number, TensorType, default_int
@@ -97,7 +97,7 @@ class _Groups(NamedTuple):
     ends: Any
 
 
-def _groups(x: Any, size: int | None) -> _Groups:
+def _groups(op: str, x: Any, size: int | None) -> _Groups:
     count = x.size
     flat = x.reshape((count,))
     order = flat.argsort()
@@ -105,7 +105,9 @@ def _groups(x: Any, size: int | None) -> _Groups:
     differs = span(ordered, 0, 1, None).not_equal(span(ordered, 0, None, -1))
     is_start = span(_padded(differs, 1, 0, True), 0, None, count)
     if size is None:
-        edges = _padded(is_start.argwhere().reshape((-1,)), 0, 1, count)
+        with asked_by(op):
+            starts = is_start.argwhere()
+        edges = _padded(starts.reshape((-1,)), 0, 1, count)
     else:
         # One more than asked for: where the last run of those that are kept ends.
         edges = is_start.argwhere(size=size + 1, fill_value=count).reshape((size + 1,))
@@ -163,7 +165,8 @@ def _bins(x: Any, minlength: int) -> int:
     """Return how many bins hold all elements: here the host waits."""
     if x.size == 0:
         return minlength
-    least, greatest = int(x.min()), int(x.max())
+    with asked_by("bincount"):
+        least, greatest = int(x.min()), int(x.max())
     if least < 0:
         raise ArgumentError(f"bincount requires x >= 0, got {least}; give size= to leave such out")
     return max(greatest + 1, minlength)
@@ -253,7 +256,8 @@ class Sets(Sorting):
         >>> [axis.tolist() for axis in pyrite.tensor([[0, 5], [7, 0]]).nonzero()]
         [[0, 1], [1, 0]]
         """
-        positions = self.argwhere(size=size, fill_value=fill_value)
+        with asked_by("nonzero"):
+            positions = self.argwhere(size=size, fill_value=fill_value)
         count = positions.shape[0]
         return tuple(span(positions, 1, i, i + 1).reshape((count,)) for i in range(self.ndim))
 
@@ -277,7 +281,7 @@ class Sets(Sorting):
         >>> pyrite.tensor([3, 1, 3]).unique_values().tolist()
         [1, 3]
         """
-        result: Self = _values(_groups(self, size), fill_value)
+        result: Self = _values(_groups("unique_values", self, size), fill_value)
         return result
 
     unique = unique_values
@@ -291,7 +295,7 @@ class Sets(Sorting):
         self, /, *, size: int | None = None, fill_value: Number = 0
     ) -> tuple[Self, Self]:
         """The distinct elements, and how often each occurs."""
-        groups = _groups(self, size)
+        groups = _groups("unique_counts", self, size)
         return _values(groups, fill_value), groups.ends - groups.starts
 
     @public
@@ -309,7 +313,7 @@ class Sets(Sorting):
         self, /, *, size: int | None = None, fill_value: Number = 0
     ) -> tuple[Self, Self]:
         """The distinct elements, and where among them each element is."""
-        groups = _groups(self, size)
+        groups = _groups("unique_inverse", self, size)
         return _values(groups, fill_value), _inverse(groups, self.shape)
 
     @public
@@ -325,7 +329,7 @@ class Sets(Sorting):
         self, /, *, size: int | None = None, fill_value: Number = 0
     ) -> tuple[Self, Self, Self, Self]:
         """The distinct elements, where each is first, where each element is, and how often."""
-        groups = _groups(self, size)
+        groups = _groups("unique_all", self, size)
         return (
             _values(groups, fill_value),
             _first_positions(groups),

@@ -57,7 +57,7 @@ class Tensor(Loss):
             return self
         if backend.root is self._backend.root and backend.level > self._backend.level:
             return Tensor(backend.lift(self), self._type, backend)
-        return Tensor(backend.upload(self.numpy()), self._type, backend)
+        return Tensor(backend.upload(self._read("to")), self._type, backend)
 
     def to_device(self, where: DeviceLike, /, *, stream: Any = None) -> Tensor:
         """Return `to` under the array API standard's name; ``stream`` has no meaning here."""
@@ -85,7 +85,7 @@ class Tensor(Loss):
         """
         root = self._backend.root
         shared = root.export(self.primitive())
-        return device("torch:cpu").backend.upload(self.numpy()) if shared is None else shared
+        return device("torch:cpu").backend.upload(self._read("torch")) if shared is None else shared
 
     # ---- gradients: the backend's business ----
 
@@ -127,7 +127,10 @@ class Tensor(Loss):
     @public
     def numpy(self) -> Array:
         """Return the values as a read-only array, without a copy where the device is the host."""
-        note_sync("numpy")
+        return self._read("numpy")
+
+    def _read(self, asked: str) -> Array:
+        note_sync(asked)
         return self._backend.download(self._handle)
 
     async def to_numpy_async(self) -> Array:
@@ -150,18 +153,19 @@ class Tensor(Loss):
     @public
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers; one number for a zero-d tensor."""
-        return self.numpy().tolist()
+        return self._read("tolist").tolist()
 
     def _only(self, asked: str) -> Array:
         self._require_one(asked)
-        return self.numpy()
+        return self._read(asked)
 
     def _require_one(self, asked: str) -> None:
         if self.size != 1:
             raise ShapeError(f"{asked} requires one element, got shape {self.shape}")
 
+    @public
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self.numpy()
+        array = self._read("asarray")
         if dtype is None or array.dtype == dtype:
             return np.array(array) if copy else array
         if copy is False:
@@ -177,7 +181,7 @@ class Tensor(Loss):
             raise ShapeError(
                 f"bool requires one element, got shape {self.shape}; use any() or all()"
             )
-        return bool(self.item())
+        return bool(self._read("bool").item())
 
     @public
     def __float__(self) -> float:
@@ -193,7 +197,7 @@ class Tensor(Loss):
             raise DTypeError(
                 f"an index requires a zero-d integer tensor, got {self.dtype.name} {self.shape}"
             )
-        return int(self.item())
+        return int(self._read("an index").item())
 
     @public
     def __len__(self) -> int:
@@ -201,13 +205,15 @@ class Tensor(Loss):
             raise ShapeError("len requires at least one axis, got shape ()")
         return self.shape[0]
 
+    @public
     def __repr__(self) -> str:
-        return shown(self.numpy(), self.dtype.name, self.device.name)
+        return shown(self._read("print"), self.dtype.name, self.device.name)
 
+    @public
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
-        array = self.numpy()
+        array = self._read("format")
         return values_text(array, spec=spec) if self.ndim else format(array.item(), spec)
 
     # ---- identity ----
@@ -275,4 +281,4 @@ class Tensor(Loss):
                 "DLPack through NumPy requires a dtype that NumPy knows, got bfloat16; "
                 "cast it with astype"
             )
-        return self.numpy()
+        return self._read("__dlpack__")
