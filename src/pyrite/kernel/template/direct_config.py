@@ -70,16 +70,12 @@ def _config(
     """As many positions as are wanted, then as many outputs and channels as find room."""
     w, (outputs, vectors), (most, room) = p.windows, shape, share
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
-    planes = Planes(w, 1, w.counts[0], width)
-    row = planes.image_size // planes.pitches[0]
-    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-    images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
-    planes = Planes(w, images, rows, width)
+    planes = Planes.near(w, length, width)
     block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
     block_o = min(w.outputs, most, max(room // (planes.size * len(p.parts)), 1))
     parts = -(-w.outputs // block_o)
     block_o = -(-w.outputs // (parts * outputs)) * outputs
-    return DirectConfig(outputs, vectors, width, block_o, block_c, images, rows)
+    return DirectConfig(outputs, vectors, width, block_o, block_c, planes.images, planes.rows)
 
 
 def cost(p: Polyphase, config: DirectConfig, facts: CpuFacts) -> float:

@@ -28,7 +28,7 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, iota, plus, times
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig, extents_of
-from pyrite.kernel.template.planes import Span, copy_planes, existing
+from pyrite.kernel.template.planes import Span, copy_planes, existing, steps_of
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int64
 
@@ -67,7 +67,7 @@ class _OuterProducts:
         self.x, self.g, self.out = declare(b, x, g, out, c)
         self.kernel_size = prod(w.kernel_size)
         self.extents = extents_of(w, c.rows)
-        self.steps = _steps(self.extents)
+        self.steps = steps_of(self.extents)
         # An odd number of lines, so that channels do not meet in the same sets of the cache.
         lines = -(-(c.images * prod(self.extents) + c.width) // c.width)
         self.channel_size = (lines | 1) * c.width
@@ -279,12 +279,8 @@ class _OuterProducts:
             self.out.store(to, b.cast(value, self.out.dtype), mask=exists)
 
 
-def _steps(extents: tuple[int, ...]) -> list[int]:
-    return [prod(extents[i + 1 :]) for i in range(len(extents))]
-
-
 def _is_dense(strides: tuple[int, ...], counts: tuple[int, ...]) -> bool:
     """Whether all positions lie at one step from each other."""
     return all(
-        stride == strides[-1] * step for stride, step in zip(strides, _steps(counts), strict=True)
+        stride == strides[-1] * step for stride, step in zip(strides, steps_of(counts), strict=True)
     )

@@ -45,6 +45,15 @@ class Planes:
     rows: int
     width: int
 
+    @classmethod
+    def near(cls, w: Windows, length: int, width: int) -> Planes:
+        """Return planes of about ``length`` positions: some rows of an image, or some images."""
+        whole = cls(w, 1, w.counts[0], width)
+        row = whole.image_size // whole.pitches[0]
+        rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+        images = max(min(w.batch, length // whole.length), 1) if rows == w.counts[0] else 1
+        return cls(w, images, rows, width)
+
     @property
     def limits(self) -> tuple[int, ...]:
         """How many windows there are on each axis."""
@@ -80,7 +89,7 @@ class Planes:
     @property
     def length(self) -> int:
         """Positions from the first window of all images to the last; not all are windows."""
-        steps = _steps(self.pitches)
+        steps = steps_of(self.pitches)
         last = sum((n - 1) * step for n, step in zip(self.limits, steps, strict=True))
         return (self.images - 1) * self.image_size + last + 1
 
@@ -104,7 +113,7 @@ class Planes:
     @property
     def taps(self) -> list[Tap]:
         """The elements of the window in row-major order."""
-        phases, steps = self.phases, _steps(self.pitches)
+        phases, steps = self.phases, steps_of(self.pitches)
         return [
             Tap(phases.index(phase), sum(h * s for h, s in zip(hops, steps, strict=True)))
             for phase, hops in self._places()
@@ -147,7 +156,7 @@ class Planes:
         ]
 
 
-def _steps(extents: Sequence[int]) -> list[int]:
+def steps_of(extents: Sequence[int]) -> list[int]:
     """Return how far neighbours on each axis are from each other."""
     return [prod(extents[i + 1 :]) for i in range(len(extents))]
 

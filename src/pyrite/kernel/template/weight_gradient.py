@@ -114,16 +114,14 @@ def _config(
     """As many positions as are wanted, then as many outputs and channels as find room."""
     outputs, channels, taps = shape
     width = facts.vector_bytes // accumulator_of(dtype).itemsize
-    planes = Planes(w, 1, w.counts[0], width)
-    row = planes.image_size // planes.pitches[0]
-    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-    images = max(min(w.batch, length // planes.length), 1) if rows == w.counts[0] else 1
-    planes = Planes(w, images, rows, width)
+    planes = Planes.near(w, length, width)
     block_o = min(w.outputs, _OUTPUTS, max(room // planes.size, 1))
     block_o = _equal(w.outputs, block_o, outputs)
     most = room // max(planes.size * len(planes.phases), block_o * prod(w.kernel_size) * width)
     block_c = _equal(w.channels, max(most, 1), channels)
-    config = WeightGradientConfig(outputs, channels, taps, width, block_o, block_c, images, rows, 1)
+    config = WeightGradientConfig(
+        outputs, channels, taps, width, block_o, block_c, planes.images, planes.rows, 1
+    )
     return replace(config, parts=_parts(w, config, facts))
 
 
