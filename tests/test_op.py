@@ -9,7 +9,7 @@ import pytest
 
 from pyrite import op
 from pyrite.autodiff import autodiff, grad, tape
-from pyrite.errors import DeviceError, DTypeError, PyriteError, ShapeError
+from pyrite.errors import ArgumentError, DeviceError, DTypeError, PyriteError, ShapeError
 from pyrite.op import OPS, custom_op, primitive
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -173,6 +173,16 @@ def test_an_op_that_cannot_run_on_a_device_says_so():
 
     with pytest.raises(DeviceError, match="kernels_only requires a kernel that runs on numpy"):
         kernels_only(tensor([1.0], device="numpy"))
+
+
+@pytest.mark.parametrize("wrong", [None, (3,), "float32"], ids=repr)
+def test_an_infer_that_gives_no_type_says_so(wrong):
+    @custom_op(infer=lambda x: wrong, body=lambda x: x)
+    def forgetful(x, /):
+        """Its infer lacks a return."""
+
+    with pytest.raises(ArgumentError, match="forgetful requires infer to return the type of each"):
+        forgetful(tensor([1.0]))
 
 
 # ---- plans ----

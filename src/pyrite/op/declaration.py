@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from pyrite.errors import PyriteError
+from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.binding import bind
 from pyrite.op.example import Sample
 from pyrite.op.location import located
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
+from pyrite.types import TensorType
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,13 +107,13 @@ def custom_op(
     if promotes is None:
         promotes = "all" if scalar else ()
     rules = {
-        "infer": infer, "canonical": canonical, "scalar": scalar, "body": body,
+        "canonical": canonical, "scalar": scalar, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        op, method = _made(function, **rules)
+        op, method = _made(function, infer=infer and _giving_types(function, infer), **rules)
         if op.name in OPS:
             raise TypeError(
                 f"custom_op requires a name that no op of Pyrite has, got {op.name}; rename it"
@@ -120,6 +121,24 @@ def custom_op(
         return method
 
     return decorate
+
+
+def _giving_types(function: Callable[..., Any], infer: Callable[..., Any]) -> Callable[..., Types]:
+    """Return an application's rule for types, which may have forgotten to return them."""
+
+    @functools.wraps(infer)
+    def inferred(*types: Any, **attrs: Any) -> Types:
+        out: Types = infer(*types, **attrs)
+        results = out if isinstance(out, tuple) else (out,)
+        wrong = [t for t in results if not isinstance(t, TensorType)]
+        if wrong:
+            raise ArgumentError(
+                f"{function.__name__} requires infer to return the type of each result, got "
+                f"{wrong[0]!r}; return that of an input, or pyrite.types.TensorType(shape, dtype)"
+            )
+        return out
+
+    return inferred
 
 
 def _declare(
