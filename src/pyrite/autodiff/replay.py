@@ -44,7 +44,8 @@ def reached(start: Node) -> list[Node]:
         for _, parent, _ in stack.pop().parents:
             if parent not in seen:
                 seen.add(parent)
-                stack.append(parent)
+                if parent.parents:
+                    stack.append(parent)
     return sorted(seen, key=attrgetter("order"), reverse=True)
 
 

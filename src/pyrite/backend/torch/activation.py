@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ class Activation(Native):
 
     @native("silu_backward", narrow="everywhere")
     def silu_backward(self, g: torch.Tensor, x: torch.Tensor) -> Any:
-        return _aten.silu_backward(*torch.broadcast_tensors(g, x))
+        return _aten.silu_backward(*_alike(g, x))
 
     @native("gelu", narrow="everywhere")
     def gelu(self, x: torch.Tensor, *, approximate: str) -> torch.Tensor:
@@ -74,11 +75,16 @@ class Activation(Native):
     def gelu_backward(self, g: torch.Tensor, x: torch.Tensor, *, approximate: str) -> Any:
         if approximate == "tanh":
             x = torch.clamp(x, -_STRAIGHT, _STRAIGHT)
-        return _aten.gelu_backward(*torch.broadcast_tensors(g, x), approximate=approximate)
+        return _aten.gelu_backward(*_alike(g, x), approximate=approximate)
 
     @native("dropout", carrier="order")
     def dropout(self, x: torch.Tensor, bits: torch.Tensor, *, p: float) -> torch.Tensor:
         return dropped(x, bits, p)
+
+
+def _alike(x: torch.Tensor, y: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Return both in the shape to which they broadcast."""
+    return (x, y) if x.shape == y.shape else torch.broadcast_tensors(x, y)
 
 
 def has_nan(x: torch.Tensor) -> bool:

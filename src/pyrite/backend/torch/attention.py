@@ -27,7 +27,8 @@ class Attention(Native):
 
     @native("split_heads", carrier="bits", narrow="everywhere")
     def split_heads(self, x: torch.Tensor, *, heads: int) -> torch.Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+        batch, length, features = x.shape
+        return x.view(batch, length, heads, features // heads).transpose(1, 2)
 
     @native("join_heads", carrier="bits", narrow="everywhere")
     def join_heads(self, x: torch.Tensor) -> torch.Tensor:
@@ -82,15 +83,15 @@ class Attention(Native):
         if not (is_plain and fits and query.shape[:-2] == key.shape[:-2]):
             return None
         if self.is_host:
-            return HostFlash(is_causal, scale)
+            return _kernel(HostFlash, is_causal, scale)
         if self.device.type != "cuda" or query.shape[-1] % 8 or query.shape[-1] > 256:
             return None
         if query.dtype is torch.float32:
-            return Efficient(is_causal, scale)
+            return _kernel(Efficient, is_causal, scale)
         # With fewer queries than keys this kernel counts causality from the last of each.
         is_aligned = not is_causal or query.shape[-2] == key.shape[-2]
         is_narrow = query.dtype in (torch.float16, torch.bfloat16)
-        return Flash(is_causal, scale) if is_narrow and is_aligned else None
+        return _kernel(Flash, is_causal, scale) if is_narrow and is_aligned else None
 
 
 # ---- fused kernels ----
@@ -171,7 +172,8 @@ class Efficient(Fused):
         out, log_sum, *_ = _aten._scaled_dot_product_efficient_attention(
             *inputs, None, True, 0.0, self.is_causal, scale=self.scale
         )
-        return out, log_sum[..., : out.shape[-2]]
+        queries = out.shape[-2]
+        return out, log_sum if log_sum.shape[-1] == queries else log_sum[..., :queries]
 
     def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
         *inputs, out, log_sum = saved
@@ -182,6 +184,11 @@ class Efficient(Fused):
             g, *inputs, None, out, log_sum, unused, unused, 0.0, [True, True, True, False],
             self.is_causal, scale=self.scale,
         )[:3]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _kernel(kind: type[Fused], is_causal: bool, scale: float) -> Fused:
+    return kind(is_causal, scale)
 
 
 @functools.lru_cache(maxsize=16)

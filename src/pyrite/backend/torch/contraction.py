@@ -50,7 +50,7 @@ class Contraction(Native):
         made: list[torch.Tensor] = []
         for position in argnums:
             if position == 0:
-                made.append(_product(rows, weight).reshape(x.shape))
+                made.append(self.matmul(g, weight))
             elif position == 1:
                 made.append(_product(rows.t(), _rows(x)))
             else:

@@ -110,8 +110,10 @@ class Loss(Native):
 
 def _chosen(logs: torch.Tensor, classes: torch.Tensor, axis: int) -> torch.Tensor:
     """Return minus the logarithms at the classes: (..., C, ...), (...) -> (...)."""
-    if classes.ndim == 1 and axis == 1 and logs.numel():
-        return torch.nn.functional.nll_loss(logs, classes, reduction="none")
+    if axis == logs.ndim - 1 and logs.numel():
+        rows, chosen = logs.reshape(-1, logs.shape[-1]), classes.reshape(-1)
+        losses = torch.nn.functional.nll_loss(rows, chosen, reduction="none")
+        return losses if classes.ndim == 1 else losses.reshape(classes.shape)
     return -torch.gather(logs, axis, classes.unsqueeze(axis)).squeeze(axis)
 
 

@@ -259,15 +259,18 @@ def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return mean, variance
 
 
+def _is_last(x: torch.Tensor, axis: Shape) -> bool:
+    """Whether the axes, which are in order, are the last ones."""
+    return not axis or axis[0] == x.ndim - len(axis)
+
+
 def _last(x: torch.Tensor, axis: Shape) -> torch.Tensor:
     """Return x with the axes moved to the end, in order."""
-    last = tuple(range(x.ndim - len(axis), x.ndim))
-    return x if axis == last else x.movedim(axis, last)
+    return x if _is_last(x, axis) else x.movedim(axis, tuple(range(x.ndim - len(axis), x.ndim)))
 
 
 def _back(x: torch.Tensor, axis: Shape) -> torch.Tensor:
-    last = tuple(range(x.ndim - len(axis), x.ndim))
-    return x if axis == last else x.movedim(last, axis)
+    return x if _is_last(x, axis) else x.movedim(tuple(range(x.ndim - len(axis), x.ndim)), axis)
 
 
 def _chosen(found: Any, argnums: Shape) -> Any:
