@@ -70,6 +70,20 @@ def test_what_is_no_device_is_refused() -> None:
         init_device("wgpu")
 
 
+def test_memory_that_was_shown_comes_back_after_the_end_of_its_device(
+    application: wgpu.GPUDevice,
+) -> None:
+    gpu = application.adapter.request_device_sync()
+    shared = pyrite.wgpu.init_device(gpu)
+    x = pyrite.ones((64,), device=shared)
+    pyrite.wgpu.buffer_of(x).buffer()
+    gpu.destroy()
+
+    del x
+
+    assert shared.backend.runtime.memory_report().live == 0  # type: ignore[attr-defined]
+
+
 def test_a_destroyed_device_is_an_error_of_every_call(application: wgpu.GPUDevice) -> None:
     # In a process of its own: where it is no error, wgpu-native aborts.
     program = """

@@ -95,6 +95,27 @@ def test_pyrites_own_buffers_may_be_destroyed_by_who_was_shown_them(program: Pro
     assert went_on == anew == "1.0"
 
 
+def test_a_device_that_is_lost_under_external_buffers_is_said_to_be(program: Program) -> None:
+    printed = program("""
+        from pyrite.runtime.wgpu.native import lib
+
+        device = open_device()
+        runtime = WgpuRuntime(init_device(device.gpu))
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        external = runtime.from_buffer(device.gpu.create_buffer(size=256, usage=usage))
+        lib.wgpuDeviceDestroy(runtime.device.raw)  # no flag in Python says it
+        for _ in range(2):
+            try:
+                runtime.read(external, float32, (64,))
+            except DeviceError as error:
+                print(error)
+    """)
+
+    first, second = printed.splitlines()
+    assert "lost" in first
+    assert "wgpu requires a device that works, got: it was lost" in second
+
+
 def test_external_buffers_may_be_destroyed_before_a_submit(program: Program) -> None:
     printed = program("""
         device = open_device()

@@ -58,11 +58,13 @@ def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
     """Return why a submission must not use a lent storage now, or None if it may."""
     if storage.gpu.map_state != "unmapped":
         return "is mapped; unmap it before Pyrite uses it"
-    layout = layouts.get((True,), immediate_size=0, uniform_size=0)
     probe = (storage.raw, 0, min(storage.capacity, ALIGNMENT))
     try:
+        layout = layouts.get((True,), immediate_size=0, uniform_size=0)
         layout.create_group(layouts.device, [probe])
-    except NativeError:
+    except NativeError as error:
+        if error.is_loss:
+            return "belongs to a device that was lost"
         return "was destroyed; keep it for as long as tensors in it are used"
     return None
 

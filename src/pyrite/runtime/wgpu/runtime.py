@@ -32,7 +32,7 @@ from pyrite.runtime.wgpu.compiler import Compiler
 from pyrite.runtime.wgpu.executable import Executable, Signature
 from pyrite.runtime.wgpu.external import external_buffer, renewed, why_unusable
 from pyrite.runtime.wgpu.life import Life
-from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Pool, device_buffer
+from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Pool, Storage, device_buffer
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.process import enroll
 from pyrite.runtime.wgpu.queue import Queue
@@ -64,7 +64,7 @@ class WgpuRuntime:
         if limit is None and self.device.is_software:
             limit = psutil.virtual_memory().total // 4 * 3
         self._life = life = Life(self.device, name)
-        layouts = Layouts(self.device)
+        self._layouts = layouts = Layouts(self.device)
         self._compiler = Compiler(layouts, name)
         self._groups = BindGroups(layouts)
         self._poller = Poller(life)
@@ -74,8 +74,7 @@ class WgpuRuntime:
         self._read_backs = ReadBackPool(life, largest)
         self._pool = Pool(
             partial(device_buffer, life), self.synchronize, self._groups.forget,
-            is_usable=lambda storage: why_unusable(storage, layouts) is None,
-            limit=limit, largest=largest,
+            is_usable=self._is_usable, limit=limit, largest=largest,
         )  # fmt: skip
         self._counts = dict.fromkeys(("launches", "uploads", "read_backs"), 0)
         enroll(life)
@@ -189,6 +188,11 @@ class WgpuRuntime:
             self._life.check()
             if target.nbytes:
                 self._queue.append(Copy("copy", Place(source), Place(target), target.nbytes))
+
+    def _is_usable(self, storage: Storage) -> bool:
+        # A device that works no more gives no memory, and is not to be asked.
+        has_ended = self._life.failure is not None or self.device.is_destroyed
+        return has_ended or why_unusable(storage, self._layouts) is None
 
     def from_buffer(self, gpu: Any, offset: int = 0, nbytes: int | None = None) -> Buffer:
         """Return an application's ``wgpu.GPUBuffer``, or a part of it, as a buffer.
