@@ -136,6 +136,10 @@ def test_the_second_derivative_of_a_penalty_on_the_gradient_is_exact() -> None:
             r"windows no larger than the padded input, got windows \(3, 3\) and input \(2, 8\)",
         ),
         (
+            (1, 1, 4, 4), (1, 1, 0, 3), {},
+            r"conv2d requires a kernel of sizes >= 1, got \(0, 3\)",
+        ),
+        (
             (1, 8, 8), (1, 1, 3, 3), {},
             r"conv2d requires x and weight of 4 axes, got \(1, 8, 8\) and \(1, 1, 3, 3\)",
         ),

@@ -116,6 +116,7 @@ def test_bools_and_bfloat16_move_too() -> None:
         (lambda: x().reshape(5, 3), ShapeError, r"got \(2, 3, 4\) = 24 and \(5, 3\) = 15"),
         (lambda: x().reshape(-1, -1), ShapeError, "at most one size of -1"),
         (lambda: x().reshape(-1, 7), ShapeError, "a size that 7 divides"),
+        (lambda: x()[:0].reshape(0, -1), ShapeError, "beside a -1, which could be any"),
         (lambda: x().permute_dims((0, 1)), ShapeError, "requires each of 3 axes once"),
         (lambda: x().squeeze(0), ShapeError, "squeeze requires size 1 on axis 0"),
         (lambda: x().T, ShapeError, r"T requires 2 axes, got shape \(2, 3, 4\); use mT"),

@@ -41,7 +41,7 @@ class DigitNet(nn.Module):
         """Return a score per class."""
         x = self.pool(self.gelu(self.norm1(self.conv1(x))))
         x = self.pool(self.gelu(self.norm2(self.conv2(x))))
-        scores: pyrite.Tensor = self.linear(self.dropout(x.reshape(x.shape[0], -1)))
+        scores: pyrite.Tensor = self.linear(self.dropout(x.flatten(1)))
         return scores
 
 

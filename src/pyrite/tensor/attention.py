@@ -42,9 +42,9 @@ _OP = "scaled_dot_product_attention"
 
 
 def _split_type(x: TensorType, *, heads: int) -> TensorType:
-    if x.ndim != 3 or x.shape[2] % heads:
+    if x.ndim != 3 or heads < 1 or x.shape[2] % heads:
         raise ShapeError(
-            f"split_heads requires x (N, T, D) with D a multiple of heads, got {x.shape} and "
+            f"split_heads requires x (N, T, D) with D a multiple of heads >= 1, got {x.shape} and "
             f"heads={heads}"
         )
     n, t, features = x.shape
@@ -52,8 +52,8 @@ def _split_type(x: TensorType, *, heads: int) -> TensorType:
 
 
 def _join_type(x: TensorType) -> TensorType:
-    if x.ndim != 4:
-        raise ShapeError(f"join_heads requires x (N, H, T, D), got {x.shape}")
+    if x.ndim != 4 or x.shape[1] < 1:
+        raise ShapeError(f"join_heads requires x (N, H, T, D) with H >= 1, got {x.shape}")
     n, heads, t, size = x.shape
     return TensorType((n, t, heads * size), x.dtype)
 

@@ -103,6 +103,15 @@ def _divisor(
     return divisor, tuple(reached)
 
 
+def _adaptive_shared_type(g: TensorType, *, sizes: Shape) -> TensorType:
+    if g.ndim != len(sizes) + 2 or 0 in (*g.shape[2:], *sizes):
+        raise ShapeError(
+            f"adaptive_avg_pool_backward requires {len(sizes)} spatial sizes >= 1, got g {g.shape} "
+            f"for sizes {sizes}"
+        )
+    return TensorType((*g.shape[:2], *sizes), g.dtype)
+
+
 @kept
 def _adaptive_tables(sizes: Shape, counts: Shape, *, is_transposed: bool = False) -> Tables:
     """Return how the means of windows read axes of the sizes, or, transposed, are read by them."""
@@ -220,7 +229,7 @@ class AveragePooling(MaxPooling):
         return self._resampled(_adaptive_tables(self.shape[2:], counts))
 
     @composite(
-        infer=lambda g, *, sizes: TensorType((*g.shape[:2], *sizes), g.dtype),
+        infer=_adaptive_shared_type,
         vjp=(lambda c, _, g_type, **_sizes: c.adaptive_avg_pool(g_type.shape[2:]),),
         accepts="float",
         promotes="all",

@@ -165,9 +165,23 @@ def _linear_vjp(g: Any, _: Any, x: Any, weight: Any, *, tracked: tuple[int, ...]
     return by_position(g._linear_backward(x, weight, argnums=tracked), tracked, 3)
 
 
+def _linear_weight_type(g: TensorType, x: TensorType) -> TensorType:
+    if g.shape[:-1] != x.shape[:-1]:
+        raise ShapeError(
+            f"linear_weight_gradient requires g (..., O) and x (..., I) of the same rows, got "
+            f"{g.shape} and {x.shape}"
+        )
+    return TensorType((g.shape[-1], x.shape[-1]), x.dtype)
+
+
 def _linear_backward_types(
     g: TensorType, x: TensorType, weight: TensorType, *, argnums: tuple[int, ...]
 ) -> tuple[TensorType, ...]:
+    if _linear_weight_type(g, x).shape != weight.shape:
+        raise ShapeError(
+            f"linear_backward requires g (..., O), x (..., I) and weight (O, I), got {g.shape}, "
+            f"{x.shape} and {weight.shape}"
+        )
     types = (x, weight, TensorType(weight.shape[:1], weight.dtype))
     return tuple(types[position] for position in argnums)
 
@@ -369,7 +383,7 @@ class Contraction(Sets):
         return product if bias is None else product + bias
 
     @composite(
-        infer=lambda g, x: TensorType((g.shape[-1], x.shape[-1]), x.dtype),
+        infer=_linear_weight_type,
         vjp=(
             lambda h, _, _g, x: x.matmul(h._swapped()),
             lambda h, _, g: g.matmul(h),

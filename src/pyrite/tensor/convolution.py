@@ -56,6 +56,8 @@ def windows_of(
 ) -> Attributes:
     """Return stride, padding, dilation and groups in their one form."""
     rank = len(sizes)
+    if 0 in kernel_size:
+        raise ShapeError(f"{op} requires a kernel of sizes >= 1, got {kernel_size}")
     stride = sizes_per_axis(op, "stride", stride, rank)
     dilation = sizes_per_axis(op, "dilation", dilation, rank)
     (groups,) = sizes_per_axis(op, "groups", groups, 1)

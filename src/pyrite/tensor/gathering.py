@@ -63,6 +63,15 @@ def _embedded(weight: TensorType, indices: TensorType) -> TensorType:
     return TensorType((*indices.shape, weight.shape[1]), weight.dtype)
 
 
+def _embedding_gradient_type(indices: TensorType, g: TensorType, *, rows: int) -> TensorType:
+    if g.shape[:-1] != indices.shape:
+        raise ShapeError(
+            f"embedding_backward requires g (..., features) with a row for each index, got "
+            f"{g.shape} for indices {indices.shape}"
+        )
+    return TensorType((rows, g.shape[-1]), g.dtype)
+
+
 def _take_axis(x: TensorType, indices: TensorType, *, axis: int) -> Attributes:
     return {"axis": normalize_axis("take", axis, x.ndim)}
 
@@ -266,7 +275,7 @@ class Gathering(Rearrangement):
 
     @primitive(
         reference=_embedding_gradient,
-        infer=lambda indices, g, *, rows: TensorType((rows, g.shape[-1]), g.dtype),
+        infer=_embedding_gradient_type,
         vjp=(None, lambda h, _, indices: h.embedding(indices)),
         accepts="any",
         samples=(sample(integers((2, 2), 0, 4), (2, 2, 3), rows=4),),

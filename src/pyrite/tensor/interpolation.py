@@ -111,6 +111,10 @@ def _interpolated_type(x: TensorType, *, size: Shape, **rest: Any) -> TensorType
 def _resized_type(
     g: TensorType, *, sizes: Shape, scale_factor: Any, mode: str, align_corners: bool
 ) -> TensorType:
+    if 0 in (*g.shape[2:], *sizes):
+        raise ShapeError(
+            f"interpolate_backward requires spatial sizes >= 1, got g {g.shape} for sizes {sizes}"
+        )
     return TensorType((*g.shape[:2], *sizes), g.dtype)
 
 

@@ -44,7 +44,12 @@ def _complete_shape(x: TensorType, *, shape: Any) -> Attributes:
     if len(unknown) > 1:
         raise ShapeError(f"reshape requires at most one size of -1, got shape {sizes}")
     if unknown:
-        if known == 0 or x.size % known:
+        if known == 0:
+            raise ShapeError(
+                f"reshape requires sizes >= 1 beside a -1, which could be any, got shape {sizes} "
+                f"for {x.shape}; write that size, or use flatten"
+            )
+        if x.size % known:
             raise ShapeError(
                 f"reshape requires a size that {known} divides, got {x.shape} = {x.size} "
                 f"elements for shape {sizes}"

@@ -112,6 +112,7 @@ def _backward_types(
     g: TensorType, x: TensorType, weight: Vector, *, axis: Axes, eps: float, argnums: Axes
 ) -> tuple[TensorType, ...]:
     vector = TensorType(tuple(x.shape[a] for a in axis), x.dtype)
+    require_shape("norm_backward", x, vector.shape, weight=weight)
     return tuple((x, vector, vector)[position] for position in argnums)
 
 

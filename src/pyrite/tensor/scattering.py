@@ -76,6 +76,11 @@ def _scatter_nd_type(
     return _written("scatter_nd", x, updates, shape, selected, reduction)
 
 
+def _is_last_nd_type(indices: TensorType, *, shape: Shape) -> TensorType:
+    selected_leading("scatter_nd", shape, indices)
+    return TensorType(indices.shape[:-1], bool_)
+
+
 def _assign(out: Array, places: tuple[Array, ...], values: Array) -> None:
     out[places] = values
 
@@ -334,7 +339,7 @@ class Scattering(Gathering):
         reference=lambda indices, *, shape: _is_last(
             places_nd("scatter_nd", shape, indices), shape[: indices.shape[-1]]
         ),
-        infer=lambda indices, *, shape: TensorType(indices.shape[:-1], bool_),
+        infer=_is_last_nd_type,
         vjp=(None,),
         accepts="integer",
         samples=(sample(VECTORS, shape=(2, 3)),),

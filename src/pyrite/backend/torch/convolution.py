@@ -41,6 +41,11 @@ class Convolution(Native):
         padding: Pairs,
         **windows: Any,
     ) -> torch.Tensor:
+        if not (x.numel() and weight.numel()):
+            stride, dilation = windows["stride"], windows["dilation"]
+            counts = _counts(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+            zeros = x.new_zeros((x.shape[0], weight.shape[0], *counts))
+            return zeros if bias is None else zeros + _by_channel(bias, x.ndim)
         x, even = padded_evenly(x, padding)
         convolve = _CONVOLUTIONS[x.ndim - 2]
         if x.is_floating_point():
@@ -51,15 +56,17 @@ class Convolution(Native):
             weight,
             element_count(weight.shape[1:]),
         )
-        return product if bias is None else product + bias.reshape(-1, *(1,) * (x.ndim - 2))
+        return product if bias is None else product + _by_channel(bias, x.ndim)
 
     @native("convolution_input_gradient", narrow="cuda")
     def convolution_input_gradient(
         self, g: torch.Tensor, weight: torch.Tensor, *, sizes: Shape, padding: Pairs, **windows: Any
     ) -> torch.Tensor:
+        channels = weight.shape[1] * windows["groups"]
+        if not (g.numel() and weight.numel()) or 0 in sizes:
+            return g.new_zeros((g.shape[0], channels, *sizes))
         even, extra = _evened(padding)
-        padded = tuple(n + b + a for n, (b, a) in zip(sizes, extra, strict=True))
-        shape = (g.shape[0], weight.shape[1] * windows["groups"], *padded)
+        shape = (g.shape[0], channels, *_padded(sizes, extra))
 
         def transposed(g: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
             # Of the input only its shape is looked at.
@@ -83,8 +90,10 @@ class Convolution(Native):
         padding: Pairs,
         **windows: Any,
     ) -> torch.Tensor:
-        x, even = padded_evenly(x, padding)
         shape = (g.shape[1], x.shape[1] // windows["groups"], *kernel_size)
+        if not (x.numel() and g.numel()):
+            return x.new_zeros(shape)
+        x, even = padded_evenly(x, padding)
 
         def transposed(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
             like = g.new_empty(1).expand(shape)
@@ -124,11 +133,8 @@ class Convolution(Native):
         padding: Pairs,
         dilation: Shape,
     ) -> torch.Tensor:
-        padded = tuple(n + b + a for n, (b, a) in zip(output_size, padding, strict=True))
-        counts = [
-            (n - d * (k - 1) - 1) // s + 1
-            for n, k, s, d in zip(padded, kernel_size, stride, dilation, strict=True)
-        ]
+        padded = _padded(output_size, padding)
+        counts = _counts(output_size, kernel_size, stride, padding, dilation)
         batch, channels = x.shape[0], x.shape[1] // element_count(kernel_size)
         columns = x.reshape(batch, channels, *kernel_size, *counts)
         total = x.new_zeros((batch, channels, *padded))
@@ -157,6 +163,23 @@ def _backward(
         g, x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups,
         [*mask, False],
     )  # fmt: skip
+
+
+def _by_channel(bias: torch.Tensor, ndim: int) -> torch.Tensor:
+    """Return a bias that broadcasts against (N, C, *sizes): (C,) -> (C, 1, ...)."""
+    return bias.reshape(bias.numel(), *(1,) * (ndim - 2))
+
+
+def _padded(sizes: Shape, padding: Pairs) -> Shape:
+    return tuple(n + b + a for n, (b, a) in zip(sizes, padding, strict=True))
+
+
+def _counts(
+    sizes: Shape, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> Shape:
+    """Return the number of windows along each axis."""
+    axes = zip(_padded(sizes, padding), kernel_size, stride, dilation, strict=True)
+    return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes)
 
 
 def _evened(padding: Pairs) -> tuple[list[int], Pairs]:

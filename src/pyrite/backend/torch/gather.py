@@ -122,12 +122,12 @@ class Gather(Native):
         self, indices: torch.Tensor, g: torch.Tensor, *, rows: int
     ) -> torch.Tensor:
         whole = self.inside("embedding", indices, rows, 0).reshape(-1)
-        if g.is_floating_point() and not self.is_host:
+        updates = g.reshape(whole.numel(), g.shape[-1])
+        if g.is_floating_point() and not self.is_host and g.numel():
             return torch.ops.aten.embedding_dense_backward(  # type: ignore[no-any-return]
-                g.reshape(-1, g.shape[-1]), whole, rows, -1, False
+                updates, whole, rows, -1, False
             )
-        out = g.new_zeros((rows, g.shape[-1]))
-        return self.written(out, whole, g.reshape(-1, g.shape[-1]), "add")
+        return self.written(g.new_zeros((rows, g.shape[-1])), whole, updates, "add")
 
     # ---- counts and classes ----
 

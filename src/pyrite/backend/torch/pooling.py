@@ -115,6 +115,8 @@ class Pooling(Gather):
 
     @native("avg_pool")
     def avg_pool(self, x: torch.Tensor, **windows: Any) -> torch.Tensor:
+        if x.numel() == 0:
+            return x.new_empty((*x.shape[:2], *map(len, _starts(x.shape[2:], **windows))))
         share, reached = _shares(x.shape[2:], **windows)
         x, pool = pad(x, reached), _AVG_POOLS[x.ndim - 2]
         found = pool(x, windows["kernel_size"], windows["stride"])
@@ -122,6 +124,8 @@ class Pooling(Gather):
 
     @native("avg_pool_backward")
     def avg_pool_backward(self, g: torch.Tensor, *, sizes: Shape, **windows: Any) -> torch.Tensor:
+        if g.numel() == 0:
+            return g.new_empty((*g.shape[:2], *sizes))
         share, reached = _shares(sizes, **windows)
         if share is not None:
             g = g * self._like(share, g)
@@ -160,6 +164,18 @@ def _are_apart(windows: Windows | None) -> bool:
     return all(r <= s for r, s in zip(reach, stride, strict=True))
 
 
+def _starts(
+    sizes: Shape,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> list[Array]:
+    """Return where the windows of an average pool start on each axis."""
+    return window.starts(sizes, kernel_size, stride, padding, (1,) * len(sizes), ceil_mode)
+
+
 def _shares(
     sizes: Shape,
     kernel_size: Shape,
@@ -172,7 +188,7 @@ def _shares(
 
     None where all windows count whole.
     """
-    starts = window.starts(sizes, kernel_size, stride, padding, (1,) * len(sizes), ceil_mode)
+    starts = _starts(sizes, kernel_size, stride, padding, ceil_mode, count_include_pad)
     counted = window.lengths(starts, sizes, kernel_size, padding, count_include_pad)
     share: Array = np.ones(())
     for k, lengths in zip(kernel_size, counted, strict=True):
