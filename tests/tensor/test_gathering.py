@@ -93,7 +93,7 @@ def test_masked_select_has_a_waiting_a_static_and_an_awaited_form() -> None:
     np.testing.assert_array_equal(x.masked_select(m).numpy(), chosen)
     with pyrite.no_sync():
         few, many = x.masked_select(m, size=2), x.masked_select(m, size=20, fill_value=-1)
-        with pytest.raises(SyncError):
+        with pytest.raises(SyncError, match=r"^masked_select requires waiting"):
             x.masked_select(m)
         awaited = asyncio.run(x.masked_select_async(m))
     np.testing.assert_array_equal(few.numpy(), chosen[:2])

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyrite.errors import DTypeError, IndexRangeError, ShapeError
 from pyrite.op import Attributes, integers, primitive, public, sample
-from pyrite.synchronization import awaited
+from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.rearrangement import Rearrangement
 from pyrite.types import Array, Number, Shape, TensorType, broadcast, normalize_axis
 
@@ -302,7 +302,7 @@ class Gathering(Rearrangement):
         if size is None:
             if mask.ndim == 0:
                 return self.expand_dims(0).masked_select(mask.expand_dims(0))
-            found: Self = self.gather_nd(positions_of(mask))
+            found: Self = self.gather_nd(positions_of("masked_select", mask))
             return found
         count = mask.size
         rows = self.reshape((count, *self.shape[mask.ndim :]))
@@ -325,9 +325,10 @@ def require_mask(op: str, mask: TensorType | Any, covered: Shape) -> None:
         )
 
 
-def positions_of(mask: Any) -> Any:
+def positions_of(op: str, mask: Any) -> Any:
     """Return the positions where a mask holds: (*M) -> (count, ndim).  Waits for the device."""
-    return mask.argwhere()
+    with asked_by(op):
+        return mask.argwhere()
 
 
 def _first_positions(mask: Any, size: int, fill_value: int) -> Any:

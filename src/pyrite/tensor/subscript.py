@@ -176,7 +176,7 @@ def _columns(mask: Any, covered: Shape) -> list[Index]:
     """Return the positions where a mask holds, one array per axis; one for a mask without axes."""
     if isinstance(mask, TensorBase):
         require_mask("indexing", mask, covered)
-        positions = positions_of(mask if mask.ndim else _as_vector(mask))
+        positions = positions_of("indexing", mask if mask.ndim else _as_vector(mask))
         return [_column(positions, axis) for axis in range(max(1, mask.ndim))]
     if mask.shape != covered:
         raise ShapeError(
