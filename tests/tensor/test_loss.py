@@ -9,9 +9,9 @@ import pytest
 
 from pyrite.autodiff import grad, value_and_grad
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
-from pyrite.tensor.creation import tensor
+from pyrite.tensor.creation import tensor, zeros
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import bfloat16, float16, float32
+from pyrite.types import bfloat16, float16, float32, int32
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -243,3 +243,11 @@ def test_arguments_out_of_range_are_errors() -> None:
         x.cross_entropy_with_logits(y, label_smoothing=1.5)
     with pytest.raises(ArgumentError, match="reduction 'mean', 'sum' or 'none', got 'max'"):
         x.cross_entropy_with_logits(y, reduction="max")  # type: ignore[arg-type]
+
+
+def test_a_cotangent_of_another_shape_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"requires g of shape \(4,\), got \(1,\)"):
+        zeros((1,))._cross_entropy_backward(
+            zeros((4, 3)), zeros((4,), dtype=int32), None, axis=-1, label_smoothing=0.0,
+            ignore_index=(), argnums=(0,),
+        )  # fmt: skip

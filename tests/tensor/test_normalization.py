@@ -10,7 +10,7 @@ import pytest
 from pyrite.autodiff import grad, saved_bytes, value_and_grad
 from pyrite.autodiff.tape import autodiff
 from pyrite.errors import ArgumentError, AxisError, ShapeError
-from pyrite.tensor.creation import tensor
+from pyrite.tensor.creation import tensor, zeros
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import bfloat16, float16, float32
 
@@ -171,3 +171,8 @@ def test_an_axis_outside_the_rank_and_a_negative_eps_are_errors() -> None:
         tensor(normal(2, 4)).layer_norm(None, None, 2)
     with pytest.raises(ArgumentError, match=r"rms_norm requires eps >= 0, got -1\.0"):
         tensor(normal(2, 4)).rms_norm(eps=-1.0)
+
+
+def test_a_cotangent_of_another_shape_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"requires g.shape == \(2, 3\) .* got \(1, 3\)"):
+        zeros((1, 3))._layer_norm_backward(zeros((2, 3)), None, axis=-1, eps=0.1, argnums=(0,))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import grad
-from pyrite.errors import AxisError
-from pyrite.tensor.creation import tensor
+from pyrite.errors import AxisError, ShapeError
+from pyrite.tensor.creation import tensor, zeros
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import float16
 
@@ -50,3 +50,9 @@ def test_hessian_vector_products_of_softmax_agree_with_differences(name: str) ->
     step = 1e-5
     ahead, behind = (grad(loss)(tensor(x + s * v)).numpy() for s in (step, -step))
     np.testing.assert_allclose(product, (ahead - behind) / (2 * step), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("op", ["_softmax_backward", "_log_softmax_backward"])
+def test_a_cotangent_of_another_shape_is_refused(op: str) -> None:
+    with pytest.raises(ShapeError, match=r"requires g.shape == \(2, 3\), got \(1, 3\)"):
+        getattr(zeros((1, 3)), op)(zeros((2, 3)))

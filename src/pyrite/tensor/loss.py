@@ -100,8 +100,11 @@ def _cross_entropy_type(
 
 def _backward_types(
     g: TensorType, logits: TensorType, targets: TensorType, weight: TensorType | None, *,
-    argnums: tuple[int, ...], **_: Any,
+    argnums: tuple[int, ...], **attrs: Any,
 ) -> tuple[TensorType, ...]:  # fmt: skip
+    losses = _cross_entropy_type(logits, targets, weight, **attrs)
+    if g.shape != losses.shape:
+        raise ShapeError(f"{_OP}_backward requires g of shape {losses.shape}, got {g.shape}")
     found = [(logits, targets, weight)[position] for position in argnums]
     return tuple(t for t in found if t is not None)
 

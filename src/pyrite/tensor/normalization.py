@@ -29,7 +29,7 @@ Vector = TensorType | None
 
 
 def require_shape(op: str, x: TensorType, wanted: Shape, **vectors: Vector) -> None:
-    """Raise ShapeError unless weight and bias, where given, have the wanted shape."""
+    """Raise ShapeError unless weight, bias and the like, where given, have the wanted shape."""
     for name, vector in vectors.items():
         if vector is not None and vector.shape != wanted:
             raise ShapeError(
@@ -112,6 +112,7 @@ def _backward_types(
     g: TensorType, x: TensorType, weight: Vector, *, axis: Axes, eps: float, argnums: Axes
 ) -> tuple[TensorType, ...]:
     vector = TensorType(tuple(x.shape[a] for a in axis), x.dtype)
+    require_shape("norm_backward", x, x.shape, g=g)
     require_shape("norm_backward", x, vector.shape, weight=weight)
     return tuple((x, vector, vector)[position] for position in argnums)
 

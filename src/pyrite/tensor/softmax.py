@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyrite.errors import ShapeError
 from pyrite.op import composite, public, sample
 from pyrite.tensor.activation import Activation
 from pyrite.tensor.axis import axis_of
 from pyrite.tensor.gradient import in_dtype, widened
 from pyrite.tensor.rectifier import same_type
+from pyrite.types import TensorType
 
 _ROWS = (
     sample((2, 3)),
@@ -22,6 +24,12 @@ _ROWS = (
     sample((3, 0)),
 )
 _PAIRS_OF_ROWS = (sample((2, 3), (2, 3)), sample((2, 3, 4), (2, 3, 4), axis=1))
+
+
+def _backward_type(g: TensorType, out: TensorType, *, axis: int) -> TensorType:
+    if g.shape != out.shape:
+        raise ShapeError(f"softmax_backward requires g.shape == {out.shape}, got {g.shape}")
+    return g
 
 
 def _softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int) -> Any:
@@ -61,7 +69,7 @@ class Softmax(Activation):
         accepts="float",
         promotes="all",
         canonical=axis_of("softmax_backward"),
-        infer=same_type,
+        infer=_backward_type,
         vjp=(
             lambda h, _, _g, out, *, axis: h._softmax_backward(out, axis=axis),
             _softmax_backward_by_out,
@@ -98,7 +106,7 @@ class Softmax(Activation):
         accepts="float",
         promotes="all",
         canonical=axis_of("log_softmax_backward"),
-        infer=same_type,
+        infer=_backward_type,
         vjp=(
             lambda h, _, _g, out, *, axis: h - (h * out.exp()).sum(axis, keepdims=True),
             _log_softmax_backward_by_out,
