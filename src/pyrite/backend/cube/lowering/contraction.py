@@ -104,7 +104,7 @@ _DIRECT_ROWS = 5
 
 #: An invocation sums no more terms than this; longer sums are cut in parts, which run at once.  And
 #: they have to be: Mesa's llvmpipe silently ends all loops of an invocation after 65535 rounds.
-_DIRECT_TERMS = 1 << 16
+_DIRECT_TERMS = (1 << 16) - 1
 
 
 def candidates(product: Product, facts: Facts) -> list[Plan]:
