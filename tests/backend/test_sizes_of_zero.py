@@ -33,14 +33,6 @@ EXAMPLES = {example.id: example for example in examples()}
 #: Attributes that say sizes of the inputs or of the result.
 _SIZES = ("shape", "size", "k")
 
-#: What PyTorch's own kernels of norms and linear layers refuse, or make NaN of.
-REFUSED = {
-    "batch_norm-0", "batch_norm-1", "batch_norm-2", "batch_norm_backward-0",
-    "batch_norm_backward-1", "batch_norm_inference-0", "group_norm-0", "group_norm_backward-0",
-    "linear-1", "linear-2", "linear_backward-1", "linear_backward-2", "linear_weight_gradient-1",
-    "linear_weight_gradient-2",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Emptied:
@@ -130,11 +122,7 @@ def gradients(example: Example, name: str) -> dict[int, Array]:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("name", WORKING)
-def test_sizes_of_zero_give_what_numpy_gives(
-    name: str, example: str, request: pytest.FixtureRequest
-) -> None:
-    if name == "torch:cpu" and example in REFUSED:
-        request.applymarker(pytest.mark.xfail)
+def test_sizes_of_zero_give_what_numpy_gives(name: str, example: str) -> None:
     for want in emptied(example):
         got = values(want.example, name)
         for x, y in zip(got, want.results, strict=True):

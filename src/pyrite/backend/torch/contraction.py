@@ -60,7 +60,9 @@ class Contraction(Native):
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
     """Return x as a matrix: (..., D) -> (N, D)."""
-    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    if x.ndim == 2:
+        return x
+    return x.flatten(0, -2) if x.ndim > 2 else x.unsqueeze(0)
 
 
 def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -22,6 +22,11 @@ def _are_numbers_last(*inputs: Any) -> bool:
     return all(isinstance(i, Constant) == (n >= len(inputs) - 2) for n, i in enumerate(inputs))
 
 
+def _has_elements(x: torch.Tensor, *_: Any) -> bool:
+    """Whether the first input has any: PyTorch's moments of none are errors or NaN."""
+    return x.numel() > 0
+
+
 class Normalization(Native):
     """Softmax and norms."""
 
@@ -87,7 +92,7 @@ class Normalization(Native):
         made = (_back(found[0], axis) if 0 in argnums else None, *found[1:])
         return _chosen(made, argnums)
 
-    @native("group_norm")
+    @native("group_norm", when=_has_elements)
     def group_norm(
         self,
         x: torch.Tensor,
@@ -97,11 +102,9 @@ class Normalization(Native):
         num_groups: int,
         eps: float,
     ) -> torch.Tensor:
-        if x.numel() == 0:
-            return x
         return torch.group_norm(x, num_groups, weight, bias, eps)
 
-    @native("group_norm_backward")
+    @native("group_norm_backward", when=_has_elements)
     def group_norm_backward(
         self,
         g: torch.Tensor,
@@ -113,7 +116,7 @@ class Normalization(Native):
         argnums: Shape,
     ) -> Any:
         batch, channels = x.shape[:2]
-        size = x[0, 0].numel() if batch and channels else 0
+        size = x[0, 0].numel()
         x, g = x.contiguous(), g.contiguous()
         _, mean, rate = torch.native_group_norm(
             x, None, None, batch, channels, size, num_groups, eps
@@ -127,7 +130,7 @@ class Normalization(Native):
 
     # ---- batch norm ----
 
-    @native("batch_norm")
+    @native("batch_norm", when=_has_elements)
     def batch_norm(
         self,
         x: torch.Tensor,
@@ -143,7 +146,7 @@ class Normalization(Native):
         out = torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
         return out, mean, variance
 
-    @native("batch_norm_backward")
+    @native("batch_norm_backward", when=_has_elements)
     def batch_norm_backward(
         self,
         g: torch.Tensor,
@@ -162,7 +165,7 @@ class Normalization(Native):
             )
         )
         if 0 in argnums and not (self.is_zero(g_mean) and self.is_zero(g_variance)):
-            count = max(1, x.numel() // max(1, x.shape[1]))
+            count = x.numel() // x.shape[1]
             along = (1, -1, *(1,) * (x.ndim - 2))
             centred = x - mean.reshape(along)
             of_moments = g_mean.reshape(along) + centred * (2 * g_variance).reshape(along)
@@ -189,7 +192,7 @@ class Normalization(Native):
         renewed = torch.lerp(variance, unbiased, share)
         return torch.lerp(mean, batch_mean, share), renewed, torch.add(seen, 1)
 
-    @native("batch_norm_inference")
+    @native("batch_norm_inference", when=_has_elements)
     def batch_norm_inference(
         self,
         x: torch.Tensor,
@@ -232,7 +235,7 @@ def _trained(
 
 def _has_running_moments(x: torch.Tensor) -> bool:
     """Whether PyTorch's kernel for training gives them: of a GPU, for two values a channel."""
-    return x.device.type == "cuda" and x.shape[1] > 0 and x.numel() // x.shape[1] > 1
+    return x.device.type == "cuda" and x.numel() // x.shape[1] > 1
 
 
 def _moments(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -247,7 +250,7 @@ def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     On the host sums of squares are ten times as fast as PyTorch's running moments, and lose two
     bits at most where no mean is twice its deviation; a look at that costs no waiting there.
     """
-    if x.device.type == "cpu" and x.ndim > 2 and x.numel():
+    if x.device.type == "cpu" and x.ndim > 2:
         rows = x.reshape(x.shape[0], x.shape[1], -1)
         count = x.numel() // x.shape[1]
         mean = rows.mean((0, 2))
