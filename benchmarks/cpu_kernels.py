@@ -49,9 +49,13 @@ class Case:
 
 
 def pair(*shape: int) -> tuple[Any, torch.Tensor]:
-    """The same normal numbers for both."""
+    """The same normal numbers for both, each in memory of its own allocator.
+
+    NumPy's, which `torch.from_numpy` would share, lies in huge pages as Pyrite's does; PyTorch's
+    own, in which its results are, does not.
+    """
     array = RANDOM.standard_normal(shape).astype(np.float32)
-    return tensor(array, device=DEVICE), torch.from_numpy(array)
+    return tensor(array, device=DEVICE), torch.from_numpy(array).clone()
 
 
 # ---- cases ----
@@ -121,6 +125,10 @@ def reductions() -> Iterator[Case]:
         total, largest = partial(torch.sum, t, axis, out=out), partial(torch.amax, t, axis)
         yield Case(f"sum over axis {axis}", n, partial(x.sum, axis), total)
         yield Case(f"max over axis {axis}", n, partial(x.max, axis), largest)
+    memory = torch.frombuffer(x._handle.buffer.lease(), dtype=torch.float32)
+    same, out = memory.reshape(4096, 4096), torch.empty(4096)
+    yield Case("sum over axis 1, one memory", n, partial(x.sum, 1),
+               partial(torch.sum, same, 1, out=out))  # fmt: skip
     for rows in (2048, 512):
         (x, t), out = pair(rows, 4096), torch.empty(rows)
         for name, ours, torchs in (
