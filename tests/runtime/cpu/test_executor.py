@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from pyrite.errors import DeviceError
 from pyrite.runtime.cache import DiskCache
 from pyrite.runtime.cpu.executor import Executor, Program, command
 from pyrite.runtime.cpu.host import host_target
@@ -160,3 +161,20 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
         stream.flush()
         chunks.wait()
         stream.synchronize()
+
+
+def test_a_thread_that_the_system_refuses_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, start = threading.active_count(), threading.Thread.start
+
+    def refuse_the_third(thread: threading.Thread) -> None:
+        if thread.name == "pyrite-cpu-2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_the_third)
+    with pytest.raises(DeviceError, match=r"cpu requires 4 threads, got 2 \(can't .*THREADS"):
+        Executor(Compiler(host_target(), DiskCache(tmp_path)), 4, patience=0)
+
+    assert threading.active_count() == before

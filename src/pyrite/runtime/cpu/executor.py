@@ -138,12 +138,8 @@ class Executor:
         self._submit_aside = _FUNCTIONS["submit_aside"](addresses["submit_aside"])
         self._rouse = _FUNCTIONS["rouse"](addresses["rouse"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
-        self._threads = [
-            threading.Thread(target=self._run, args=(i,), name=f"pyrite-cpu-{i}", daemon=True)
-            for i in range(self.width)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        self._start()
         _EXECUTORS.add(self)
 
     @property
@@ -243,6 +239,21 @@ class Executor:
         while self._words[_SEATS + 1 : _SEATS + 8 * self.width : 8].any():
             time.sleep(0.001)
         self._programs.clear()
+
+    def _start(self) -> None:
+        """Start the threads; where the system refuses one, end those before it."""
+        for i in range(self.width):
+            name = f"pyrite-cpu-{i}"
+            thread = threading.Thread(target=self._run, args=(i,), name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._end("the system refused one of them")
+                raise DeviceError(
+                    f"cpu requires {self.width} threads, got {i} ({error}); set PYRITE_THREADS to "
+                    "fewer"
+                ) from None
+            self._threads.append(thread)
 
     def _run(self, number: int) -> None:
         if self.cpus:
