@@ -17,7 +17,8 @@ from pyrite.types import TensorType
 
 torch = pytest.importorskip("torch")
 
-from pyrite.backend.torch.fault import Faults  # noqa: E402 - torch may be missing
+from pyrite.backend.torch import Torch  # noqa: E402 - torch may be missing
+from pyrite.backend.torch.fault import Faults  # noqa: E402
 
 HAS_CUDA = device_problem("torch:cuda") is None
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device")
@@ -193,6 +194,24 @@ def test_an_index_outside_is_an_error_at_the_next_read_on_a_gpu() -> None:
         found.numpy()
     assert caught.value.location is not None
     assert "test_backend.py" in caught.value.location
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_an_index_outside_is_an_error_each_time_that_it_is_used() -> None:
+    class Far(Torch):
+        """The host, as a device that cannot be asked at once."""
+
+        is_host = property(lambda self: False)  # type: ignore[assignment]
+
+    far = pyrite.Device(Far("cpu"))
+    x, indices = pyrite.arange(3, device=far), pyrite.tensor([0, 5], device=far)
+    for _ in range(3):
+        found = x.take(indices, 0)
+        with pytest.raises(IndexRangeError, match="take requires -3 <= index < 3 on axis 0"):
+            found.numpy()
+    weight = pyrite.ones((3, 2), device=far)
+    with pytest.raises(IndexRangeError, match="embedding requires"):
+        weight.embedding(indices).numpy()
     assert x.tolist() == [0, 1, 2]
 
 
@@ -372,7 +391,7 @@ def test_a_network_trains_as_on_numpy(name: str) -> None:
 def test_of_many_noted_faults_the_first_is_raised() -> None:
     faults = Faults()
     for i in range(200):
-        faults.note(torch.tensor([False, i in (150, 190)]), f"number {i % 180}")
+        faults.note(torch.tensor(i in (150, 190)), f"number {i % 180}")
     with pytest.raises(IndexRangeError, match="number 150"):
         faults.raise_any()
     faults.raise_any()
@@ -381,6 +400,6 @@ def test_of_many_noted_faults_the_first_is_raised() -> None:
 def test_what_was_noted_before_a_fault_is_kept_apart() -> None:
     faults = Faults()
     for i in range(3):
-        faults.note(torch.tensor([i > 0]), f"number {i}")
+        faults.note(torch.tensor(i > 0), f"number {i}")
     with pytest.raises(IndexRangeError, match="number 1"):
         faults.raise_any()

@@ -31,7 +31,7 @@ def _first(noted: Sequence[Noted]) -> torch.Tensor:
 class Faults:
     """The first index error of a device since it was last read, without waiting for it.
 
-    What an op notes is one kernel; the answers of many ops are put together at once.
+    What an op notes is a bool of the device; those of many ops are put together at once.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,10 @@ class Faults:
         self._numbers: dict[tuple[str, str], int] = {}
 
     def note(self, outside: torch.Tensor, message: str) -> None:
-        """Remember the message if any index is outside; the user's line goes with it."""
+        """Remember the message if an index is outside, a bool; the user's line goes with it."""
         key = (message, user_location())
-        found = outside.any()
         with self._lock:
-            self._noted.append((self._numbers.setdefault(key, len(self._numbers) + 1), found))
+            self._noted.append((self._numbers.setdefault(key, len(self._numbers) + 1), outside))
             if len(self._noted) == _NOTED_APART:
                 self._noted = [(None, _first(self._noted))]
 

@@ -121,7 +121,7 @@ class Gather(Native):
     def embedding_backward(
         self, indices: torch.Tensor, g: torch.Tensor, *, rows: int
     ) -> torch.Tensor:
-        whole = self.inside("embedding", indices, rows, 0).reshape(-1)
+        whole = self.again("embedding", indices, rows, 0).reshape(-1)
         updates = g.reshape(whole.numel(), g.shape[-1])
         if g.is_floating_point() and not self.is_host and g.numel():
             return torch.ops.aten.embedding_dense_backward(  # type: ignore[no-any-return]

@@ -51,7 +51,7 @@ class Loss(Native):
     ) -> Any:
         is_plain = not targets.is_floating_point() and label_smoothing == 0
         if is_plain and argnums == (0,):
-            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index)
+            classes, ignored = self._classes(targets, logits.shape[axis], ignore_index, again=True)
             if weight is not None:
                 g = g * weight[classes]
             if ignored is not None:
@@ -77,7 +77,12 @@ class Loss(Native):
         return made[0] if len(made) == 1 else tuple(made)
 
     def _classes(
-        self, targets: torch.Tensor, count: int, ignore_index: tuple[int, ...]
+        self,
+        targets: torch.Tensor,
+        count: int,
+        ignore_index: tuple[int, ...],
+        *,
+        again: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return class indices, 0 for those to ignore, and which these are; None for none."""
         ignored: torch.Tensor | None = None
@@ -86,7 +91,8 @@ class Loss(Native):
             ignored = same if ignored is None else ignored | same
         if ignored is not None:
             targets = torch.where(ignored, 0, targets)
-        return self.inside("cross_entropy", targets, count, 0, negative=False), ignored
+        look = self.again if again else self.inside
+        return look("cross_entropy", targets, count, 0, negative=False), ignored
 
     def _distribution(
         self,

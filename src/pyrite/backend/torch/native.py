@@ -120,9 +120,9 @@ class Native(Backend):
         where = f"on axis {axis}" if negative else "the number of classes"
         condition = f"{op} requires {lowest} <= index < {size} {where}"
         if not self.is_host:
-            return remembered(
-                indices, (size, negative), lambda: self._noted(indices, size, lowest, condition)
-            )
+            known, outside = self._moved(indices, size, lowest)
+            self.faults.note(outside, f"{condition}, got one outside")
+            return known
         whole = indices.to(torch.int64)
         if whole.numel() == 0:
             return whole
@@ -132,9 +132,23 @@ class Native(Backend):
             raise IndexRangeError(f"{condition}, got index {int(whole[outside][0])}")
         return torch.where(whole < 0, whole + size, whole) if least < 0 else whole
 
-    def _noted(self, indices: torch.Tensor, size: int, lowest: int, condition: str) -> torch.Tensor:
-        """Return indices moved inside, int64; that one was outside is an error of the next read."""
-        whole = indices.to(torch.int64)
-        known = torch.clamp(whole, lowest, max(size - 1, lowest))
-        self.faults.note(known != whole, f"{condition}, got one outside")
-        return torch.where(known < 0, known + size, known) if lowest else known
+    def again(
+        self, op: str, indices: torch.Tensor, size: int, axis: int, *, negative: bool = True
+    ) -> torch.Tensor:
+        """Return what `inside` returns, for indices that a forward op has looked at already."""
+        if self.is_host:
+            return self.inside(op, indices, size, axis, negative=negative)
+        return self._moved(indices, size, -size if negative else 0)[0]
+
+    def _moved(
+        self, indices: torch.Tensor, size: int, lowest: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return indices moved inside, int64, and whether one was outside: a bool on the device."""
+
+        def find() -> tuple[torch.Tensor, torch.Tensor]:
+            whole = indices.to(torch.int64)
+            known = torch.clamp(whole, lowest, max(size - 1, lowest))
+            outside = (known != whole).any()
+            return torch.where(known < 0, known + size, known) if lowest else known, outside
+
+        return remembered(indices, ("inside", size, lowest), find)
