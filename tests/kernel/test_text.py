@@ -26,6 +26,7 @@ def test_the_text_of_every_kind_of_node(golden: Golden) -> None:
     inside = lane < n
     old = shared.atomic("exchange_equal", lane, 5, expected=3, mask=inside)
     b.barrier("storage")
+    x.prefetch(lane + 64)
     pair = b.make([x[lane], b.cast(old, float32)])
     x.store(lane, pair * b.splat(x.load(lane, mask=inside), 2), mask=inside)
     total = b.subgroup_reduce("add", pair[0]) + b.subgroup_scan("max", pair[1], is_inclusive=False)

@@ -45,6 +45,8 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
     atomic      memory, index, value, [expected], [mask]; (name in `ATOMICS`, has_mask).  Scalar
                 int32 or uint32; yields the old value (0 where masked).  ``exchange_equal`` writes
                 value if the old one equals expected.  ``load`` ignores its value.  Relaxed order.
+    prefetch    memory, index; -.  Asks for the line of an element, which will be read soon.  Has no
+                type and no effect but time; the element need not exist.  Targets may ignore it.
     error       memory, failed, code; -.  If any element of ``failed`` is true, raises element 0 of
                 an atomic uint32 buffer to ``code``, a uint32 > 0, if it is less (atomic max).
   control
@@ -85,9 +87,9 @@ WIDTHS = (1, 2, 4, 8, 16)
 
 Kind = Literal[
     "const", "argument", "builtin", "alu", "cast", "bitcast", "select", "splat", "make", "extract",
-    "parameter", "result", "buffer", "alloc", "load", "store", "atomic", "error", "for", "while",
-    "if", "barrier", "subgroup_reduce", "subgroup_scan", "subgroup_shuffle", "subgroup_broadcast",
-    "subgroup_ballot",
+    "parameter", "result", "buffer", "alloc", "load", "store", "atomic", "prefetch", "error", "for",
+    "while", "if", "barrier", "subgroup_reduce", "subgroup_scan", "subgroup_shuffle",
+    "subgroup_broadcast", "subgroup_ballot",
 ]  # fmt: skip
 
 #: ``pure`` nodes may be shared, moved, dropped; ``read`` ones dropped; the rest keep their order.
@@ -97,9 +99,10 @@ EFFECTS: dict[Kind, Effect] = {
     "const": "pure", "argument": "pure", "builtin": "pure", "alu": "pure", "cast": "pure",
     "bitcast": "pure", "select": "pure", "splat": "pure", "make": "pure", "extract": "pure",
     "parameter": "pure", "result": "pure", "buffer": "pure", "alloc": "order", "load": "read",
-    "store": "write", "atomic": "write", "error": "write", "for": "control", "while": "control",
-    "if": "control", "barrier": "order", "subgroup_reduce": "order", "subgroup_scan": "order",
-    "subgroup_shuffle": "order", "subgroup_broadcast": "order", "subgroup_ballot": "order",
+    "store": "write", "atomic": "write", "prefetch": "read", "error": "write", "for": "control",
+    "while": "control", "if": "control", "barrier": "order", "subgroup_reduce": "order",
+    "subgroup_scan": "order", "subgroup_shuffle": "order", "subgroup_broadcast": "order",
+    "subgroup_ballot": "order",
 }  # fmt: skip
 
 Access = Literal["read", "write", "read_write", "atomic"]

@@ -130,7 +130,7 @@ class _Verifier:
         raise KernelError(f"kernel {self.kernel.name!r} breaks a rule{where}: {rule}\n{text}")
 
 
-_TOUCHES = ("load", "store", "atomic", "error")
+_TOUCHES = ("load", "store", "atomic", "prefetch", "error")
 
 
 def _is_well_formed(kernel: Kernel) -> bool:
@@ -317,6 +317,12 @@ def _load(node: Node, kernel: Kernel) -> str | None:
     return _index(node, kernel, type.width)
 
 
+def _prefetch(node: Node, kernel: Kernel) -> str | None:
+    if len(node.inputs) != 2 or node.type is not None:
+        return "prefetch takes memory and index, and gives nothing"
+    return _index(node, kernel, 1)
+
+
 def _store(node: Node, kernel: Kernel) -> str | None:
     memory, _, value = node.inputs[:3]
     if _access(memory) not in ("write", "read_write"):
@@ -444,7 +450,8 @@ _RULES: dict[str, Callable[[Node, Kernel], str | None]] = {
     "const": _const, "argument": _argument, "builtin": _builtin, "alu": _alu, "cast": _cast,
     "bitcast": _bitcast, "select": _select, "splat": _splat, "make": _make, "extract": _extract,
     "parameter": _parameter, "result": _result, "buffer": _buffer, "alloc": _alloc, "load": _load,
-    "store": _store, "atomic": _atomic, "error": _error, "for": _for, "while": _while, "if": _if,
-    "barrier": _barrier, "subgroup_reduce": _subgroup, "subgroup_scan": _subgroup,
-    "subgroup_shuffle": _subgroup, "subgroup_broadcast": _subgroup, "subgroup_ballot": _subgroup,
+    "store": _store, "atomic": _atomic, "prefetch": _prefetch, "error": _error, "for": _for,
+    "while": _while, "if": _if, "barrier": _barrier, "subgroup_reduce": _subgroup,
+    "subgroup_scan": _subgroup, "subgroup_shuffle": _subgroup, "subgroup_broadcast": _subgroup,
+    "subgroup_ballot": _subgroup,
 }  # fmt: skip

@@ -66,7 +66,7 @@ class _Author:
         for _ in range(count):
             kinds: list[Callable[[], None]] = [
                 self.integer, self.integer, self.real, self.real, self.chosen, self.loaded,
-                self.kept, self.stored,
+                self.kept, self.stored, self.fetched,
             ]  # fmt: skip
             if depth < 2:
                 kinds += [
@@ -129,6 +129,10 @@ class _Author:
     def stored(self) -> None:
         self.y.store(self.at, self.draw(float32), mask=self.condition())
         self.values[float32].append(self.y[self.at])
+
+    def fetched(self) -> None:
+        """A hint, of an element that need not exist."""
+        self.x.prefetch(self.draw(int32))
 
     def exchanged(self) -> None:
         """What another invocation has, through shared memory."""

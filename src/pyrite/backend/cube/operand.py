@@ -60,6 +60,10 @@ class Operand:
     def __getitem__(self, coordinates: Sequence[Value | int]) -> Value:
         return self.load(self.at(coordinates))
 
+    def prefetch(self, place: Value) -> None:
+        """Ask for what lies at a place and will be read soon."""
+        self.memory.prefetch(place)
+
     def store(
         self, place: Value, value: Value, *, mask: Value | None = None, is_aligned: bool = False
     ) -> None:

@@ -109,6 +109,11 @@ class Memory:
         aligned = is_aligned or type.width == 1
         return Value(b, b.emit("load", type, tuple(inputs), aligned))
 
+    def prefetch(self, index: Operand) -> None:
+        """Ask for the line of an element that will be read soon; it need not exist."""
+        b = self.builder
+        b.emit("prefetch", None, (self.node, b.index(index).node))
+
     def store(
         self,
         index: Operand,

@@ -107,6 +107,9 @@ class Access(Arithmetic):
             memory.data[at] = _ATOMIC[name](memory.data[at], *(o[lane] for o in operands))
         self.values[node] = old
 
+    def prefetch(self, node: Node) -> None:
+        """Nothing: it takes no part in what a kernel computes."""
+
     def error(self, node: Node) -> None:
         memory = self.memories[node.inputs[0]]
         failed = self.spread(node.inputs[1]).reshape(self.lanes, -1).any(axis=1) & self.active

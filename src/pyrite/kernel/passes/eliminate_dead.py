@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyrite.kernel.ir import Kernel, Node, Region
 from pyrite.kernel.passes.rewrite import Rewriter
 
-_SEEN = frozenset(("store", "atomic", "error", "barrier"))
+_SEEN = frozenset(("store", "atomic", "prefetch", "error", "barrier"))
 
 
 def eliminate_dead(kernel: Kernel) -> Kernel:

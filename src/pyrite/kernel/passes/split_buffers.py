@@ -69,6 +69,8 @@ class _Splitter(Rewriter):
                 return self.store(node, inputs)
             if node.kind == "atomic":
                 return self.atomic(node, inputs)
+            if node.kind == "prefetch":
+                return node
         return self.keep(node, inputs)
 
     def load(self, node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -244,6 +244,10 @@ class _Vectorizer(Rewriter):
         type = node.value_type.with_width(self.width)
         return self.made_wide(self.make("make", type, tuple(found)))
 
+    def prefetch(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """That of an index which all lanes share; others are dropped."""
+        return node if inputs[1] in self.wide else self.keep(node, inputs)
+
     def error(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         memory, failed, code = inputs
         failed = self.both(self.mask, failed) or failed
@@ -489,6 +493,7 @@ def _is_private(memory: Node) -> bool:
 
 _RULES: dict[str, Callable[[_Vectorizer, Node, _Values], Node]] = {
     "builtin": _Vectorizer.builtin, "alloc": _Vectorizer.alloc, "load": _Vectorizer.load,
-    "store": _Vectorizer.store, "atomic": _Vectorizer.atomic, "error": _Vectorizer.error,
+    "store": _Vectorizer.store, "atomic": _Vectorizer.atomic,
+    "prefetch": _Vectorizer.prefetch, "error": _Vectorizer.error,
     "if": _Vectorizer.branch, "for": _Vectorizer.counted, "while": _Vectorizer.parting_loop,
 }  # fmt: skip

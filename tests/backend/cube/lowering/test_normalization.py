@@ -10,7 +10,9 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering import normalization, rows
+from pyrite.backend.cube.operand import Layout
 from pyrite.backend.device import Device
+from pyrite.kernel.ir import walk
 from pyrite.tensor.creation import tensor
 from pyrite.types import float16, float32, float64
 
@@ -135,3 +137,15 @@ def test_a_softmax_is_one_kernel(fresh: Device) -> None:
     tensor(array(3, 8), device=fresh).softmax()
 
     assert backend.runtime.report()["launches"] == 1
+
+
+@pytest.mark.parametrize(("machine", "fetches"), [(CPU, True), (GPU, False)])
+def test_while_a_row_is_computed_the_next_one_is_fetched(machine: Machine, fetches: bool) -> None:
+    layout, config = Layout(float32, (256, 1)), rows.select(256, float32, machine)
+    row = rows.Row("softmax", 3, 256, [layout], [layout], [], config, 1, is_aligned=True)
+    row.run(normalization._softmax)
+    loops = [n for n in row.b.build().walk() if n.kind == "for"]
+
+    hints = [sum(n.kind == "prefetch" for n in walk(loop.regions[0])) for loop in loops]
+    # The maximum reads the row; the sum has it in a cache; then it is written.
+    assert hints == ([0, config.vectors, 0] if fetches else [0] * len(loops))

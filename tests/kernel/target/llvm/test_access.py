@@ -131,3 +131,17 @@ def test_workgroups_add_to_one_number_without_losing_any(runtime: CpuRuntime) ->
     got = launched(runtime, b.build(), [500], [np.zeros(1, np.int32)])[0]
 
     assert got.tolist() == [500_000]
+
+
+def test_a_prefetch_is_an_instruction_wherever_its_element_is(
+    agree: Run, haswell: LLVMTarget
+) -> None:
+    b = KernelBuilder("fetched")
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    x.prefetch(1 << 30)
+    x.prefetch(-5)
+    y[0] = x[0]
+    kernel = b.build()
+
+    assert to_llvm(kernel, haswell).count("call void @llvm.prefetch.p0(") == 2
+    agree(kernel, [1], values_of(float32), np.zeros(SIZE, np.float32))

@@ -49,8 +49,9 @@ class RowsConfig:
 
     Where several do, a workgroup has as many rows as it has times so many invocations.
     Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
-    values that are wanted twice are kept in private memory, rather than made again; where lanes
-    share a row, what is read too, in registers, and loops are written out.  An invocation takes
+    values that are wanted twice are kept in private memory, rather than made again, and the next
+    row is fetched while this one is worked on; where lanes share a row, what is read is kept too,
+    in registers, and loops are written out.  An invocation takes
     ``rows`` one after another, and adds up what is wanted summed over all of them.
     """
 
@@ -171,6 +172,9 @@ class Row:
         #: The vectors of this lane, where they are few and kept in registers.
         self._turns = self._vectors_of_lane() if config.keeps and config.lanes > 1 else []
         self.sources = [self._reader(operand) for operand in read]
+        #: Of which the second time that the row is gone over fetches the next row.
+        self._fetched = [x for x in read if len(x.layout.strides) > 1]
+        self._times = 0
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
         self._lines = [] if config.rows == 1 else [_Line(self) for _ in added]
@@ -212,13 +216,13 @@ class Row:
             for line, store in zip(self._lines, self._partial, strict=True):
                 store(at, line.load(at))
 
-        self.write(clear)
+        self._each(clear)
         first = self._group * self.config.rows
         with b.for_(first, b.min(first + self.config.rows, self.rows)) as loop:
             self._row = loop.index
             body(self)
         self._row = self._group
-        self.write(write_sums)
+        self._each(write_sums)
 
     def _vectors_of_lane(self) -> list[At]:
         """Return the vectors of a lane, of which some lanes lack the last."""
@@ -280,6 +284,18 @@ class Row:
         is_vector = len(operand.layout.strides) == 1
         return operand.at([at.first] if is_vector else [self._row, at.first])
 
+    def _begin(self) -> bool:
+        """Count the times that the row is gone over; return whether the next is to be fetched."""
+        self._times += 1
+        return self._times == 2 and self.config.keeps and self.config.lanes == 1
+
+    def _fetch(self, first: Value) -> None:
+        """Ask for vectors of the next row: the memory has nothing to do while one is computed."""
+        row, self._row = self._row, self._row + 1
+        for x in self._fetched:
+            x.prefetch(self._place(x, At(first, self.config.width)))
+        self._row = row
+
     # ---- totals ----
 
     def sum(self, make: Make) -> Value:
@@ -309,13 +325,16 @@ class Row:
             each = [self._made(make, at, start) for at in self._turns]
             kept = [joined(values, join) for values in zip(*each, strict=True)]
             return [self._across_lanes(joined(_elements(x), join), join) for x in kept]
-        step = config.lanes * width
+        step, fetches = config.lanes * width, self._begin()
         with b.for_(
             self._first, self._whole, step=step * vectors, carried=[empty] * (count * vectors)
         ) as loop:
             made: list[Value] = []
             for i in range(vectors):
-                made += make(At(loop.index + i * step if i else loop.index, width))
+                first = loop.index + i * step if i else loop.index
+                if fetches:
+                    self._fetch(first)
+                made += make(At(first, width))
             loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
         totals = [joined(loop.results[i::count], join) for i in range(count)]
         if self._tail is not None:
@@ -350,12 +369,17 @@ class Row:
 
     def write(self, body: Callable[[At], None]) -> None:
         """Run a body that stores, for each of the row's vectors."""
+        self._each(body, fetches=self._begin())
+
+    def _each(self, body: Callable[[At], None], *, fetches: bool = False) -> None:
         for at in self._turns:
             body(at)
         if self._turns:
             return
         step = self.config.lanes * self.config.width
         with self.b.for_(self._first, self._whole, step=step) as loop:
+            if fetches:
+                self._fetch(loop.index)
             body(At(loop.index, self.config.width))
         if self._tail is not None:
             body(self._tail)

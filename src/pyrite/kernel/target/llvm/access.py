@@ -110,6 +110,13 @@ class Accesses(Assembly):
             f"select {self.typed(condition)}, {type_of(of)} {value}, {self.typed(other)}"
         )
 
+    def prefetch(self, node: Node) -> None:
+        """Into the second cache: what is worked on meanwhile may fill the first."""
+        at, pointer = self.address(node)
+        reads, second, data = ("i32", "0"), ("i32", "2"), ("i32", "1")
+        name = f"llvm.prefetch.{mangled_pointer(pointer)}"
+        self.call("void", name, (pointer, at), reads, second, data)
+
     def spare(self, name: str, pointer: str) -> str:
         """Memory that may be touched for nothing, as a pointer of the type."""
         self.spares.add(name)
