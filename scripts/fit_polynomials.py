@@ -101,6 +101,10 @@ FITS: dict[str, tuple[Function, Function, float, float, int | None, int | None]]
     "ERF": (root_of(lambda x: mp.erf(x) / x - 1), lambda z: mp.mpf(1), 1e-9, 0.9375**2, 6, None),
     "ERFC_ROOT": (lambda x: mp.root(mp.erfc(x), 4),
                   lambda x: 4 * mp.root(mp.erfc(x), 4) ** 3 + mp.mpf(10) ** -3, 0.93, 4.0, 8, None),
+    # the normal distribution below -x, for x >= 0, is p(x) ** 4, up to 6
+    "NORMAL_ROOT": (lambda x: mp.root(mp.ncdf(-x), 4),
+                    lambda x: 4 * mp.root(mp.ncdf(-x), 4) ** 3 / (mp.ncdf(-x) + mp.mpf(10) ** -3)
+                    + mp.mpf(10) ** -3, 0.0, 6.0, 11, None),
     # erfinv(x) = x p(w - 3), w = -log(1 - x²) up to 6; beyond, x p(sqrt(w) - 3.2)
     "ERFINV": (lambda t: (lambda x: mp.erfinv(x) / x)(mp.sqrt(-mp.expm1(-(t + 3)))),
                lambda t: 1 / (lambda x: mp.erfinv(x) / x)(mp.sqrt(-mp.expm1(-(t + 3)))),

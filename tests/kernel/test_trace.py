@@ -56,8 +56,8 @@ ROUNDED: dict[str, tuple[int, float, float]] = {
     "sin": (1, 3, 1e-7), "cos": (1, 3, 1e-7), "tan": (1, 4, 1e-7), "asin": (1, 3, 0),
     "acos": (1, 2, 0), "atan": (1, 2, 0), "atan2": (2, 3, 0), "sinh": (1, 3, 0),
     "cosh": (1, 3, 0), "tanh": (1, 3, 0), "asinh": (1, 4, 0), "acosh": (1, 4, 0),
-    "atanh": (1, 4, 0), "erf": (1, 4, 0), "erfinv": (1, 8, 0), "lgamma": (1, 16, 1e-6),
-    "digamma": (1, 16, 1e-6), "trigamma": (1, 32, 0),
+    "atanh": (1, 4, 0), "erf": (1, 4, 0), "erfinv": (1, 8, 0), "ndtr": (1, 4, 2e-7),
+    "lgamma": (1, 16, 1e-6), "digamma": (1, 16, 1e-6), "trigamma": (1, 32, 0),
 }  # fmt: skip
 
 

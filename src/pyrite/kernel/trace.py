@@ -168,6 +168,7 @@ class RecordingAlgebra:
     # special functions
     erf = _unary(polyfill.erf)
     erfinv = _unary(polyfill.erfinv)
+    ndtr = _unary(polyfill.ndtr)
     lgamma = _unary(polyfill.lgamma)
     digamma = _unary(polyfill.digamma)
     trigamma = _unary(polyfill.trigamma)

@@ -24,7 +24,6 @@ Approximation = Literal["none", "tanh"]
 # Fits the normal distribution function by a tanh: Hendrycks & Gimpel 2016, arXiv:1606.08415.
 CUBIC = 0.044715
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-SQRT_HALF = math.sqrt(0.5)
 NORMAL_DENSITY = 1 / math.sqrt(2 * math.pi)
 # Beyond this |x| gelu is 0 or x in every dtype, and powers of x need not grow to infinity.
 STRAIGHT = 1e3
@@ -91,7 +90,7 @@ def _normal_distribution(k: Any, x: Any, approximate: Approximation) -> Any:
     """The share of the normal distribution below x, or the tanh that fits it."""
     if approximate == "tanh":
         return 0.5 + 0.5 * k.tanh(SQRT_2_OVER_PI * x * (1 + CUBIC * x * x))
-    return 0.5 + 0.5 * k.erf(x * SQRT_HALF)
+    return k.ndtr(x)
 
 
 def _gelu_rule(k: Any, x: Any, *, approximate: Approximation) -> Any:

@@ -148,6 +148,7 @@ embedding = Tensor.embedding
 equal = Tensor.equal
 erf = Tensor.erf
 erfinv = Tensor.erfinv
+ndtr = Tensor.ndtr
 exp = Tensor.exp
 exp2 = Tensor.exp2
 expand_dims = Tensor.expand_dims
@@ -345,8 +346,9 @@ __all__ = [
     "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_pool_with_indices",
     "max_with_indices", "maximum", "mean", "median", "median_with_indices", "meshgrid", "min",
     "min_with_indices", "minimum", "mish", "moveaxis", "multinomial", "multiply", "nan",
-    "nan_to_num", "narrow", "negative", "newaxis", "nll_loss", "nonzero", "normal", "normal_like",
-    "not_equal", "one_hot", "ones", "ones_like", "outer", "pad", "pairwise_distance", "permutation",
+    "nan_to_num", "narrow", "ndtr", "negative", "newaxis", "nll_loss", "nonzero", "normal",
+    "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
+    "pairwise_distance", "permutation",
     "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle", "popcount", "positive", "pow",
     "prelu", "print_options", "prod", "quantile", "quiet_softmax", "rad2deg", "randint",
     "randint_like", "random_bits", "reciprocal", "relu", "relu6", "remainder", "repeat", "reshape",

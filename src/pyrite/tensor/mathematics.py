@@ -296,6 +296,23 @@ class Mathematics(Bitwise):
         ...
 
     @primitive(
+        scalar=lambda k, x: k.ndtr(x),
+        vjp=(lambda g, _, x: g * (1 / math.sqrt(2 * math.pi)) * (-0.5 * x * x).exp(),),
+        accepts="float",
+    )
+    def ndtr(self, /) -> Self:
+        """The share of the standard normal distribution below x: (1 + erf(x / √2)) / 2.
+
+        In float32 within 2e-7, and where erf is nearly -1 still within 3e-6 of itself down to -3
+        (not on Candle).
+
+        >>> import pyrite
+        >>> round(pyrite.tensor(-1.0).ndtr().item(), 4)
+        0.1587
+        """
+        ...
+
+    @primitive(
         scalar=lambda k, x: k.lgamma(x),
         vjp=(lambda g, _, x: g * x.digamma(),),
         accepts="float",

@@ -13,10 +13,11 @@ from pyrite.types import Array
 scipy_special = pytest.importorskip("scipy.special")
 mpmath = pytest.importorskip("mpmath")
 
-FUNCTIONS = ("erf", "erfinv", "lgamma", "digamma", "trigamma")
+FUNCTIONS = ("erf", "erfinv", "ndtr", "lgamma", "digamma", "trigamma")
 REFERENCES: dict[str, Callable[..., Array]] = {
     "erf": scipy_special.erf,
     "erfinv": scipy_special.erfinv,
+    "ndtr": scipy_special.ndtr,
     "lgamma": scipy_special.gammaln,
     "digamma": scipy_special.digamma,
     "trigamma": lambda x: scipy_special.polygamma(1, x),
@@ -45,6 +46,8 @@ def exact(function: Callable[..., object], points: Array) -> Array:
     [
         ("erf", np.concatenate([np.linspace(-7, 7, 200_000), TINY]), 1e-15),
         ("erfinv", np.concatenate([np.linspace(-1, 1, 100_001)[1:-1], TINY, NEAR_1]), 2e-15),
+        ("ndtr", np.linspace(-5, 40, 200_001), 2e-15),
+        ("ndtr", np.linspace(-37, -5, 100_001), 1e-12),
         ("lgamma", POSITIVE[np.abs(POSITIVE - 1.5) > 0.9], 2e-15),
         ("trigamma", POSITIVE[(POSITIVE > 1e-150) & (POSITIVE < 1e150)], 2e-15),
     ],
@@ -89,7 +92,7 @@ def test_erf_of_float32_is_rounded_right_in_all_but_a_few_places() -> None:
     np.testing.assert_array_max_ulp(found, expected, maxulp=1)
 
 
-@pytest.mark.parametrize("name", ["erfinv", "lgamma", "digamma", "trigamma"])
+@pytest.mark.parametrize("name", ["erfinv", "ndtr", "lgamma", "digamma", "trigamma"])
 def test_float32_is_the_rounded_result_of_float64(name: str) -> None:
     x = np.linspace(0.01, 0.99, 20_001, dtype=np.float32)
     expected = REFERENCES[name](x.astype(np.float64)).astype(np.float32)
@@ -101,6 +104,7 @@ def test_float32_is_the_rounded_result_of_float64(name: str) -> None:
     [
         ("erf", [np.inf, -np.inf, np.nan, 30.0], [1.0, -1.0, np.nan, 1.0]),
         ("erfinv", [1.0, -1.0, 1.5, -2.0, np.inf, np.nan], [np.inf, -np.inf, *[np.nan] * 4]),
+        ("ndtr", [np.inf, -np.inf, np.nan, -50.0], [1.0, 0.0, np.nan, 0.0]),
         ("lgamma", [0.0, -0.0, -1.0, -7.0, np.inf, -np.inf, -1e300], [np.inf] * 7),
         ("lgamma", [1e306, np.nan], [np.inf, np.nan]),
         ("digamma", [0.0, -0.0, np.inf, np.nan], [-np.inf, np.inf, np.inf, np.nan]),

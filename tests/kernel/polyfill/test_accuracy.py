@@ -70,6 +70,8 @@ CASES: dict[str, list[Case]] = {
     "atan": [Case(-9, 9, np.arctan, mpmath.atan, 2, 2),
              Case(-LARGE, LARGE, np.arctan, mpmath.atan, 2, 2)],
     "erf": [Case(-5, 5, scipy.special.erf, mpmath.erf, 3, 4)],
+    "ndtr": [Case(0, 9, scipy.special.ndtr, mpmath.ncdf, 3, 3),
+             Case(-9, 9, scipy.special.ndtr, mpmath.ncdf, 0, 0, 2e-7)],
     "erfinv": [Case(-1, 1, scipy.special.erfinv, mpmath.erfinv, 4, 8)],
     "lgamma": [Case(0, 100, scipy.special.gammaln, mpmath.loggamma, 4, 8, 1e-7)],
     "digamma": [Case(0, 100, scipy.special.digamma, mpmath.digamma, 4, 8, 4e-7)],
@@ -190,6 +192,15 @@ def test_saturating_functions_reach_one(name: str, of: type) -> None:
 
     np.testing.assert_array_equal(evaluate(getattr(polyfill, name), x), np.ones_like(x))
     np.testing.assert_array_equal(evaluate(getattr(polyfill, name), -x), -np.ones_like(x))
+
+
+@pytest.mark.parametrize(("of", "bound"), [(np.float32, 3e-6), (np.float64, 3e-14)])
+def test_the_tail_of_the_normal_distribution_keeps_its_digits(of: type, bound: float) -> None:
+    x = np.linspace(-3, 0, 3000, dtype=of)
+
+    found = evaluate(polyfill.ndtr, x)
+
+    np.testing.assert_allclose(found, scipy.special.ndtr(x.astype(np.float64)), rtol=bound)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])

@@ -50,6 +50,7 @@ class NumPyAlgebra:
     atanh = staticmethod(np.arctanh)
     erf = staticmethod(special.erf)
     erfinv = staticmethod(special.erfinv)
+    ndtr = staticmethod(special.ndtr)
     lgamma = staticmethod(special.lgamma)
     digamma = staticmethod(special.digamma)
     trigamma = staticmethod(special.trigamma)

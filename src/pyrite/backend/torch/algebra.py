@@ -72,6 +72,7 @@ class TorchAlgebra:
     atanh = staticmethod(torch.atanh)
     erf = staticmethod(torch.erf)
     erfinv = staticmethod(torch.erfinv)
+    ndtr = staticmethod(torch.special.ndtr)
     lgamma = staticmethod(torch.lgamma)
     digamma = staticmethod(torch.digamma)
 

@@ -44,6 +44,7 @@ from pyrite.kernel.polyfill.special import digamma as digamma
 from pyrite.kernel.polyfill.special import erf as erf
 from pyrite.kernel.polyfill.special import erfinv as erfinv
 from pyrite.kernel.polyfill.special import lgamma as lgamma
+from pyrite.kernel.polyfill.special import ndtr as ndtr
 from pyrite.kernel.polyfill.special import trigamma as trigamma
 from pyrite.kernel.polyfill.trigonometry import acos as acos
 from pyrite.kernel.polyfill.trigonometry import asin as asin
@@ -82,6 +83,7 @@ __all__ = [
     "log10",
     "maximum",
     "minimum",
+    "ndtr",
     "pow",
     "remainder",
     "shift_left",
