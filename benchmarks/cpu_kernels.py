@@ -5,19 +5,21 @@
 PyTorch writes into outputs that it is given where it has such a form; Pyrite takes them from its
 allocator, which after the first call has a block of the size.  They take turns, with pauses, since
 each one's threads look for work for a while after the last.  Printed are the median and the best
-of a call in microseconds, PyTorch's time by Pyrite's, of the medians and of the bests: above 1
-Pyrite is the faster (other programs on the machine hurt PyTorch's medians more); then the limit:
-the bytes that must be moved, at the bandwidth of the best copy.
+of a call in microseconds, of several calls one after another that are waited for once; PyTorch's
+time by Pyrite's, of the medians and of the bests: above 1 Pyrite is the faster (other programs on
+the machine hurt PyTorch's medians more); the same of one call alone, which Pyrite hands to another
+thread and waits for; then the limit: the bytes that must be moved, at the bandwidth of the best
+copy.
 """
 
 from __future__ import annotations
 
 import resource
-import statistics
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
@@ -36,6 +38,8 @@ DEVICE = Device(CubeBackend(RUNTIME))
 RANDOM = np.random.default_rng(0)
 ATEN: Any = torch.ops.aten
 ROUNDS = 15
+#: The fewest calls that are made one after another.
+LEAST = 5
 
 
 @dataclass(frozen=True)
@@ -161,26 +165,40 @@ def nothing() -> None:
     """What PyTorch's calls leave to wait for."""
 
 
-def alternate(case: Case) -> tuple[list[float], list[float]]:
-    """Seconds of a call of each, in turns."""
+@dataclass
+class Times:
+    """Seconds of a call of one of the two: of several together, and of one alone."""
+
+    together: list[float] = field(default_factory=list)
+    alone: list[float] = field(default_factory=list)
+
+
+def alternate(case: Case) -> tuple[Times, Times]:
+    """Measure both, in turns."""
     torch.set_num_threads(2)
     contestants = ((case.ours, RUNTIME.synchronize), (case.torchs, nothing))
     case.torchs()
     start = perf_counter()
     case.torchs()
-    together = max(1, min(1000, int(2e-3 / (perf_counter() - start))))
-    times: tuple[list[float], list[float]] = ([], [])
+    count = max(LEAST, min(1000, int(2e-3 / (perf_counter() - start))))
+    times = Times(), Times()
     for _ in range(ROUNDS):
         for (run, wait), found in zip(contestants, times, strict=True):
             sleep(0.01)
             run()
             wait()
-            start = perf_counter()
-            for _ in range(together):
-                run()
-            wait()
-            found.append((perf_counter() - start) / together)
+            found.together.append(seconds(run, wait, count))
+            found.alone.append(seconds(run, wait, 1))
     return times
+
+
+def seconds(run: Callable[[], object], wait: Callable[[], object], count: int) -> float:
+    """Seconds of each of so many calls, one after another."""
+    start = perf_counter()
+    for _ in range(count):
+        run()
+    wait()
+    return (perf_counter() - start) / count
 
 
 def faults_of(run: Callable[[], object]) -> float:
@@ -197,7 +215,7 @@ def faults_of(run: Callable[[], object]) -> float:
 
 def print_table(names: list[str]) -> None:
     """One line for each case, of those whose name begins like one of the given."""
-    print(f"{'':>22} {'pyrite':>17} {'torch':>17} {'ratio':>6} {'of best':>7} "
+    print(f"{'':>22} {'pyrite':>17} {'torch':>17} {'ratio':>6} {'of best':>7} {'alone':>6} "
           f"{'limit':>8} {'faults':>6}")  # fmt: skip
     bandwidth = 0.0
     for group in GROUPS:
@@ -206,13 +224,14 @@ def print_table(names: list[str]) -> None:
                 continue
             ours, torchs = alternate(case)
             nbytes = 4 * case.floats
-            bandwidth = bandwidth or nbytes / min(min(ours), min(torchs))
-            cells = [f"{statistics.median(t) * 1e6:8.1f} {min(t) * 1e6:8.1f}"
-                     for t in (ours, torchs)]  # fmt: skip
-            ratio = statistics.median(torchs) / statistics.median(ours)
+            best = min(ours.together), min(torchs.together)
+            bandwidth = bandwidth or nbytes / min(best)
+            cells = [f"{median(t.together) * 1e6:8.1f} {least * 1e6:8.1f}"
+                     for t, least in zip((ours, torchs), best, strict=True)]  # fmt: skip
             print(
                 f"{case.name:>22} {cells[0]} {cells[1]} "
-                f"{ratio:6.2f} {min(torchs) / min(ours):7.2f} "
+                f"{median(torchs.together) / median(ours.together):6.2f} {best[1] / best[0]:7.2f} "
+                f"{median(torchs.alone) / median(ours.alone):6.2f} "
                 f"{nbytes / bandwidth * 1e6:8.1f} {faults_of(case.ours):6.1f}",
                 flush=True,
             )
@@ -229,7 +248,7 @@ def print_idle() -> None:
             start = perf_counter()
             x @ x
             found.append(perf_counter() - start)
-        return statistics.median(found) * 1e6
+        return median(found) * 1e6
 
     busy = tensor(np.ones(1 << 20, np.float32), device=DEVICE)
     with_idle, without = [], []
