@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from pyrite import op
 from pyrite.autodiff import autodiff, grad, tape
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, PyriteError, ShapeError
 from pyrite.op import OPS, custom_op, primitive
+from pyrite.op.arguments import Sorter
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import float16, float32, int8, int32
@@ -239,6 +241,29 @@ def test_plans_do_not_pile_up():
 
 def test_an_attribute_without_a_hash_is_planned_each_time():
     assert tensor([[1.0, 2.0]]).sum([0, 1]).item() == 3.0
+
+
+def test_ways_to_give_attributes_do_not_pile_up():
+    sorter = Sorter(OPS["sum"], inspect.signature(Tensor.sum))
+    x = tensor(np.arange(6.0))
+    for n in range(3000):
+        assert sorter.sorted((x, (n, 1)), {})[1]["axis"] == (n, 1)
+
+    assert 0 < len(sorter._known) <= 512
+
+
+def test_attributes_are_the_same_however_they_are_given():
+    x = tensor(np.arange(6.0).reshape(2, 3))
+
+    for _ in range(2):
+        found = [x.sum(1, keepdims=True), x.sum(axis=1, keepdims=True),
+                 x.sum(keepdims=True, axis=1)]  # fmt: skip
+        assert [t.numpy().tolist() for t in found] == [[[3.0], [12.0]]] * 3
+        assert x.sum(1).shape == (2,)
+        with pytest.raises(TypeError, match="multiple values for argument 'axis'"):
+            x.sum(1, axis=1)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+            x.sum(axes=1)
 
 
 def test_many_returns_what_as_many_calls_return():

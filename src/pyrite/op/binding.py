@@ -1,4 +1,4 @@
-"""How a call reaches a backend: `bind` is the one door, `apply` where decorators come back in."""
+"""How a call reaches a backend: `bind`, and `apply` where decorators come back in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
-from pyrite.op.plan import form_of, known, prepare
+from pyrite.op.plan import Form, form_of, known, prepare
 from pyrite.op.record import (
     Attributes,
     Constant,
@@ -34,7 +34,17 @@ def bind(
     ``on`` gives the tensor class and backend of ops without a tensor among their inputs.
     Returns a tensor, or a tuple of tensors for an op with several outputs.
     """
-    form = form_of(op, attrs) if attrs else ()
+    return call(op, inputs, attrs, form_of(op, attrs), on)
+
+
+def call(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    form: Form | None,
+    on: tuple[type[TensorBase], Executor] | None = None,
+) -> Any:
+    """Execute an op as `bind` does, given also the form of its attributes by `form_of`."""
     found = known(op, inputs, form)
     if found is None:
         cls, backend, unified, plan = prepare(op, inputs, attrs, form, on)

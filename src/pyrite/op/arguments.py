@@ -1,0 +1,113 @@
+"""What a call gives an op: its inputs, its attributes, and the form of these.
+
+A program writes most calls again and again with the same attributes, so what was made of those is
+kept, under what was given and its classes: 1, 1.0 and True are equal.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyrite.op.plan import Form, form_of
+from pyrite.op.record import Op
+from pyrite.types import DType
+
+_NO_DEFAULT: Final = inspect.Parameter.empty
+
+#: How many ways of giving attributes are kept for an op.
+_KEPT: Final = 512
+
+#: Inputs, attributes, and their form by `form_of`.
+Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
+
+
+class Sorter:
+    """Sorts the arguments of an op's method; ten times as fast as inspect for ordinary calls."""
+
+    __slots__ = (
+        "_arity", "_defaults", "_fillers", "_known", "_least", "_most", "_named", "_op",
+        "_required", "_signature",
+    )  # fmt: skip
+
+    def __init__(self, op: Op, signature: inspect.Signature) -> None:
+        arity, parameters = len(op.inputs), list(signature.parameters.values())
+        self._op, self._signature, self._arity = op, signature, arity
+        self._fillers = [p.default for p in parameters[:arity]]
+        self._named = [p.name for p in parameters[arity:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self._least = sum(default is _NO_DEFAULT for default in self._fillers)
+        # None of a variable number of inputs is ordinary.
+        self._most = -1 if op.variadic else arity + len(self._named)
+        self._defaults = dict(op.attributes)
+        self._required = [n for n, default in self._defaults.items() if default is _NO_DEFAULT]
+        self._known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
+
+    def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what a call gives.  Raises TypeError for a call that does not fit."""
+        count, arity = len(args), self._arity
+        if count == arity and not kwargs and not self._defaults:
+            return args, self._defaults, ()
+        key = _key(args[arity:], kwargs) if arity <= count <= self._most else None
+        if key is not None and (found := self._known.get(key)) is not None:
+            return args[:arity], *found
+        inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
+        form = form_of(self._op, attrs)
+        if key is not None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[key] = attrs, form
+        return inputs, attrs, form
+
+    def _in_order(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]] | None:
+        """Return what an ordinary call gives; None for others, and for mistakes."""
+        count, arity = len(args), self._arity
+        if not self._least <= count <= self._most:
+            return None
+        attrs = self._defaults.copy()
+        for name, value in kwargs.items():
+            if name not in attrs:
+                return None
+            attrs[name] = value
+        for name, value in zip(self._named, args[arity:], strict=False):
+            if name in kwargs:
+                return None
+            attrs[name] = value
+        for name in self._required:
+            if attrs[name] is _NO_DEFAULT:
+                return None
+        return args[:arity] if count >= arity else (*args, *self._fillers[count:]), attrs
+
+    def _bound(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        op, signature = self._op, self._signature
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{op.name}({', '.join(signature.parameters)}): {error}") from None
+        bound.apply_defaults()
+        arguments = bound.arguments
+        inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]
+        return inputs, {name: arguments[name] for name in op.attributes}
+
+
+def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what tells attributes apart as they were given; None where that takes a closer look.
+
+    Of floats two zeros are equal, and NaN to nothing; arrays and lists change.
+    """
+    kinds = (*map(type, given), *map(type, kwargs.values())) if kwargs else (*map(type, given),)
+    if not _PLAIN.issuperset(kinds):
+        return None
+    if tuple in kinds:
+        for value in (*given, *kwargs.values()):
+            if value.__class__ is tuple and not _INTEGERS.issuperset(map(type, value)):
+                return None
+    return (given, *kwargs.items(), kinds) if kwargs else (given, kinds)
+
+
+_PLAIN: Final = frozenset({int, bool, str, type(None), DType, tuple})
+_INTEGERS: Final = frozenset({int})
