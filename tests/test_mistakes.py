@@ -11,7 +11,8 @@ import pytest
 
 import pyrite
 from pyrite import nn, optim
-from pyrite.errors import PyriteError
+from pyrite.errors import DTypeError, PyriteError
+from pyrite.op import public
 
 
 class Net(nn.Module):
@@ -69,9 +70,33 @@ MISTAKES: dict[str, Callable[[], Any]] = {
         lambda: nn.MSELoss()(ones(3, 1), ones(3))
     ),
     "Dropout requires 0 <= p <= 1, got p=1.5": lambda: nn.Dropout(1.5),
-    "add requires tensors or Python numbers, got ndarray; convert it: pyrite.tensor(...)": lambda: (
-        ones(3) + np.ones(3)
+    "add requires tensors or Python numbers, got a NumPy array; convert it: pyrite.tensor(...)": (
+        lambda: ones(3) + np.ones(3)
     ),
+    "subtract requires tensors or Python numbers, got a NumPy array; convert it: "
+    "pyrite.tensor(...)": lambda: np.ones(3) - ones(3),
+    "multiply requires tensors or Python numbers, got list; convert it: pyrite.tensor(...)": (
+        lambda: ones(2) * [1.0, 2.0]  # type: ignore[operator]
+    ),
+    "divide requires tensors or Python numbers, got NoneType": (
+        lambda: ones(2) / None  # type: ignore[operator]
+    ),
+    "exp requires a tensor among its inputs, got a NumPy array; convert it: pyrite.tensor(...)": (
+        lambda: pyrite.exp(np.ones(3))  # type: ignore[type-var]
+    ),
+    "exp requires a tensor among its inputs, got none": (
+        lambda: pyrite.exp(1.0)  # type: ignore[type-var]
+    ),
+    "matmul requires a tensor among its inputs, got a NumPy array; convert it: "
+    "pyrite.tensor(...)": lambda: pyrite.matmul(
+        np.ones((3, 3)),  # type: ignore[type-var]
+        np.ones((3, 3)),  # type: ignore[type-var]
+    ),
+    "where requires tensors, got a NumPy array; convert it: pyrite.tensor(...)": lambda: (
+        pyrite.where(np.ones(3) > 0, ones(3), 0.0)  # type: ignore[arg-type]
+    ),
+    "cross_entropy_with_logits requires tensors, got a NumPy array; convert it: "
+    "pyrite.tensor(...)": lambda: nn.CrossEntropyLoss()(ones(2, 3), np.array([0, 1])),
     "Linear requires tensors, got a NumPy array; convert it: pyrite.tensor(...)": lambda: Net()(
         np.ones((3, 4))
     ),
@@ -124,6 +149,42 @@ def test_a_mistake_is_named_at_the_users_line(message: str, mistake: Callable[[]
     ours = str(Path(pyrite.__file__).parent)
     *_, last = (i for i, e in enumerate(caught.traceback) if not str(e.path).startswith(ours))
     assert len(caught.traceback) - 1 - last <= 2
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x, t: x + t,
+        lambda x, t: t + x,
+        lambda x, t: t @ x,
+        lambda x, t: pyrite.stack([x, t]),
+        lambda x, t: x[t > 0],
+        lambda x, t: x.at[0].set(t),
+        lambda x, t: pyrite.relu(t),
+    ],
+    ids=range(7),
+)
+def test_a_tensor_of_pytorch_is_called_so_and_how_it_is_converted(
+    mistake: Callable[[Any, Any], Any],
+) -> None:
+    torch = pytest.importorskip("torch")
+    fix = r"requires .*, got a torch\.Tensor; convert it: pyrite\.tensor\(\.\.\.\)$"
+
+    with pytest.raises(DTypeError, match=fix) as caught:
+        mistake(ones(3), torch.ones(3))
+
+    assert str(caught.value.location).startswith(f"{__file__}:")
+
+
+def test_an_error_of_ones_own_is_not_taken_for_a_foreign_array() -> None:
+    """A list among the arguments does not explain every missing attribute."""
+
+    @public
+    def read(path: Any, sizes: Any) -> Any:
+        return path.name, sizes
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'name'"):
+        read(None, [1, 2])
 
 
 def test_an_error_in_a_layer_keeps_the_line_of_the_users_forward() -> None:

@@ -111,7 +111,9 @@ def test_matmul_by_a_number_points_to_multiplication() -> None:
 
 
 def test_an_array_on_the_left_is_refused_by_name() -> None:
-    with pytest.raises(DTypeError, match=r"matmul requires tensors or Python numbers, got ndarray"):
+    with pytest.raises(
+        DTypeError, match=r"matmul requires tensors or Python numbers, got a NumPy array"
+    ):
         np.ones((2, 2)) @ tensor(floats(2, 2))
 
 

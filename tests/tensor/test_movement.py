@@ -129,7 +129,7 @@ def test_bools_and_bfloat16_move_too() -> None:
         (lambda: x().split(0), ArgumentError, "split requires a size >= 1, got 0"),
         (lambda: x().chunk(0), ArgumentError, "chunk requires chunks >= 1, got 0"),
         (lambda: concat([]), ArgumentError, "concat requires at least one tensor, got none"),
-        (lambda: concat([A]), DTypeError, r"got ndarray; convert it: pyrite\.tensor"),
+        (lambda: concat([A]), DTypeError, r"got a NumPy array; convert it: pyrite\.tensor"),
         (lambda: concat([x(), x()[0]]), ShapeError, "equal but for axis 0"),
         (lambda: concat([tensor(1)]), AxisError, "concat requires"),
         (lambda: stack([x(), x()[:1]]), ShapeError, r"got \(2, 3, 4\) and \(1, 3, 4\)"),

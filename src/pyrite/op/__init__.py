@@ -35,6 +35,7 @@ from pyrite.op.example import bools as bools
 from pyrite.op.example import distinct as distinct
 from pyrite.op.example import integers as integers
 from pyrite.op.example import sample as sample
+from pyrite.op.foreign import instead as instead
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
 from pyrite.op.location import user_frame as user_frame
@@ -76,6 +77,7 @@ __all__ = [
     "custom_op",
     "different_devices",
     "distinct",
+    "instead",
     "integers",
     "located",
     "many",

@@ -13,7 +13,8 @@ from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from pyrite.config import config
-from pyrite.errors import PyriteError
+from pyrite.errors import DTypeError, PyriteError
+from pyrite.op.foreign import instead, met_among
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +48,10 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a function that is no op the errors of one: raised at its call, with its line."""
+    """Give a function that is no op the errors of one: raised at its call, with its line.
+
+    That an array of another library was given in the place of a tensor is one too.
+    """
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,6 +59,12 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+        except AttributeError as error:
+            met = met_among(args, error.obj)
+            if met is None:
+                raise
+            message = f"{function.__name__} requires tensors, {instead(met)}"
+            raise located(DTypeError(message)) from None
 
     return wrapped
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import DTypeError
+from pyrite.op.foreign import instead
 from pyrite.op.record import Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.types import (
     DType,
+    Number,
     TensorType,
     bool_,
     broadcast,
@@ -47,7 +49,7 @@ def prepare(
     if lead is not None:
         cls, backend = lead.__class__, lead._backend
     else:
-        cls, backend = _required(op, on)
+        cls, backend = _required(op, inputs, on)
     key = None if parts is None or form is None else (*parts, *form)
     try:
         plan = None if key is None else op.plans.get(key)
@@ -135,10 +137,12 @@ def _puts_numbers(handles: list[Handle], plan: Plan) -> bool:
 
 
 def _required(
-    op: Op, on: tuple[type[TensorBase], Executor] | None
+    op: Op, inputs: Sequence[Any], on: tuple[type[TensorBase], Executor] | None
 ) -> tuple[type[TensorBase], Executor]:
     if on is None:
-        raise DTypeError(f"{op.name} requires a tensor among its inputs, got none")
+        given = [value for value in inputs if not isinstance(value, Number | None)]
+        got = instead(given[0]) if given else "got none"
+        raise DTypeError(f"{op.name} requires a tensor among its inputs, {got}")
     return on
 
 
@@ -234,10 +238,7 @@ def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, bool | int | float):
-        raise DTypeError(
-            f"{op.name} requires tensors or Python numbers, got {type(value).__name__}; "
-            "convert it: pyrite.tensor(...)"
-        )
+        raise DTypeError(f"{op.name} requires tensors or Python numbers, {instead(value)}")
     return Constant(value, TensorType((), dtype or promote_scalar(op.name, bool_, value)))
 
 

@@ -242,7 +242,7 @@ class Contraction(Sets):
         """
         if isinstance(other, TensorBase) and (self.ndim == 1 or other.ndim == 1):
             return self._matmul_of_vectors(other)
-        return self._matmul(other)
+        return Contraction._matmul(self, other)
 
     def _matmul_of_vectors(self, other: Self) -> Self:
         x, y = self.shape, other.shape

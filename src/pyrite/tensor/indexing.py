@@ -13,7 +13,7 @@ import numpy as np
 
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ShapeError
-from pyrite.op import TensorBase, located, public
+from pyrite.op import TensorBase, instead, located, public
 from pyrite.tensor.joining import concat
 from pyrite.tensor.scattering import Reduction, Scattering
 from pyrite.tensor.subscript import Index, Subscript, read_subscript
@@ -221,8 +221,5 @@ class Place(Generic[T]):
         if isinstance(values, np.generic):
             values = values.item()
         if not isinstance(values, Number | Indexing):
-            raise DTypeError(
-                f"x.at[...] requires a tensor or number to write, got {type(values).__name__}; "
-                "convert it: pyrite.tensor(...)"
-            )
+            raise DTypeError(f"x.at[...] requires a tensor or number to write, {instead(values)}")
         return self._x._written(self._plan, values, reduction)

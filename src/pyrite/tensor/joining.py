@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.op import Attributes, TensorBase, primitive, public, sample
+from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
 from pyrite.tensor.view import View
 from pyrite.types import Shape, TensorType, normalize_axis
 
@@ -143,7 +143,5 @@ def _tensors(op: str, tensors: Sequence[T]) -> list[T]:
     if not found:
         raise ArgumentError(f"{op} requires at least one tensor, got none")
     if wrong := [t for t in found if not isinstance(t, TensorBase)]:
-        raise DTypeError(
-            f"{op} requires tensors, got {type(wrong[0]).__name__}; convert it: pyrite.tensor(...)"
-        )
+        raise DTypeError(f"{op} requires tensors, {instead(wrong[0])}")
     return found

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
-from pyrite.op import TensorBase
+from pyrite.op import TensorBase, instead
 from pyrite.tensor.gathering import checked_indices, positions_of, require_mask
 from pyrite.types import Array, Shape, broadcast
 
@@ -228,7 +228,7 @@ def _item(item: Any) -> Any:
         except TypeError:
             raise DTypeError(
                 "indexing requires integers, slices, None, ..., or arrays of integers or bools, "
-                f"got {type(item).__name__}"
+                f"{instead(item)}"
             ) from None
     return _host_item(item)
 
