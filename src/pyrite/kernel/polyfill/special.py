@@ -26,7 +26,9 @@ from pyrite.kernel.polyfill.floats import (
     nan_where,
     of,
     polynomial,
+    sign_of,
     signbit,
+    with_sign,
 )
 from pyrite.kernel.polyfill.logarithm import log, log1p
 from pyrite.kernel.polyfill.trigonometry import sin_cos_reduced
@@ -72,7 +74,8 @@ def erf(k: KernelBuilder, x: Value) -> Value:
         far = k.min(a, 6.0)
         large = 1.0 - exp(k, -far * far) * _ratio(k, far, _ERFC_MIDDLE)
         result = k.select(a < 0.5, a * _ratio(k, a * a, _ERF_SMALL), large)
-    return k.select(isnan(k, x), x, copysign(k, result, x))
+    # Not copysign: under this select lavapipe (Mesa 25, 26; AVX-512) computes other bits of it.
+    return k.select(isnan(k, x), x, with_sign(k, result, sign_of(k, x)))
 
 
 def ndtr(k: KernelBuilder, x: Value) -> Value:
