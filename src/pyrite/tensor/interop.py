@@ -85,8 +85,8 @@ def _host_view(x: Any, copy: bool | None) -> Array:
         raise BufferError("from_dlpack requires host memory to share, got memory of a device")
     try:
         return np.from_dlpack(x) if is_host else np.from_dlpack(x, device="cpu", copy=True)
-    except RuntimeError as error:
-        raise BufferError(f"from_dlpack requires a dtype that NumPy knows, got: {error}") from None
+    except (RuntimeError, BufferError) as error:  # what NumPy says before 2.5, and since
+        raise BufferError(f"from_dlpack requires what NumPy can read, got: {error}") from None
 
 
 @public
