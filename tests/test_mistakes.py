@@ -199,6 +199,12 @@ def test_an_error_in_a_layer_keeps_the_line_of_the_users_forward() -> None:
 def test_arguments_that_do_not_fit_name_the_op() -> None:
     with pytest.raises(TypeError, match=r"^permute_dims\(self, axes\): too many positional"):
         ones(2, 3).permute_dims(0, 1)  # type: ignore[call-arg, arg-type]
+    with pytest.raises(
+        TypeError, match=r"^sum\(.*'dim'; dim is axis here; keepdim is keepdims here$"
+    ):
+        ones(2, 3).sum(dim=1, keepdim=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^exp\(self\): got an unexpected keyword argument 'dim'$"):
+        ones(2, 3).exp(dim=1)  # type: ignore[call-arg]
 
 
 def test_an_optimizer_takes_no_parameters() -> None:

@@ -19,6 +19,9 @@ _NO_DEFAULT: Final = inspect.Parameter.empty
 #: How many ways of giving attributes are kept for an op.
 _KEPT: Final = 512
 
+#: What PyTorch calls attributes.
+_RENAMED: Final = {"dim": "axis", "keepdim": "keepdims"}
+
 #: Inputs, attributes, and their form by `form_of`.
 Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
 
@@ -87,7 +90,13 @@ class Sorter:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{op.name}({', '.join(signature.parameters)}): {error}") from None
+            renamed = [
+                f"; {name} is {here} here"
+                for name, here in _RENAMED.items()
+                if name in kwargs and here in signature.parameters
+            ]
+            call = f"{op.name}({', '.join(signature.parameters)})"
+            raise TypeError(f"{call}: {error}{''.join(renamed)}") from None
         bound.apply_defaults()
         arguments = bound.arguments
         inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from pyrite.errors import DeviceError, GradientError
+from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.example import Sample
 from pyrite.types import (
     Array,
@@ -85,7 +85,14 @@ class TensorBase:
     _type: TensorType
     _backend: Executor
 
-    def __init__(self, handle: Handle, type: TensorType, backend: Executor) -> None:
+    def __init__(
+        self, handle: Handle, type: TensorType | None = None, backend: Executor | None = None
+    ) -> None:
+        if type is None or backend is None:
+            raise DTypeError(
+                "Tensor requires a handle, its type and its backend, got one value; make one of "
+                "values by pyrite.tensor(...)"
+            )
         self._handle = handle
         self._type = type
         self._backend = backend

@@ -104,9 +104,9 @@ class Identified(Tensor):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only while the slot ``_handle`` is empty.
+        # Of its own slots only ``_handle`` is ever empty.
         if name != "_handle":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return Tensor.__getattr__(self, name)  # type: ignore[attr-defined]
         with _lock:
             if self._initial is not None:
                 value = self._initial().to(self._backend)

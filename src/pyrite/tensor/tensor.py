@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError
 from pyrite.op import Executor, public
 from pyrite.synchronization import note_sync
+from pyrite.tensor.habits import missing
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
-from pyrite.types import Array, Number, TensorType, bfloat16
+from pyrite.types import Array, DType, Number, TensorType, bfloat16
 
 #: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.
 ARRAY_API_VERSIONS = ("2022.12", "2023.12", "2024.12")
@@ -42,6 +43,16 @@ class Tensor(Loss):
         made._backend = backend  # type: ignore[assignment]
         return made  # type: ignore[return-value]
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Name what is used here for what PyTorch's and NumPy's tensors have."""
+            error = missing(name, type(self))
+            if error is None:
+                # Looked up again for the ordinary error: of a name, or of a property that failed.
+                return object.__getattribute__(self, name)
+            raise error
+
     # ---- where it lives ----
 
     @property
@@ -52,6 +63,8 @@ class Tensor(Loss):
     @public
     def to(self, where: DeviceLike, /) -> Tensor:
         """Return the tensor on another device, or itself when it is there already."""
+        if isinstance(where, DType):
+            raise DTypeError(f"to requires a device, got {where}; cast by x.astype({where})")
         backend = device(where).backend
         if backend == self._backend:
             return self
