@@ -82,12 +82,11 @@ class PythonKernel(CustomKernel[PythonForm]):
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
-        if form.can_fail:
-            bindings += launcher.expect(
-                f"{call.op.name} requires every x[i, j] of its kernel '{self.name}' inside of x, "
-                "got one outside; use x.get(i, j), which gives 0 there"
-            )
-        launcher.runtime.launch(form.executable, bindings, grid)
+        fault = (
+            f"{call.op.name} requires every x[i, j] of its kernel '{self.name}' inside of x, got "
+            "one outside; use x.get(i, j), which gives 0 there"
+        )
+        launcher.run(form.executable, bindings, grid, fault if form.can_fail else None)
 
     def _compile(
         self, launcher: Launcher, call: Call, sizes: tuple[int, ...], axes: int

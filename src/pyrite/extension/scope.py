@@ -3,7 +3,7 @@
 Our own kernels run without tests, because their indices are proved.  Here every index is tested,
 of tensors and of memory of the workgroup, unless it is known to be inside: a counter of a loop with
 fixed bounds, a coordinate of the point itself, sums and products of such.  Outside, ``x[i, j]`` is
-an error, raised by the next read of a value of the device, and ``x.get(i, j)`` is 0.  A division of
+an error, raised by each read of what comes of the kernel, and ``x.get(i, j)`` is 0.  A division of
 integers by zero gives 0.  So no kernel of an application touches memory that is not its own, or
 ends the process, on any runtime.
 """
@@ -113,7 +113,7 @@ class KernelScope(KernelBuilder):
         return found if x.dtype.kind == "uint" else found & (x >= 0)
 
     def fail(self, failed: Value) -> None:
-        """Have the next read of a value of the device raise IndexRangeError, if that is true."""
+        """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
         if self._fault is None:
             word = self.buffer("error_word", uint32, "atomic")
             self._fault = word, self.scalar("error_number", uint32)
@@ -165,7 +165,7 @@ class _KnownLoop(ForLoop[Value]):
 
 
 class Scratch(Memory):
-    """Memory of the workgroup or the invocation: an access outside is an error of the next read."""
+    """Memory of the workgroup or the invocation; an access outside is an error as of a tensor."""
 
     __slots__ = ("_scope", "size")
 

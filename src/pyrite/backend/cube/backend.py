@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyrite.backend.cube.fault import joined
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
 from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
@@ -79,7 +80,7 @@ class CubeBackend(Backend):
         lowering = self._lowering(op)
         if lowering is not None:
             if key is None or op.sync or op.kernels:
-                return lowering(self.launcher, op, inputs, attrs, out)
+                return self._lower(lowering, op, inputs, attrs, out)
             recording = record(self.launcher, lowering, op, inputs, attrs, out)
             self._recordings.put(key, recording)
             return recording.replay(self.launcher, inputs)
@@ -87,6 +88,19 @@ class CubeBackend(Backend):
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]
         return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+
+    def _lower(
+        self, lowering: Lowering, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+    ) -> Sequence[CubeTensor]:
+        """Run a lowering that cannot be recorded."""
+        faults = self.launcher.faults
+        before = faults.latest
+        results = lowering(self.launcher, op, inputs, attrs, out)
+        doubt = None if faults.latest is before else faults.latest
+        for i in inputs:
+            if isinstance(i, CubeTensor) and i.doubt is not None:
+                doubt = joined(doubt, i.doubt)
+        return results if doubt is None else [replace(r, doubt=doubt) for r in results]
 
     def _lowering(self, op: Op) -> Lowering | None:
         """Return the lowering under the op's name, that of its own kernels, or of its rule."""
@@ -108,12 +122,12 @@ class CubeBackend(Backend):
     def download(self, handle: CubeTensor) -> Array:
         """Return the values as a read-only array.
 
-        Raises IndexRangeError if a kernel before it met an index outside its axis.
+        Raises IndexRangeError, each time, if it comes of an index outside its axis.
         """
         return self.download_all([handle])[0]
 
     def download_all(self, handles: Sequence[CubeTensor]) -> list[Array]:
-        """Return the values of several tensors, and whether an index was outside, by one read."""
+        """Return the values of several tensors by one read."""
         read = Read(self.launcher, handles)
         return read.arrays(self.runtime.read_all(read.wanted) if read.wanted else [])
 
@@ -127,17 +141,29 @@ class CubeBackend(Backend):
         return handle.type
 
     def synchronize(self) -> None:
-        """Wait until all work is done.  Raises IndexRangeError as `download` does."""
+        """Wait until all work is done.
+
+        Raises IndexRangeError if that finds an index outside, which no read has found before.
+        """
         self.runtime.synchronize()
-        self.download_all([])
+        look = self.launcher.faults.look_at_all()
+        if look.wanted:
+            look.take(self.runtime.read_all(look.wanted))
 
     async def synchronize_async(self) -> None:
         """Wait as `synchronize` does, while the event loop runs on."""
         await self.runtime.synchronize_async()
-        await self.download_all_async([])
+        look = self.launcher.faults.look_at_all()
+        if look.wanted:
+            look.take(await self.runtime.read_all_async(look.wanted))
 
     def primitive(self, handle: CubeTensor) -> CubePrimitive:
-        """Return the memory of a tensor and how it lies there; what was asked for is flushed."""
+        """Return the memory of a tensor and how it lies there; what was asked for is flushed.
+
+        Nothing waits, so it raises an IndexRangeError only if a read or `synchronize` found it.
+        """
+        if handle.doubt is not None:
+            handle.doubt.require_sound()
         self.runtime.flush()
         return CubePrimitive(
             self.runtime,

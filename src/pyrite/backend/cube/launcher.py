@@ -82,23 +82,36 @@ class Launcher:
         """Return a number of an op as the argument of a kernel, in a dtype."""
         return number_of(constant, dtype)
 
-    def expect(self, fault: str) -> tuple[Buffer, Number]:
-        """Return the error word, and what a kernel puts there if it fails; see `Faults`."""
-        return self.faults.expect(fault)
-
     def launch(
         self,
         key: Hashable,
         build: Callable[[int], Kernel],
         bindings: Sequence[Buffer | Number],
         workgroups: int,
+        fault: str | None = None,
     ) -> None:
         """Run the kernel of that key on so many workgroups.
 
-        ``build`` makes it the first time, for a grid of as many axes as it is given.
+        ``build`` makes it the first time, for a grid of as many axes as it is given.  With a
+        ``fault``, what reads of the results are to raise, its last parameters are an error word and
+        the number to put there.
         """
         grid = self.machine.grid(workgroups)
-        self.runtime.launch(self.executable(key, build, len(grid)), bindings, grid)
+        self.run(self.executable(key, build, len(grid)), bindings, grid, fault)
+
+    def run(
+        self,
+        executable: Executable,
+        bindings: Sequence[Buffer | Number],
+        grid: tuple[int, ...],
+        fault: str | None = None,
+    ) -> None:
+        """Run a compiled kernel, as `launch` does."""
+        launch = self.runtime.launch
+        if fault is None:
+            launch(executable, bindings, grid)
+        else:
+            self.faults.launch((fault,), [*bindings], lambda all: launch(executable, all, grid))
 
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Executable:
         """Return the kernel of a key, compiled, for a grid of so many axes."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrite.backend.cube.fault import Doubt, joined
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
@@ -102,9 +103,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The error word of that expectation, or else the number that goes there."""
+    """The error word of that checked launch, or else the number that goes there."""
 
-    expectation: int
+    launch: int
     is_word: bool
 
 
@@ -148,23 +149,21 @@ class Recorder(Launcher):
             return Argument(constant.position, dtype)
         return number_of(constant, dtype)
 
-    def expect(self, fault: str) -> Any:
-        """Return what will be the error word and a number for it."""
-        self._faults.append(fault)
-        n = len(self._faults) - 1
-        return Fault(n, True), Fault(n, False)
-
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
         """Return the kernel of a key, compiled."""
         return self._launcher.executable(key, build, axes)
 
     def launch(
         self, key: Hashable, build: Callable[[int], Kernel], bindings: Sequence[Any],
-        workgroups: int,
+        workgroups: int, fault: str | None = None,
     ) -> None:  # fmt: skip
         """Note a launch."""
         grid = self.machine.grid(workgroups)
         executable = self.executable(key, build, len(grid))
+        if fault is not None:
+            n = len(self._faults)
+            bindings = [*bindings, Fault(n, True), Fault(n, False)]
+            self._faults.append(fault)
         self._launches.append(_Launch(executable, bindings, grid))
 
     def recording(self, results: Sequence[CubeTensor]) -> Recording:
@@ -180,9 +179,11 @@ class Recorder(Launcher):
                 return operands.setdefault(binding, first + len(operands))
             return Fixed(binding)
 
-        faults = [Fault(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)]
-        for fault in faults:
-            place(fault)
+        bindings = [b for of in self._launches for b in of.bindings]
+        arguments = [b for b in bindings if isinstance(b, Argument)]
+        # Faults come behind all others, as `Faults.launch` gives them.
+        for binding in (*arguments, *(b for b in bindings if isinstance(b, Fault))):
+            place(binding)
         steps = [
             Step(of.executable, tuple(place(b) for b in of.bindings), of.grid)
             for of in self._launches
@@ -241,9 +242,9 @@ class _Memory:
 class Recording:
     """One lowering for inputs of some types and layouts.
 
-    Operands are the buffers of the inputs, buffers of ``sizes``, for each of ``faults`` an error
-    word and a number, and the inputs' numbers ``arguments``, by position and dtype.  ``results``
-    are made of the buffer of an operand, type, strides and offset.
+    Operands are the buffers of the inputs, buffers of ``sizes``, the inputs' numbers ``arguments``,
+    by position and dtype, and for each of ``faults`` an error word and a number.  ``results`` are
+    made of the buffer of an operand, type, strides and offset, and are in doubt as the inputs are.
     """
 
     sizes: tuple[int, ...]
@@ -254,25 +255,28 @@ class Recording:
 
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
         """Make the launches for inputs; return the results."""
-        operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
+        operands: list[Any] = []
+        doubt: Doubt | None = None
+        for i in inputs:
+            if type(i) is CubeTensor:
+                operands.append(i.buffer)
+                if i.doubt is not doubt and i.doubt is not None:
+                    doubt = joined(doubt, i.doubt)
         allocate = launcher.runtime.allocate
         for nbytes in self.sizes:
             operands.append(allocate(nbytes))
         bundle = self.bundle
         if bundle is not None:
-            if self.faults or self.arguments:
-                self._append_numbers(operands, launcher, inputs)
-            bundle.launch(operands)
+            for position, dtype in self.arguments:
+                operands.append(number_of(inputs[position], dtype))
+            if self.faults:
+                doubt = joined(doubt, launcher.faults.launch(self.faults, operands, bundle.launch))
+            else:
+                bundle.launch(operands)
         return [
-            CubeTensor(operands[at], type, strides, offset)
+            CubeTensor(operands[at], type, strides, offset, doubt)
             for at, type, strides, offset in self.results
         ]
-
-    def _append_numbers(self, operands: list[Any], launcher: Launcher, inputs: Any) -> None:
-        for fault in self.faults:
-            operands += launcher.faults.expect(fault)
-        for position, dtype in self.arguments:
-            operands.append(number_of(inputs[position], dtype))
 
 
 def record(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.layout import (
     Strides,
     broadcast_strides,
@@ -23,6 +24,7 @@ from pyrite.types import DType, Shape, TensorType
 class CubeTensor:
     """A buffer seen as a tensor.  ``offset`` and ``strides`` count elements.
 
+    ``doubt`` is the launch whose failure would make it wrong, None where no index could be outside.
     Nobody assigns to its fields; frozen, it would take twice as long to make.
     """
 
@@ -30,6 +32,7 @@ class CubeTensor:
     type: TensorType
     strides: Strides
     offset: int = 0
+    doubt: Doubt | None = None
 
     @classmethod
     def dense(cls, buffer: Buffer, type: TensorType) -> CubeTensor:
@@ -55,7 +58,8 @@ class CubeTensor:
 
     def _view(self, shape: Shape, strides: Strides, offset: int | None = None) -> CubeTensor:
         start = self.offset if offset is None else offset
-        return CubeTensor(self.buffer, TensorType(shape, self.dtype), strides, start)
+        type = TensorType(shape, self.dtype)
+        return CubeTensor(self.buffer, type, strides, start, self.doubt)
 
     def reshaped(self, shape: Shape) -> CubeTensor | None:
         """Return it as another shape, or None where the strides do not allow that."""

@@ -76,7 +76,7 @@ class Each:
         return unravel(self.b, index, shape)
 
     def fail(self, failed: Value) -> None:
-        """Have the next read raise, if that is true."""
+        """Have reads of what comes of it raise, if that is true."""
         assert self._word is not None
         assert self._number is not None
         self.b.error(self._word, failed, self._number)
@@ -127,8 +127,8 @@ def for_each(
     """Run a body for each point of a space.
 
     ``name`` and ``variant`` tell the body from others: all that it depends on besides the shape,
-    the dtypes and the strides.  ``fault`` is what the next read is to raise if the body calls
-    ``fail``; ``access`` is what the body does with the target.
+    the dtypes and the strides.  ``fault`` is what reads are to raise if the body calls ``fail``;
+    ``access`` is what the body does with the target.
     """
     points = element_count(shape)
     if points == 0:
@@ -148,7 +148,5 @@ def for_each(
 
     bindings: list[Buffer | Number] = [b for t in operands for b in bindings_of(t)]
     bindings += [number for number, _ in numbers]
-    if fault is not None:
-        bindings += launcher.expect(fault)
     key = (name, variant, shape, layouts, access, dtypes, fault is not None, config)
-    launcher.launch(key, build, bindings, workgroups)
+    launcher.launch(key, build, bindings, workgroups, fault)

@@ -76,7 +76,7 @@ class NumberedRow(Row):
             operand[[self._row]] = value
 
     def fail(self, failed: Value) -> None:
-        """Have the next read raise, if that is true."""
+        """Have reads of what comes of it raise, if that is true."""
         assert self._word is not None
         assert self._error is not None
         self.b.error(self._word, failed, self._error)
@@ -134,8 +134,8 @@ def for_numbered_rows(
     """Run a body for each of so many rows.
 
     ``make`` gives the row of the layouts of the operands, the config and the grid, in that order,
-    and ``key`` tells both functions from others.  ``fault`` is what the next read is to raise if
-    the body calls ``fail``.
+    and ``key`` tells both functions from others.  ``fault`` is what reads are to raise if the
+    body calls ``fail``.
     """
     groups = (operands.sources, operands.targets, operands.numbers, operands.results)
     layouts = tuple([tuple([layout_of(t) for t in group]) for group in groups])
@@ -148,9 +148,8 @@ def for_numbered_rows(
         return row.b.build()
 
     bindings = [b for group in groups for t in group for b in bindings_of(t)]
-    if fault is not None:
-        bindings += launcher.expect(fault)
-    launcher.launch((key, layouts, is_aligned, config), build, bindings, -(-rows // config.slots))
+    workgroups = -(-rows // config.slots)
+    launcher.launch((key, layouts, is_aligned, config), build, bindings, workgroups, fault)
 
 
 def _is_aligned(x: CubeTensor, width: int) -> bool:
