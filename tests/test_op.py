@@ -10,7 +10,14 @@ import pytest
 
 from pyrite import op
 from pyrite.autodiff import autodiff, grad, tape
-from pyrite.errors import ArgumentError, DeviceError, DTypeError, PyriteError, ShapeError
+from pyrite.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    GradientError,
+    PyriteError,
+    ShapeError,
+)
 from pyrite.op import OPS, custom_op, primitive
 from pyrite.op.arguments import Sorter
 from pyrite.tensor.creation import tensor
@@ -149,6 +156,24 @@ def test_a_kept_derivative_is_used_and_without_one_the_body_is_differentiated():
         calls.clear()
         assert grad(lambda x, op=twice: op(x).sum())(tensor([1.0, 2.0])).tolist() == [2.0, 2.0]
         assert len(calls) == count
+
+
+@pytest.mark.parametrize(
+    ("vjp", "got"),
+    [
+        (lambda g, _out, _x: g * 2, "got Tensor"),
+        (lambda g, _out, _x: (g, g), "got 2 items"),
+        (lambda g, _out, _x: (), "got 0 items"),
+        (lambda g, _out, _x: (np.ones(2),), r"got a NumPy array; convert it: pyrite\.tensor\(\.\."),
+        (lambda g, _out, _x: (2.0,), "got float"),
+    ],
+    ids=range(5),
+)
+def test_what_is_no_cotangent_for_each_input_is_refused_by_name(vjp, got):
+    twice = doubled(vjp=vjp)
+
+    with pytest.raises(GradientError, match=f"its vjp to return a tuple .* each of x, {got}"):
+        grad(lambda x: twice(x).sum())(tensor([1.0, 2.0]))
 
 
 @pytest.mark.parametrize(

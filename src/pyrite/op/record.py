@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from pyrite.errors import DeviceError, DTypeError, GradientError
+from pyrite.op.foreign import instead
 from pyrite.op.example import Sample
 from pyrite.types import (
     Array,
@@ -338,11 +339,27 @@ class Derivative:
         """Return the cotangent of each tracked input that has one."""
         if self._joint and self._is_joint(tracked):
             cotangents = self._joint(g, saved, {**attrs, "tracked": tuple(tracked)})
-            if not isinstance(cotangents, tuple):
-                raise TypeError(f"the vjp of {op.name} must return a tuple, one item per input")
+            if OPS.get(op.name) is not op:
+                _require_tuple(op, cotangents)
             return {i: cotangents[i] for i in tracked if cotangents[i] is not None}
         rules = self._rules
         return {i: rule(g, saved, attrs) for i in tracked if (rule := rules[i])}
+
+
+def _require_tuple(op: Op, cotangents: Any) -> None:
+    """Raise GradientError unless an application's rule returned what a joint rule returns."""
+    if not isinstance(cotangents, tuple):
+        got = instead(cotangents)
+    elif len(cotangents) != len(op.inputs) and not op.variadic:
+        got = f"got {len(cotangents)} items"
+    elif wrong := [c for c in cotangents if not isinstance(c, TensorBase | None)]:
+        got = instead(wrong[0])
+    else:
+        return
+    raise GradientError(
+        f"{op.name} requires its vjp to return a tuple of a tensor or None for each of "
+        f"{', '.join(op.inputs)}, {got}"
+    )
 
 
 def require_derivative(op: Op) -> Derivative:
