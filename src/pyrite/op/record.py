@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from pyrite.errors import DeviceError, DTypeError, GradientError
-from pyrite.op.foreign import instead
 from pyrite.op.example import Sample
+from pyrite.op.foreign import instead
 from pyrite.types import (
     Array,
     DType,

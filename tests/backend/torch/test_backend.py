@@ -34,6 +34,27 @@ def test_a_device_has_one_backend_under_all_of_its_names() -> None:
     assert pyrite.device("torch:cuda") == pyrite.device("torch:cuda:0") == "torch:cuda"
 
 
+def test_details_name_the_gpu_and_ask_for_it_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_name", lambda device: asked.append(device) or "NVIDIA H200"
+    )
+
+    backend = Torch("cuda:1")
+
+    assert asked == []
+    assert backend.details == f"torch {torch.__version__}, NVIDIA H200"
+    assert asked == [torch.device("cuda", 1)]
+    assert Torch("cpu").details == f"torch {torch.__version__}"
+
+
+@needs_cuda
+def test_the_gpu_has_a_name() -> None:
+    assert Torch("cuda").details.endswith(torch.cuda.get_device_name(0))
+
+
 @pytest.mark.parametrize(
     "name", ["torch", "torch:tpu", "torch:cpu:0", "torch:cuda:x", "numpy:0", "torch:"]
 )

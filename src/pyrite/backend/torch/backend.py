@@ -84,7 +84,6 @@ class Torch(
         self.device = _working(device)
         index = f":{self.device.index}" if self.device.index else ""
         self.name = f"torch:{self.device.type}{index}"
-        self.details = f"torch {torch.__version__}"
         self.faults = Faults()
         self._zeros = {}
         self._lacks = _LACKING.get(self.device.type, frozenset())
@@ -92,6 +91,14 @@ class Torch(
             op: (getattr(self, method), self._demands[method])
             for op, method in self._implementations.items()
         }
+
+    @property
+    def details(self) -> str:  # type: ignore[override]
+        """The version of PyTorch, and the GPU: its name takes a CUDA context, so only when asked."""
+        version = f"torch {torch.__version__}"
+        if self.device.type != "cuda":
+            return version
+        return f"{version}, {torch.cuda.get_device_name(self.device)}"
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has a native implementation that takes such inputs."""
