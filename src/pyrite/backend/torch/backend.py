@@ -94,7 +94,7 @@ class Torch(
 
     @property
     def details(self) -> str:  # type: ignore[override]
-        """The version of PyTorch, and the GPU: its name takes a CUDA context, so only when asked."""
+        """The version of PyTorch, and the GPU, whose name takes a CUDA context: only when asked."""
         version = f"torch {torch.__version__}"
         if self.device.type != "cuda":
             return version
