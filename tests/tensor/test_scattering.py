@@ -9,6 +9,7 @@ import pytest
 
 import pyrite
 from pyrite.autodiff import grad
+from pyrite.backend.device import device_problem
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import arange, tensor, zeros
 
@@ -80,5 +81,15 @@ def test_one_hot_places_the_values() -> None:
     assert ids.one_hot(3).tolist() == [[[1, 0, 0]], [[0, 0, 1]]]
     assert ids.one_hot(3).dtype is pyrite.float32
     assert tensor(-1).one_hot(2, on_value=5, off_value=-1).tolist() == [-1, 5]
-    with pytest.raises(IndexRangeError, match="-2 <= index < 2 on axis 2, got index 2"):
-        ids.one_hot(2)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch:cpu", "candle"])
+def test_an_index_outside_the_classes_is_an_error_of_one_hot(name: str) -> None:
+    if problem := device_problem(name):
+        pytest.skip(problem)
+    ids = tensor([[0], [2]], device=name)
+
+    with pytest.raises(IndexRangeError, match="one_hot requires -2 <= index < 2 on axis 2"):
+        ids.one_hot(2).numpy()
+    with pytest.raises(IndexRangeError, match="scatter requires -2 <= index < 2 on axis 1"):
+        zeros((2, 2), device=name).scatter(1, ids, 1.0).numpy()

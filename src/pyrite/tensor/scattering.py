@@ -43,11 +43,14 @@ def _written(
     return TensorType(shape, x.dtype)
 
 
-def _scatter_axis(*_: TensorType, shape: Shape, axis: int, reduction: str) -> Attributes:
+def _scatter_axis(
+    *_: TensorType, shape: Shape, axis: int, reduction: str, **asked: str
+) -> Attributes:
     return {
         "shape": shape,
         "axis": normalize_axis("scatter", axis, len(shape)),
         "reduction": reduction,
+        **asked,
     }
 
 
@@ -59,14 +62,15 @@ def _scatter_type(
     shape: Shape,
     axis: int,
     reduction: Reduction,
+    asked: str = "scatter",
 ) -> TensorType:
-    selected = selected_along("scatter", shape, indices, axis)
+    selected = selected_along(asked, shape, indices, axis)
     if without(selected, axis) != without(shape, axis):
         raise ShapeError(
-            f"scatter requires indices that broadcast to {shape} but for axis {axis}, "
+            f"{asked} requires indices that broadcast to {shape} but for axis {axis}, "
             f"got {indices.shape}"
         )
-    return _written("scatter", x, updates, shape, selected, reduction)
+    return _written(asked, x, updates, shape, selected, reduction)
 
 
 def _scatter_nd_type(
@@ -102,9 +106,10 @@ def _write(x: Any, places: tuple[Array, ...], updates: Any, shape: Shape, reduct
 
 
 def _scattered(
-    x: Any, indices: Any, updates: Any, *, shape: Shape, axis: int, reduction: str
-) -> Any:
-    return _write(x, places_along("scatter", shape, indices, axis), updates, shape, reduction)
+    x: Any, indices: Any, updates: Any, *, shape: Shape, axis: int, reduction: str,
+    asked: str = "scatter",
+) -> Any:  # fmt: skip
+    return _write(x, places_along(asked, shape, indices, axis), updates, shape, reduction)
 
 
 def _scattered_nd(x: Any, indices: Any, updates: Any, *, shape: Shape, reduction: str) -> Any:
@@ -199,12 +204,12 @@ class Scattering(Gathering):
         canonical=_scatter_axis,
         infer=_scatter_type,
         vjp=(
-            lambda g, _, _x, indices, *, shape, axis, reduction: (
+            lambda g, _, _x, indices, *, shape, axis, reduction, asked: (
                 g if reduction == "add"
                 else g._scatter(indices, 0, shape=shape, axis=axis, reduction="assign")
             ),
             None,
-            lambda g, _, _x, indices, *, shape, axis, reduction: _kept_updates(
+            lambda g, _, _x, indices, *, shape, axis, reduction, asked: _kept_updates(
                 g, indices, reduction,
                 lambda: indices._is_last_scattered(shape=shape, axis=axis),
                 lambda x, i: x.take_along_axis(i, axis),
@@ -219,9 +224,19 @@ class Scattering(Gathering):
         ),
     )  # fmt: skip
     def _scatter(
-        self, indices: Self, updates: Self | Number, /, shape: Shape, axis: int, reduction: str
+        self,
+        indices: Self,
+        updates: Self | Number,
+        /,
+        shape: Shape,
+        axis: int,
+        reduction: str,
+        asked: str = "scatter",
     ) -> Self:
-        """x, broadcast to a shape, with updates assigned or added at indices along an axis."""
+        """x, broadcast to a shape, with updates assigned or added at indices along an axis.
+
+        ``asked`` is what the user called: errors name it.
+        """
         ...
 
     @primitive(
@@ -405,7 +420,7 @@ class Scattering(Gathering):
         index = self.expand_dims(-1)
         off: Any = off_value
         found: Self = type(self)._scatter(
-            off, index, on_value, shape=shape, axis=self.ndim, reduction="assign"
+            off, index, on_value, shape=shape, axis=self.ndim, reduction="assign", asked="one_hot"
         )
         return found
 

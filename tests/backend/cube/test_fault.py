@@ -134,7 +134,7 @@ WAYS: dict[str, tuple[str, Callable[[Device, int], Tensor]]] = {
     "at.add": ("scatter_nd", lambda d, i: table(d).at[indices(d, i)].add(5.0)),
     "cross_entropy": ("cross_entropy", loss),
     "cross_entropy gradient": ("cross_entropy", loss_gradient),
-    "one_hot": ("scatter", lambda d, i: indices(d, i, 0).one_hot(3)),
+    "one_hot": ("one_hot", lambda d, i: indices(d, i, 0).one_hot(3)),
     "custom kernel": ("pick", lambda d, i: pick(numbers(d), indices(d, i, 0))),
 }  # fmt: skip
 

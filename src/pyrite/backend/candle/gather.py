@@ -77,8 +77,9 @@ class Gather(Native):
         shape: Shape,
         axis: int,
         reduction: str,
+        asked: str = "scatter",
     ) -> CandleTensor:
-        at, selected = self._places_along(indices, shape, axis)
+        at, selected = self._places_along(asked, indices, shape, axis)
         values = updates.broadcast_to(selected).reshape((element_count(selected), 1))
         out = x.broadcast_to(shape).reshape((element_count(shape), 1))
         return written(out, at, values, reduction).reshape(shape)
@@ -102,7 +103,7 @@ class Gather(Native):
 
     @native("is_last_scattered")
     def is_last_scattered(self, indices: CandleTensor, *, shape: Shape, axis: int) -> CandleTensor:
-        at, selected = self._places_along(indices, shape, axis)
+        at, selected = self._places_along("scatter", indices, shape, axis)
         return _is_last(at, element_count(shape)).reshape(selected)
 
     @native("is_last_scattered_nd")
@@ -132,10 +133,10 @@ class Gather(Native):
     # ---- flat places ----
 
     def _places_along(
-        self, indices: CandleTensor, shape: Shape, axis: int
+        self, op: str, indices: CandleTensor, shape: Shape, axis: int
     ) -> tuple[CandleTensor, Shape]:
         """Return the flat place of every write in row-major order, and the shape of the writes."""
-        whole = self.inside("scatter", indices, shape[axis], axis)
+        whole = self.inside(op, indices, shape[axis], axis)
         selected = (*shape[:axis], indices.shape[axis], *shape[axis + 1 :])
         if 0 in selected:
             return zeros((0,), int64), selected

@@ -37,22 +37,23 @@ class Gather(Native):
         shape: Shape,
         axis: int,
         reduction: str,
+        asked: str = "scatter",
     ) -> torch.Tensor:
-        places, selected = self._places_along(indices, shape, axis)
+        places, selected = self._places_along(asked, indices, shape, axis)
         values = updates.expand(selected).reshape(-1, 1)
         out = _copy(x, shape, updates).reshape(-1, 1)
         return self.written(out, places, values, reduction).reshape(shape)
 
     @native("is_last_scattered")
     def is_last_scattered(self, indices: torch.Tensor, *, shape: Shape, axis: int) -> torch.Tensor:
-        places, selected = self._places_along(indices, shape, axis)
+        places, selected = self._places_along("scatter", indices, shape, axis)
         return self._is_last(places, element_count(shape)).reshape(selected)
 
     def _places_along(
-        self, indices: torch.Tensor, shape: Shape, axis: int
+        self, op: str, indices: torch.Tensor, shape: Shape, axis: int
     ) -> tuple[torch.Tensor, Shape]:
         """Return the flat place of every write in row-major order, and the shape of the writes."""
-        whole = self.inside("scatter", indices, shape[axis], axis)
+        whole = self.inside(op, indices, shape[axis], axis)
         selected = (*shape[:axis], indices.shape[axis], *shape[axis + 1 :])
         places = whole.expand(selected) * element_count(shape[axis + 1 :])
         for other, n in enumerate(shape):

@@ -213,7 +213,7 @@ def scatter(
     values = as_tensor(launcher, updates).broadcast_to(selected)
     writes = Writes(
         along_axis(indices, shape, axis), axis_first(values, axis), attrs["reduction"],
-        outside("scatter", shape[axis : axis + 1], axis),
+        outside(attrs.get("asked", "scatter"), shape[axis : axis + 1], axis),
     )  # fmt: skip
     write(launcher, writes, axis_first(target, axis))
     return [_ended(launcher, target, out[0])]
