@@ -10,6 +10,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, custom_op
+from pyrite.backend.cube.operand import Layout
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError, KernelError
 from pyrite.extension import KernelScope, TensorArgument, kernel
@@ -57,7 +58,9 @@ def test_a_read_outside_is_raised_by_the_next_read_with_the_line(
     x = pyrite.tensor(np.arange(5, dtype=np.float32), device=device)
     found = gather(x, pyrite.tensor([4, index], dtype=dtype, device=device))
 
-    with pytest.raises(IndexRangeError, match=r"gather requires every x.* of its kernel") as caught:
+    with pytest.raises(
+        IndexRangeError, match=r"gather requires every index of x\[\.\.\.\] in its"
+    ) as caught:
         found.numpy()
 
     assert str(caught.value.location).startswith(__file__)
@@ -68,7 +71,7 @@ def test_a_write_outside_is_dropped_and_raised(device: Device) -> None:
     def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
         out[k.at[0] + 4] = x[k.at]
 
-    with pytest.raises(IndexRangeError, match=r"inside of x, got one outside; use x\.get"):
+    with pytest.raises(IndexRangeError, match=r"index of out\[\.\.\.\] .* and write under k\.if_"):
         ran(body, device)
 
 
@@ -239,3 +242,104 @@ def test_a_division_by_zero_gives_zero(device: Device, dtype: str) -> None:
     whole, rest = parted(x, y)
 
     assert list(zip(whole.tolist(), rest.tolist(), strict=True)) == wanted
+
+
+# ---- mistakes, at the line of the kernel that makes them ----
+
+
+def set_again_in_a_loop(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    total = x[0]
+    with k.for_(0, 5) as loop:
+        total = total + x[loop.index]
+    out[k.at] = total
+
+
+def set_again_in_a_branch(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    value = x[k.at]
+    with k.if_(value > 3.0):
+        value = value * 2.0
+    out[k.at] = value
+
+
+def yielded_from_a_loop_that_ended(k: Any, x: TensorArgument, out: TensorArgument) -> None:
+    with k.for_(0, 5) as first:
+        inner = x[first.index]
+    with k.for_(0, 5, carried=[x[0]]) as second:
+        second.yield_(inner)
+    out[k.at] = second.results[0]
+
+
+@pytest.mark.parametrize(
+    "body", [set_again_in_a_loop, set_again_in_a_branch, yielded_from_a_loop_that_ended]
+)
+def test_a_value_of_a_loop_or_branch_ends_with_it(body: Any, interpreter: Device) -> None:
+    with pytest.raises(KernelError, match=f"'{body.__name__}' requires values where .* carry it out"
+    ) as caught:  # fmt: skip
+        ran(body, interpreter)
+
+    assert body.__name__ in [entry.name for entry in caught.traceback]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            lambda k, x: k.for_(0, 5, carried=[0.0]),
+            r"for_ requires carried=\[\.\.\.\] .*, got 0\.0; ",
+        ),
+        (
+            lambda k, x: k.for_(0, 5, carried=x[0]),
+            r"for_ requires carried=\[\.\.\.\] .*got float32; ",
+        ),
+        (
+            lambda k, x: k.while_([1]),
+            r"while_ requires carried=\[\.\.\.\] .*, got 1; write carried=",
+        ),
+        (lambda k, x: k.if_(True), r"if_ requires a bool of the kernel.*, got True; .*Python's if"),
+        (lambda k, x: k.if_(x[0]), r"if_ requires a bool of the kernel, as i < n, got float32; "),
+    ],
+    ids=range(5),
+)
+def test_loops_and_branches_take_values(
+    wrong: Callable[..., Any], message: str, interpreter: Device
+) -> None:
+    with pytest.raises(KernelError, match=message):
+        ran(lambda k, x, out: wrong(k, x), interpreter)
+
+
+def test_mathematics_is_found_where_it_is() -> None:
+    scope: Any = KernelScope("k", workgroup_size=(1, 1, 1), grid=1)
+
+    with pytest.raises(AttributeError, match=r"no attribute 'tanh'; use k\.math\.tanh$"):
+        scope.tanh(1.0)
+    with pytest.raises(AttributeError, match=r"^'KernelScope' object has no attribute 'barier'$"):
+        scope.barier()
+
+
+def test_a_dtype_may_be_given_by_its_name(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        scratch = k.private("float32", 1)
+        scratch[0] = x[k.at] + k.const(1.0, np.float32)
+        out[k.at] = k.cast(k.cast(scratch[0], "int32"), "float32")
+
+    assert ran(body, device) == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_what_will_be_read_may_be_asked_for_also_where_nothing_is(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        (i,) = k.at
+        x.prefetch(i + 1)
+        x.prefetch(10**6)
+        out[i] = x[i]
+
+    assert ran(body, device) == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_prefetch_is_in_the_kernel() -> None:
+    scope = KernelScope("k", workgroup_size=(1, 1, 1), grid=1)
+    x = TensorArgument(scope, "x", (5,), Layout(pyrite.float32, (1,)), is_output=False)
+
+    x.prefetch(4)
+
+    assert "prefetch" in [node.kind for node in scope.build().body.body]
+    assert not scope.can_fail

@@ -53,6 +53,10 @@ class TensorArgument:
         value, inside = self._load(coordinates, is_strict=False)
         return value if inside is None else self._scope.select(inside, value, other)
 
+    def prefetch(self, *coordinates: Number) -> None:
+        """Ask for an element that will be read soon, or for none: a hint, which GPUs ignore."""
+        self._operand.prefetch(self._place(coordinates, is_strict=False)[0])
+
     def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
         if not self._is_output:
             raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
@@ -87,7 +91,7 @@ class TensorArgument:
             if test is not None:
                 inside = test if inside is None else inside & test
         if inside is not None and is_strict:
-            scope.fail(~inside)
+            scope.fail(~inside, f"{self.name}[...]")
         return self._operand.at(at), inside
 
     def _on_axis(self, axis: int, coordinate: Number, size: int) -> Value:

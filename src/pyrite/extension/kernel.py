@@ -35,10 +35,10 @@ Function = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class PythonForm:
-    """A kernel compiled for one set of types; with ``can_fail`` an error word is bound last."""
+    """A kernel compiled for one set of types; if anything is ``tested``, an error word is last."""
 
     executable: Executable
-    can_fail: bool
+    tested: tuple[str, ...]
 
 
 class PythonKernel(CustomKernel[PythonForm]):
@@ -83,10 +83,11 @@ class PythonKernel(CustomKernel[PythonForm]):
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
         fault = (
-            f"{call.op.name} requires every x[i, j] of its kernel '{self.name}' inside of x, got "
-            "one outside; use x.get(i, j), which gives 0 there"
+            f"{call.op.name} requires every index of {', '.join(form.tested)} in its kernel "
+            f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
+            "and write under k.if_(...)"
         )
-        launcher.run(form.executable, bindings, grid, fault if form.can_fail else None)
+        launcher.run(form.executable, bindings, grid, fault if form.tested else None)
 
     def _compile(
         self, launcher: Launcher, call: Call, sizes: tuple[int, ...], axes: int
@@ -104,7 +105,7 @@ class PythonKernel(CustomKernel[PythonForm]):
         else:
             self.function(scope, *tensors, **call.attrs)
         self._require_writes([t for t in tensors[inputs:] if isinstance(t, TensorArgument)])
-        return PythonForm(launcher.runtime.compile(scope.build()), scope.can_fail)
+        return PythonForm(launcher.runtime.compile(scope.build()), tuple(scope.tested))
 
     def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
         """What no kernel writes holds what was in its memory before."""

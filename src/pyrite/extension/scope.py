@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Memory, Value
-from pyrite.kernel.build import ForLoop, Operand
-from pyrite.kernel.ir import Access, Node, dtype_of
+from pyrite.kernel.build import Branch, ForLoop, Operand, WhileLoop
+from pyrite.kernel.ir import Access, Kind, Node, Region, Type, dtype_of, scalar
 from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.types import DType, Shape, bool_, uint32
+from pyrite.types import DTypeLike, Number, Shape, bool_, uint32
+from pyrite.types import dtype as as_dtype
 
 
 class KernelScope(KernelBuilder):
@@ -36,14 +37,26 @@ class KernelScope(KernelBuilder):
         super().__init__(name, workgroup_size=workgroup_size, grid=grid)
         self.math = RecordingAlgebra(self)
         self.at: tuple[Value, ...] = ()
+        #: What was recorded an access of that may be outside; if any, an error word is bound last.
+        self.tested: dict[str, None] = {}
         #: Least and greatest value of nodes; (None, None) where they are not known.
         self._known: dict[Node, Range] = {}
         self._fault: tuple[Memory, Value] | None = None
+        #: What was computed in loops and branches that have ended.
+        self._ended: set[Node] = set()
 
     @property
     def can_fail(self) -> bool:
-        """Whether an access was recorded that may be outside; then an error word is bound last."""
-        return self._fault is not None
+        """Whether an access was recorded that may be outside."""
+        return bool(self.tested)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Name the mathematics where it is looked for in the scope itself."""
+            use = f"; use k.math.{name}" if hasattr(RecordingAlgebra, name) else ""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{use}"
+            raise AttributeError(message, name=name, obj=self)
 
     def stand_at(self, shape: Shape) -> Value:
         """Set `at` to the point of a shape; return the number of the invocation, which may be none.
@@ -66,15 +79,79 @@ class KernelScope(KernelBuilder):
         unroll: bool = False,
     ) -> ForLoop[Value]:
         """Open a counted loop: ``with k.for_(0, n, carried=[total]) as loop``."""
+        self._require_values("for_", carried)
         return _KnownLoop(self, self.index(start), self.index(stop), step, carried, unroll)
 
-    def shared(self, dtype: DType, size: int, *, access: Access = "read_write") -> Scratch:
-        """Allocate memory of the workgroup; undefined until written."""
-        return Scratch(self, super().shared(dtype, size, access=access).node, size)
+    def while_(self, carried: Sequence[Value]) -> WhileLoop[Value]:
+        """Open a loop on carried values: ``with k.while_([x]) as loop``."""
+        self._require_values("while_", carried)
+        return super().while_(carried)
 
-    def private(self, dtype: DType, size: int) -> Scratch:
+    def if_(self, condition: Value) -> Branch[Value]:
+        """Open a branch: ``with k.if_(c) as branch``, then maybe ``with branch.else_()``."""
+        if not isinstance(condition, Value) or condition.type is not scalar(bool_):
+            raise KernelError(
+                f"if_ requires a bool of the kernel, as i < n, got {_shown(condition)}; for what "
+                "is known while the kernel is written use Python's if"
+            )
+        return super().if_(condition)
+
+    def _require_values(self, loop: str, carried: Sequence[Value]) -> None:
+        given = (carried,) if isinstance(carried, Value) else carried
+        wrong = [v for v in given if not isinstance(v, Value)]
+        if wrong or given is not carried:
+            raise KernelError(
+                f"{loop} requires carried=[...] with values of the kernel, got "
+                f"{_shown((wrong or given)[0])}; write carried=[k.const(0.0, pyrite.float32)]"
+            )
+
+    def const(self, value: Number | Sequence[Number], type: Type | DTypeLike) -> Value:
+        """Return a constant, rounded to the dtype; of a vector one number or one for each."""
+        return super().const(value, type if isinstance(type, Type) else as_dtype(type))
+
+    def cast(self, x: Value, dtype: DTypeLike) -> Value:
+        """Convert to a dtype other than bool."""
+        return super().cast(x, as_dtype(dtype))
+
+    def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:
+        """Allocate memory of the workgroup; undefined until written."""
+        return Scratch(self, super().shared(as_dtype(dtype), size, access=access).node, size)
+
+    def private(self, dtype: DTypeLike, size: int) -> Scratch:
         """Allocate memory of the invocation; undefined until written."""
-        return Scratch(self, super().private(dtype, size).node, size)
+        return Scratch(self, super().private(as_dtype(dtype), size).node, size)
+
+    # ---- what a loop or a branch computed ends with it ----
+
+    def emit(
+        self,
+        kind: Kind,
+        type: Type | None,
+        inputs: tuple[Node, ...] = (),
+        attr: Any = None,
+        regions: tuple[Region, ...] = (),
+    ) -> Node:
+        """Append a node, or return the equal pure node that is in scope already."""
+        self._require_open(inputs)
+        return super().emit(kind, type, inputs, attr, regions)
+
+    def close(self, yields: Iterable[Node] = ()) -> Region:
+        """End the region begun last and return it."""
+        yielded = tuple(yields)
+        self._require_open(yielded)
+        region = super().close(yielded)
+        self._ended.update(region.parameters, region.body)
+        return region
+
+    def _require_open(self, nodes: Sequence[Node]) -> None:
+        if not self._ended.isdisjoint(nodes):
+            raise KernelError(
+                f"kernel '{self.name}' requires values where they can be seen, got one that was "
+                "computed in a loop or branch that has ended; carry it out: carried=[x], yield_, "
+                "results (a Python variable that is set again inside is such a value)"
+            )
+
+    # ---- what might trap or go astray ----
 
     def alu(self, name: str, *operands: Operand) -> Value:
         """Apply an operation; of integers, x // 0 and x % 0 are 0, where a processor would trap."""
@@ -112,8 +189,9 @@ class KernelScope(KernelBuilder):
             found = found & (x < size)
         return found if x.dtype.kind == "uint" else found & (x >= 0)
 
-    def fail(self, failed: Value) -> None:
+    def fail(self, failed: Value, name: str) -> None:
         """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
+        self.tested[name] = None
         if self._fault is None:
             word = self.buffer("error_word", uint32, "atomic")
             self._fault = word, self.scalar("error_number", uint32)
@@ -143,6 +221,10 @@ class KernelScope(KernelBuilder):
         # Beyond its dtype it wraps around, to anything.
         fits = dtype.lowest <= min(ends) and max(ends) <= dtype.highest
         return (min(ends), max(ends)) if fits else (None, None)
+
+
+def _shown(value: Any) -> str:
+    return str(value.type) if isinstance(value, Value) else repr(value)
 
 
 Range = tuple[int, int] | tuple[None, None]
@@ -226,6 +308,6 @@ class Scratch(Memory):
         test = scope.inside(at, self.size - width + 1)
         if test is None:
             return mask
-        scope.fail(~test if mask is None else mask & ~test)
+        scope.fail(~test if mask is None else mask & ~test, "its shared or private memory")
         both = test if mask is None else mask & test
         return both if width == 1 else scope.splat(both, width)
