@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,40 @@ def test_an_attribute_that_wgsl_cannot_say_is_an_error(device: Device) -> None:
 
     with pytest.raises(KernelError, match=r"attribute limit requires a finite number .* got inf"):
         limited(pyrite.ones((2,), device=device), limit=float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("written", "given"), [("32", 64), ("64u, 2", 64), (" 8, 8, ", (8, 4)), ("64", (64, 2))]
+)
+def test_a_workgroup_that_is_not_the_one_that_is_counted_is_an_error(
+    written: str, given: int | tuple[int, ...]
+) -> None:
+    """As many invocations would be missing, or too many, with nothing said."""
+    source = SQUARE.replace("workgroup_size_x", written)
+
+    with pytest.raises(KernelError, match=r"'main' requires the workgroup that .*; write @work"):
+        kernel(source, workgroup_size=given, grid=lambda *_: (1,))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "64",
+        "64u, 1",
+        "workgroup_size_x",
+        "workgroup_size_x, 1, 1",
+        "size",
+        "64) // @workgroup_size(8",
+    ],
+)
+def test_a_workgroup_may_be_written_as_it_is_given(written: str) -> None:
+    kernel(SQUARE.replace("workgroup_size_x)", f"{written})\n/* @workgroup_size(1)\n*/"))
+
+
+@pytest.mark.parametrize("source", [None, b"fn main() {}", Path("kernel.wgsl")])
+def test_a_kernel_is_text(source: Any) -> None:
+    with pytest.raises(KernelError, match=r"requires WGSL as a str, got .*; of a file .*read_text"):
+        kernel(source)
 
 
 def test_workgroups_of_several_axes_have_a_grid() -> None:

@@ -15,7 +15,7 @@ import wgpu
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.device import Device
-from pyrite.errors import ArgumentError, DeviceError, ShapeError
+from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from pyrite.wgpu import buffer_of, from_buffer, init_device
 
 ALL = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -254,6 +254,11 @@ def test_only_wgpu_has_such_buffers(name: str) -> None:
         buffer_of(x)
     with pytest.raises(DeviceError, match="invalidate requires"):
         x.invalidate()
+
+
+def test_an_array_has_no_buffer() -> None:
+    with pytest.raises(DTypeError, match=r"buffer_of requires a tensor .*, got a NumPy array; conv"):
+        buffer_of(np.ones(2))  # type: ignore[arg-type]
 
 
 def test_a_strided_view_has_no_buffer_of_its_own(shared: Device) -> None:

@@ -10,6 +10,7 @@ Invariant: the module is checked, as in a browser: no access leaves a buffer.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,7 +144,13 @@ def kernel(
     The module is compiled for each set of types, shapes and attributes when an op first calls it;
     KernelError then says which line is wrong, and DTypeError which dtype WGSL lacks.
     """
+    if not isinstance(source, str):
+        raise KernelError(
+            f"kernel '{name}' requires WGSL as a str, got {type(source).__name__}; of a file it is "
+            "path.read_text()"
+        )
     sizes = sizes_of(workgroup_size)
+    _require_sizes(name, source, (*sizes, 1, 1)[:3])
     if grid is None and len(sizes) > 1:
         raise KernelError(
             f"kernel '{name}' requires a grid for workgroups of several axes, got none and "
@@ -151,6 +158,19 @@ def kernel(
         )
     names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     return WGSLKernel(source, name, sizes, grid, names)
+
+
+def _require_sizes(name: str, source: str, sizes: tuple[int, ...]) -> None:
+    """Raise KernelError where the text fixes another workgroup than the one that is counted."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", source, flags=re.DOTALL)
+    for written in re.findall(r"@workgroup_size\s*\(([\d\s,iu]*)\)", code):
+        given = tuple(int(number) for number in re.findall(r"\d+", written))
+        if (*given, 1, 1)[:3] != sizes:
+            raise KernelError(
+                f"kernel '{name}' requires the workgroup that its grid is counted by, got "
+                f"@workgroup_size({written}) and workgroup_size={sizes}; write "
+                "@workgroup_size(workgroup_size_x), or give both the same"
+            )
 
 
 def _sizes(name: str, sizes: Sequence[int]) -> list[str]:

@@ -10,8 +10,8 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
-from pyrite.errors import ArgumentError, DeviceError, ShapeError
-from pyrite.op import public
+from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from pyrite.op import instead, public
 from pyrite.runtime.wgpu import WgpuRuntime
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.tensor.tensor import Tensor
@@ -59,6 +59,8 @@ def buffer_of(x: Tensor) -> BufferResource:
 
     Raises DeviceError if the tensor is on another device, ShapeError if it is a strided view.
     """
+    if not isinstance(x, Tensor):
+        raise DTypeError(f"buffer_of requires a tensor of a wgpu device, {instead(x)}")
     _runtime(x.device, "buffer_of")
     found: CubePrimitive = x.primitive()
     if not found.is_contiguous:
