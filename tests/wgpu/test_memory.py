@@ -257,7 +257,7 @@ def test_only_wgpu_has_such_buffers(name: str) -> None:
 
 
 def test_an_array_has_no_buffer() -> None:
-    with pytest.raises(DTypeError, match=r"buffer_of requires a tensor .*, got a NumPy array; conv"):
+    with pytest.raises(DTypeError, match=r"buffer_of requires a tensor .*, got a NumPy array; c"):
         buffer_of(np.ones(2))  # type: ignore[arg-type]
 
 
