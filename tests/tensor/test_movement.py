@@ -125,6 +125,8 @@ def test_bools_and_bfloat16_move_too() -> None:
         (lambda: x().moveaxis((0, 1), 0), ArgumentError, "as many sources as destinations"),
         (lambda: x().flatten(2, 1), ArgumentError, "start_axis <= end_axis, got 2 and 1"),
         (lambda: x().broadcast_to((2, 3, 5)), ShapeError, "broadcast_to requires sizes"),
+        (lambda: x().expand(-1, 2, 3, 4), ShapeError, r"sizes >= 0, got shape \(-1, 2, 3, 4\)"),
+        (lambda: x().broadcast_to((2, -1, 4)), ShapeError, r"sizes >= 0, got shape \(2, -1, 4\)"),
         (lambda: x().split((3, -1)), ShapeError, r"add up to 2, got \(3, -1\)"),
         (lambda: x().split(0), ArgumentError, "split requires a size >= 1, got 0"),
         (lambda: x().chunk(0), ArgumentError, "chunk requires chunks >= 1, got 0"),
@@ -139,3 +141,10 @@ def test_what_does_not_fit_is_an_error_at_the_call(call: Any, error: type, text:
     with pytest.raises(error, match=text) as caught:
         call()
     assert __file__ in caught.value.location
+
+
+def test_a_size_of_minus_one_is_kept_by_expand() -> None:
+    column = arange(3).reshape((3, 1))
+
+    assert column.expand(-1, 4).tolist() == [[0] * 4, [1] * 4, [2] * 4]
+    assert column.expand((2, -1, -1)).shape == (2, 3, 1)

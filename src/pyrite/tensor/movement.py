@@ -217,13 +217,20 @@ class Movement(Mathematics):
 
     @public
     def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Return x stretched to a shape, as `broadcast_to`: one tuple, or arguments.
+        """Return x stretched to a shape, as `broadcast_to`: one tuple, or arguments; -1 keeps a size.
 
         >>> import pyrite
-        >>> pyrite.zeros((3, 1)).expand(3, 4).shape
-        (3, 4)
+        >>> pyrite.zeros((3, 1)).expand(2, -1, 4).shape
+        (2, 3, 4)
         """
-        return self.broadcast_to(_one_sequence(shape))
+        sizes = _one_sequence(shape)
+        if -1 in sizes:
+            new = len(sizes) - self.ndim
+            sizes = [
+                self.shape[axis - new] if size == -1 and axis >= new else size
+                for axis, size in enumerate(sizes)
+            ]
+        return self.broadcast_to(sizes)
 
     @primitive(
         reference=lambda x, *, start, size, step: x[_subscript(start, size, step)],
