@@ -15,7 +15,7 @@ import wgpu
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.device import Device
-from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from pyrite.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from pyrite.wgpu import buffer_of, from_buffer, init_device
 
 ALL = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -150,6 +150,24 @@ def test_a_view_from_before_is_an_error_and_its_results_too(
         with pytest.raises(DeviceError, match=r"got a view or clone from before invalidate\(\)"):
             stale.numpy()
     assert (x + 1.0).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_an_index_into_a_view_from_before_is_an_error_of_that_alone(
+    application: wgpu.GPUDevice, shared: Device
+) -> None:
+    x = from_buffer(buffer_with(application, range(4)), (4,), "float32")
+    index = pyrite.tensor([1, 3], device=shared)
+    view = x.clone()
+    before = x.take(index, 0)
+    x.invalidate()
+    stale, after = view.take(index, 0), x.take(index, 0)
+
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=r"got a view or clone from before invalidate\(\)"):
+            stale.numpy()
+        assert before.tolist() == after.tolist() == [1.0, 3.0]
+    with pytest.raises(IndexRangeError):
+        x.take(index * 2, 0).numpy()
 
 
 def test_a_gradient_never_comes_of_a_version_that_is_gone(

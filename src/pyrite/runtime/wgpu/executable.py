@@ -55,22 +55,31 @@ class Signature:
     """What a kernel takes: for each parameter the dtype of a number, or None for a buffer.
 
     ``writes`` says of each buffer whether it is written; ``grid`` is the number of its axes.
+    ``error_words`` are the positions of buffers that only say that an index was outside.
     """
 
     name: str
     parameters: tuple[DType | None, ...]
     writes: tuple[bool, ...]
     grid: int
+    error_words: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, kernel: Kernel) -> Signature:
         """The signature of a kernel in IR."""
+        words = {node.inputs[0] for node in kernel.walk() if node.kind == "error"}
         return cls(
             kernel.name,
             tuple(None if p.kind == "buffer" else p.value_type.dtype for p in kernel.parameters),
             tuple(p.attr[2] != "read" for p in kernel.buffers),
             kernel.grid,
+            frozenset(n for n, p in enumerate(kernel.buffers) if p in words),
         )
+
+    @property
+    def results(self) -> tuple[bool, ...]:
+        """Of each buffer whether a launch that does not run leaves it wrong."""
+        return tuple(w and n not in self.error_words for n, w in enumerate(self.writes))
 
     def arguments(self, is_folded: bool) -> struct.Struct:
         """How its numbers are laid out in memory; the last of a folded one is the grid."""
@@ -125,6 +134,7 @@ class Executable:
         self.layouts = layouts
         self.signature = signature
         self.is_trusted = is_trusted
+        self.results = signature.results
         self._text = text
         self._kernel = kernel
         self._variants: dict[tuple[bool, bool, tuple[int, ...]], Variant] = {}

@@ -147,7 +147,7 @@ class WgpuRuntime:
                     arguments,
                     offset,
                     [buffer.contents for buffer in buffers],
-                    executable.signature.writes,
+                    executable.results,
                 )
             )
 

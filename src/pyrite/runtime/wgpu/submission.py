@@ -31,7 +31,7 @@ class Command(Protocol):
     @property
     def name(self) -> str: ...
     def touched(self) -> Sequence[Contents]: ...
-    def written(self) -> Sequence[Result]: ...
+    def written(self) -> Sequence[Result]: ...  # wrong if it does not run
     def encode(self, encoder: Encoder) -> None: ...
 
 
@@ -39,7 +39,7 @@ class Launch:
     """One run of a pipeline."""
 
     __slots__ = (
-        "contents", "dynamic_offset", "grid", "group", "immediates", "name", "pipeline", "writes",
+        "contents", "dynamic_offset", "grid", "group", "immediates", "name", "pipeline", "results",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +51,7 @@ class Launch:
         immediates: bytes,
         dynamic_offset: int | None,
         contents: list[Contents],
-        writes: tuple[bool, ...],
+        results: tuple[bool, ...],
     ) -> None:
         self.name = name
         self.pipeline = pipeline
@@ -60,15 +60,15 @@ class Launch:
         self.immediates = immediates
         self.dynamic_offset = dynamic_offset
         self.contents = contents
-        self.writes = writes
+        self.results = results
 
     def touched(self) -> Sequence[Contents]:
         """What it reads or writes."""
         return self.contents
 
     def written(self) -> Sequence[Contents]:
-        """What it writes."""
-        return [c for c, writes in zip(self.contents, self.writes, strict=True) if writes]
+        """What it computes: what is in an error word is good without it."""
+        return [c for c, is_one in zip(self.contents, self.results, strict=True) if is_one]
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
