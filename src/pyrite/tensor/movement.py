@@ -217,7 +217,7 @@ class Movement(Mathematics):
 
     @public
     def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Return x stretched to a shape (one tuple, or arguments) as `broadcast_to`; -1 keeps a size.
+        """Return x stretched to a shape, one tuple or arguments; -1 keeps the size of an axis.
 
         >>> import pyrite
         >>> pyrite.zeros((3, 1)).expand(2, -1, 4).shape
