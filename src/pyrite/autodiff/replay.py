@@ -31,6 +31,9 @@ from pyrite.types import Array, TensorType
 #: How many forms a device holds at least: more than a program trains networks.
 _FORMS = 64
 
+#: Elements of a constant that is kept, rather than made in each pass: a zero for each channel.
+_SMALL = 4096
+
 Form = tuple[Any, ...]
 
 
@@ -171,14 +174,15 @@ class Recorder(Backend):
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Noted] | None:
         """Execute one op, and note it.
 
-        A result of one element that no tensor went into is a constant.
+        A small result that no tensor went into is a constant.
         """
         results = self.inner.execute(op, [_handle(i) for i in inputs], plan)
         if results is None:
             return None
         plan.is_kept = True  # by the recording
         numbers = tuple(i.number if isinstance(i, Noted) else self.number(i) for i in inputs)
-        if plan.out and plan.out[0].size == 1 and all(self.values[n] is not None for n in numbers):
+        is_small = bool(plan.out) and sum(type.size for type in plan.out or ()) <= _SMALL
+        if is_small and all(self.values[n] is not None for n in numbers):
             return [Noted(r, self.number(r)) for r in results]
         outputs = tuple(self.number() for _ in results)
         self.steps.append(Step(op, plan, numbers, outputs, ()))

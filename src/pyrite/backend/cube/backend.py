@@ -19,13 +19,13 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
 from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
 from pyrite.backend.cube.read import Read
-from pyrite.backend.cube.recording import RECORDINGS, Recording, key_of, record
+from pyrite.backend.cube.recording import RECORDINGS, Recording, key_of, key_of_plan, record
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
-from pyrite.op import Attributes, Op, require_reference
+from pyrite.op import Attributes, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, TensorType, dtype
@@ -43,6 +43,8 @@ class CubeBackend(Backend):
         self.runtime = runtime
         self.launcher = Launcher(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
+        #: The same by plan: what a plan depends on need not be looked at again.
+        self._planned: Recent[Hashable, Recording] = Recent(RECORDINGS)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
@@ -63,6 +65,20 @@ class CubeBackend(Backend):
             condition is None or condition(self.launcher.machine, inputs)
         )
 
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[CubeTensor] | None:
+        """Execute one op as it was planned, mostly by what a call of its plan has recorded."""
+        key = key_of_plan(plan, inputs) if plan.is_kept else None
+        recording = None if key is None else self._planned.get(key)
+        if recording is None:
+            if op.body is not None and not self.keeps(op, inputs):
+                return None
+            recording = self._recording(op, inputs, plan.attrs, plan.out)
+            if recording is None:
+                return self._unrecorded(op, inputs, plan.attrs, plan.out)
+            if key is not None:
+                self._planned.put(key, recording)
+        return recording.replay(self.launcher, inputs)
+
     def run(
         self,
         op: Op,
@@ -71,19 +87,32 @@ class CubeBackend(Backend):
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[CubeTensor]:
         """Execute one op by its lowering, its scalar rule, or the reference."""
+        recording = self._recording(op, inputs, attrs, out)
+        if recording is None:
+            return self._unrecorded(op, inputs, attrs, out)
+        return recording.replay(self.launcher, inputs)
+
+    def _recording(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+    ) -> Recording | None:
+        """Return what a lowering does for such inputs, None where it must run each time."""
         key = key_of(op, inputs, attrs)
-        recording = None if key is None else self._recordings.get(key)
-        if recording is not None:
-            return recording.replay(self.launcher, inputs)
-        for type in out or ():
-            _require_indexable(op.name, type)
+        found = None if key is None else self._recordings.get(key)
+        if found is None and key is not None and not (op.sync or op.kernels):
+            lowering = self._lowering(op)
+            if lowering is not None:
+                _require_indexable(op.name, *(out or ()))
+                found = record(self.launcher, lowering, op, inputs, attrs, out)
+                self._recordings.put(key, found)
+        return found
+
+    def _unrecorded(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+    ) -> Sequence[CubeTensor]:
+        _require_indexable(op.name, *(out or ()))
         lowering = self._lowering(op)
         if lowering is not None:
-            if key is None or op.sync or op.kernels:
-                return self._lower(lowering, op, inputs, attrs, out)
-            recording = record(self.launcher, lowering, op, inputs, attrs, out)
-            self._recordings.put(key, recording)
-            return recording.replay(self.launcher, inputs)
+            return self._lower(lowering, op, inputs, attrs, out)
         require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]
@@ -182,9 +211,10 @@ class CubeBackend(Backend):
         return f"CubeBackend({self.runtime.name})"
 
 
-def _require_indexable(op: str, type: TensorType) -> None:
-    if type.size > MOST_ELEMENTS:
-        raise DeviceError(
-            f"{op} requires at most {MOST_ELEMENTS} elements in a tensor of this device, got "
-            f"{type}; split it"
-        )
+def _require_indexable(op: str, *types: TensorType) -> None:
+    for type in types:
+        if type.size > MOST_ELEMENTS:
+            raise DeviceError(
+                f"{op} requires at most {MOST_ELEMENTS} elements in a tensor of this device, got "
+                f"{type}; split it"
+            )

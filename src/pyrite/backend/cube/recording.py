@@ -20,7 +20,7 @@ from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant, Op, Plan
 from pyrite.runtime.protocol import Bundle, Fixed, Step
 from pyrite.types import DType, TensorType, bool_
 
@@ -48,6 +48,17 @@ def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
         parts += [_exactly(value) for value in attrs.values()]
     except TypeError:
         return None
+    return tuple(parts)
+
+
+def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
+    """Return `key_of` for inputs of a plan that is kept: their types, and attributes, are its."""
+    parts: list[Hashable] = [plan]
+    for i in inputs:
+        if type(i) is CubeTensor:
+            parts += (i.strides, i.offset)
+        elif i is not None and i.type.dtype is bool_:
+            parts.append(bool(i.value))
     return tuple(parts)
 
 

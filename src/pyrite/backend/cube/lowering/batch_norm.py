@@ -27,6 +27,7 @@ from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, Shape, TensorType, element_count
 
@@ -230,6 +231,32 @@ def batch_norm_backward(
     )  # fmt: skip
     found = dict(zip(vectors, totals, strict=True))
     return [made[0] if n == 0 else found[n] for n in argnums]
+
+
+@lowers("running_moments")
+def running_moments(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """A small kernel for each result, launched together."""
+    mean, variance, batch_mean, batch_variance, seen, share, correction = inputs
+    # Without a share it is that of one batch among all.
+    weight = seen if share is None else share
+    each: list[tuple[Callable[..., Value], list[Any]]] = [
+        (_moved, [mean, batch_mean, weight, None]),
+        (_moved, [variance, batch_variance, weight, correction]),
+        (lambda _, n: n + 1, [seen]),
+    ]
+    targets = [launcher.empty(type) for type in out]
+    for n, ((rule, operands), target) in enumerate(zip(each, targets, strict=True)):
+        map_elements(launcher, op.name, n, rule, operands, target)
+    return targets
+
+
+def _moved(k: RecordingAlgebra, x: Value, y: Value, weight: Value, correction: Any) -> Value:
+    """Return x on its way to y; ``weight`` is a share, or the number of batches before."""
+    if weight.dtype.is_integer:
+        weight = 1.0 / (k.builder.cast(weight, x.dtype) + 1.0)
+    return x + weight * ((y if correction is None else y * correction) - x)
 
 
 @lowers("batch_norm_inference", when=has_elements)
