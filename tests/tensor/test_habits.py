@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pyrite
 from pyrite import nn
-from pyrite.errors import DTypeError
+from pyrite.errors import DeviceError, DTypeError
 from pyrite.tensor.habits import INSTEAD
 
 
@@ -72,13 +73,27 @@ def test_a_property_that_fails_keeps_its_error() -> None:
         broken.other  # noqa: B018
 
 
-def test_a_cast_is_no_move() -> None:
-    x: Any = pyrite.ones((2,))
-
+@pytest.mark.parametrize("make", [lambda: pyrite.ones((2,)), lambda: nn.Linear(2, 2)])
+def test_a_cast_is_no_move(make: Any) -> None:
     with pytest.raises(
-        DTypeError, match=r"^to requires a device, got pyrite\.float16; cast by x\."
-    ):
-        x.to(pyrite.float16)
+        DTypeError, match=r"^to requires a device, got pyrite\.float16; cast it: astype\(pyrite"
+    ) as caught:
+        make().to(pyrite.float16)
+    assert str(caught.value.location).startswith(__file__)
+
+
+@pytest.mark.parametrize("make", [lambda: pyrite.ones((2,)), lambda: nn.Linear(2, 2)])
+def test_a_device_that_is_none_is_an_error_at_the_users_line(make: Any) -> None:
+    with pytest.raises(DeviceError, match=r"device requires one of .*, got 'gpu'; try") as caught:
+        make().to("gpu")
+    assert str(caught.value.location).startswith(__file__)
+
+
+def test_a_parameter_is_made_of_a_tensor() -> None:
+    make: Any = pyrite.Parameter
+
+    with pytest.raises(DTypeError, match=r"^Parameter requires a tensor, got a NumPy array; conv"):
+        make(np.ones(3))
 
 
 def test_a_tensor_is_made_of_values_by_a_function() -> None:

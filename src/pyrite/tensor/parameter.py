@@ -15,7 +15,9 @@ from typing import Any, Self
 
 from pyrite.backend.device import DeviceLike, device
 from pyrite.backend.protocol import Backend
-from pyrite.tensor.tensor import Tensor
+from pyrite.errors import DTypeError
+from pyrite.op import instead, located, public
+from pyrite.tensor.tensor import Tensor, destination
 from pyrite.types import DType, Shape, TensorType
 
 _ids = itertools.count(1)
@@ -41,6 +43,8 @@ class Identified(Tensor):
     _initial: Initial | None
 
     def __init__(self, value: Tensor, *, id: int | None = None, version: int = 0) -> None:
+        if not isinstance(value, Tensor):
+            raise located(DTypeError(f"{type(self).__name__} requires a tensor, {instead(value)}"))
         self._handle = value._handle
         self._type = value._type
         self._backend = value._backend
@@ -74,14 +78,16 @@ class Identified(Tensor):
         made._handle = made._adopt(value)
         return made
 
+    @public
     def to(self, where: DeviceLike, /) -> Any:
         """Return the same parameter or state on another device; one not yet drawn stays so."""
-        if device(where).backend == self._backend:
+        backend = destination(where)
+        if backend == self._backend:
             return self
         initial = self._initial
         if initial is None:
             return self.with_value(Tensor.to(self, where))
-        made = self._same(self._type, device(where).backend)
+        made = self._same(self._type, backend)
         made._initial = initial
         return made
 

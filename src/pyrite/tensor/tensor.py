@@ -63,9 +63,7 @@ class Tensor(Loss):
     @public
     def to(self, where: DeviceLike, /) -> Tensor:
         """Return the tensor on another device, or itself when it is there already."""
-        if isinstance(where, DType):
-            raise DTypeError(f"to requires a device, got {where}; cast by x.astype({where})")
-        backend = device(where).backend
+        backend = destination(where)
         if backend == self._backend:
             return self
         if backend.root is self._backend.root and backend.level > self._backend.level:
@@ -295,3 +293,10 @@ class Tensor(Loss):
                 "cast it with astype"
             )
         return self._read("__dlpack__")
+
+
+def destination(where: DeviceLike) -> Backend:
+    """Return the backend to which ``to`` moves.  Raises DTypeError for a dtype."""
+    if isinstance(where, DType):
+        raise DTypeError(f"to requires a device, got {where}; cast it: astype({where})")
+    return device(where).backend
