@@ -17,6 +17,7 @@ from pyrite.kernel.polyfill.floats import (
     nan_where,
     scale,
     sign_of,
+    with_sign,
 )
 from pyrite.kernel.polyfill.power import any_of
 from pyrite.types import DType, float32, uint32, uint64
@@ -58,7 +59,7 @@ def _float_remainder(k: KernelBuilder, x: Value, y: Value) -> Value:
         loop.yield_((rest << k.cast(step, unsigned)) % my, left - step)
     rest = k.cast(k.cast(loop.results[0], format.bits), x.dtype)
     result = scale(k, rest, ey - (format.bias + format.mantissa))
-    result = copysign(k, k.select(is_less, abs(x), result), x)
+    result = with_sign(k, k.select(is_less, abs(x), result), sign_of(k, x))
     result = k.select(isinf(k, y), x, result)
     return nan_where(k, is_zero | isinf(k, x) | isnan(k, x) | isnan(k, y), result)
 
