@@ -56,6 +56,13 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "concat requires shapes that are equal but for axis 0, got (2, 3) and (2, 4)": lambda: (
         pyrite.concat([ones(2, 3), ones(2, 4)])
     ),
+    "concat requires one sequence of tensors, got tensors one by one; put them into a list: "
+    "concat([x, y])": lambda: pyrite.concat(ones(2), ones(2)),  # type: ignore[arg-type, type-var]
+    "stack requires one sequence of tensors, got tensors one by one; put them into a list: "
+    "stack([x, y])": lambda: pyrite.stack(ones(2), ones(2)),  # type: ignore[arg-type, type-var]
+    "full requires one number, got a tensor of shape (3,); use broadcast_to": lambda: pyrite.full(
+        (2, 3), ones(3)
+    ),  # type: ignore[arg-type]
     "reshape requires the same number of elements, got (2, 6) = 12 and (5, 3) = 15": lambda: ones(
         2, 6
     ).reshape(5, 3),

@@ -194,6 +194,10 @@ def full(
     >>> full((2,), 7).numpy().tolist()
     [7, 7]
     """
+    if isinstance(value, Tensor) and value.size != 1:
+        raise ShapeError(
+            f"full requires one number, got a tensor of shape {value.shape}; use broadcast_to"
+        )
     found = promote_scalar("full", bool_, value) if dtype is None else as_dtype(dtype)
     sizes = normalize_shape("full", shape)
     return create(_full, (_constant(value, found),), device, shape=sizes, dtype=found)

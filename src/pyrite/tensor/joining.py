@@ -112,7 +112,7 @@ def concat(tensors: Sequence[T], axis: int | None = 0) -> T:
     >>> concat([pyrite.zeros((2, 3)), pyrite.ones((1, 3))]).shape
     (3, 3)
     """
-    given = _tensors("concat", tensors)
+    given = _tensors("concat", tensors, axis)
     if axis is None:
         return concat([t.flatten() for t in given])
     return given[0]._concat(*given[1:], axis=axis)  # type: ignore[no-any-return]
@@ -129,7 +129,7 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
     >>> stack([pyrite.zeros((2,)), pyrite.ones((2,))], axis=1).shape
     (2, 2)
     """
-    given = _tensors("stack", tensors)
+    given = _tensors("stack", tensors, axis)
     if different := [t.shape for t in given if t.shape != given[0].shape]:
         raise ShapeError(
             f"stack requires tensors of one shape, got {given[0].shape} and {different[0]}"
@@ -138,7 +138,12 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
     return concat([t.expand_dims(along) for t in given], along)
 
 
-def _tensors(op: str, tensors: Sequence[T]) -> list[T]:
+def _tensors(op: str, tensors: Sequence[T], axis: Any) -> list[T]:
+    if isinstance(axis, TensorBase):
+        raise DTypeError(
+            f"{op} requires one sequence of tensors, got tensors one by one; put them into a list: "
+            f"{op}([x, y])"
+        )
     found = list(tensors)
     if not found:
         raise ArgumentError(f"{op} requires at least one tensor, got none")
