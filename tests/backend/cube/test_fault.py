@@ -85,7 +85,7 @@ def faults_of(device: Device) -> fault.Faults:
 
 def doubts() -> int:
     gc.collect()
-    return sum(isinstance(o, Doubt) for o in gc.get_objects())
+    return sum(type(o) is Doubt for o in gc.get_objects())
 
 
 def open_launches(device: Device) -> int:
