@@ -33,7 +33,7 @@ SMALLEST: Final = 256
 class Block:
     """Bytes at an address, of which the first ``nbytes`` are in use."""
 
-    __slots__ = ("address", "capacity", "memory", "submission")
+    __slots__ = ("address", "capacity", "lease", "memory", "submission")
 
     def __init__(self, capacity: int) -> None:
         # NumPy asks for huge pages where the system has them.
@@ -44,6 +44,8 @@ class Block:
         self.capacity = capacity
         #: The last submission that may use it, once it is free.
         self.submission = 0
+        #: That it is in use: who holds the buffer does not hold this, which must outlive it.
+        self.lease: Lease | None = None
 
 
 class CpuBuffer:
@@ -133,10 +135,10 @@ class Allocator:
         #: All that there are: what Ctrl-C loses on its way must not be freed under a launch.
         self._blocks: set[Block] = set()
         self._free: defaultdict[int, deque[Block]] = defaultdict(deque)
-        self._leases: set[Lease] = set()
         #: Leases that ended.  A buffer may die anywhere, even while this thread holds the lock, so
         #: its end waits for none: appending to a deque is atomic.
         self._ended: deque[Lease] = deque()
+        self._end = self._ended.append
         self._live = self._kept = self._peak = 0
 
     def allocate(self, nbytes: int, *, for_host: bool = False) -> CpuBuffer:
@@ -155,9 +157,8 @@ class Allocator:
             if self._live > self._peak:
                 self._peak = self._live
         buffer = CpuBuffer(block, nbytes)
-        lease = Lease(buffer, self._ended.append)
+        lease = block.lease = Lease(buffer, self._end)
         lease.block = block
-        self._leases.add(lease)
         return buffer
 
     def report(self) -> MemoryReport:
@@ -177,12 +178,12 @@ class Allocator:
 
     def _take_back(self) -> None:
         """Free the blocks of the leases that ended."""
+        # Later than need be, but not by much: the next who asks for memory comes here.
+        now = self._now()
         while self._ended:
-            lease = self._ended.popleft()
-            self._leases.discard(lease)
-            block = lease.block
-            # Later than need be, but not by much: the next who asks for memory comes here.
-            block.submission = self._now()
+            block = self._ended.popleft().block
+            block.lease = None
+            block.submission = now
             self._free[block.capacity].append(block)
             self._live -= block.capacity
             self._kept += block.capacity
