@@ -21,7 +21,8 @@ class Sequential(Module):
     def __init__(self, *layers: Any) -> None:
         for layer in layers:
             if not callable(layer):
-                raise ModuleError(f"Sequential requires modules or functions, got {layer!r}")
+                fix = "; unpack it: Sequential(*layers)" if isinstance(layer, list | tuple) else ""
+                raise ModuleError(f"Sequential requires modules or functions, got {layer!r}{fix}")
         self.layers = layers
 
     def tree_children(self) -> dict[str, Any]:

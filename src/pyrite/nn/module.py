@@ -18,14 +18,16 @@ from fnmatch import fnmatchcase
 from inspect import Signature, signature
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyrite.autodiff.mode import training, training_mode
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError
 from pyrite.nn import weights
+from pyrite.nn.habits import INSTEAD
 from pyrite.nn.tree_text import tree_text
-from pyrite.op import located, public
+from pyrite.op import instead, located, public
+from pyrite.op.foreign import met_among
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
@@ -99,6 +101,17 @@ class Module(TreeNode, metaclass=_Declared):
     #: ``tree_children`` is not the fields.
     _tree_branches: tuple[str, ...] | None = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Name what is used here for what PyTorch's modules have."""
+            if name not in INSTEAD:
+                # Looked up again for the ordinary error: of a name, or of a property that failed.
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; use {INSTEAD[name]}"
+            )
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output.  Every module defines its own."""
         raise ModuleError(f"{type(self).__name__} requires a forward method, got none")
@@ -112,10 +125,11 @@ class Module(TreeNode, metaclass=_Declared):
             with training_mode(self._is_tracked()):
                 return self.forward(*args, **kwargs)
         except AttributeError as error:
-            library = type(error.obj).__module__
-            if library not in _ARRAYS:
+            met = met_among(args, error.obj)
+            if met is None:
                 raise
-            raise _noted(_array_met(self, library)) from None
+            name = type(self).__name__
+            raise _noted(DTypeError(f"{name} requires tensors, {instead(met)}")) from None
         except PyriteError as error:
             raise _noted(error)  # noqa: B904 - the same error
         finally:
@@ -379,20 +393,6 @@ def _noted(error: PyriteError) -> PyriteError:
         error.module_path = module_path()
         error.add_note(f"in {error.module_path}")
     return located(error)
-
-
-#: Arrays that a user may take for tensors, by the module of their class, and what converts them.
-_ARRAYS = {
-    "numpy": ("a NumPy array", "pyrite.tensor"),
-    "torch": ("a torch.Tensor", "pyrite.from_torch"),
-}
-
-
-def _array_met(module: Module, library: str) -> DTypeError:
-    array, convert = _ARRAYS[library]
-    return DTypeError(
-        f"{type(module).__name__} requires tensors, got {array}; convert it: {convert}(...)"
-    )
 
 
 def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:

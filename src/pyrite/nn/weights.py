@@ -71,6 +71,9 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     Raises RecordError for a file that cannot be read.
     """
     file = Path(path)
+    if is_safetensors(file):
+        found: Mapping[str, Array] = Record.load(file).arrays
+        return found
     if file.suffix in (".pt", ".pth", ".bin"):
         return load_pytorch(file)
     if file.suffix == ".json" or file.is_dir():
@@ -81,6 +84,15 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     raise RecordError(
         f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got {file}"
     )
+
+
+def is_safetensors(file: Path) -> bool:
+    """Whether a file is what `Module.save` writes, whatever its name: a size, then JSON."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(9)[8:] == b"{"
+    except OSError:
+        return False
 
 
 def _paths(module: Any) -> Iterator[tuple[str, Identified]]:
