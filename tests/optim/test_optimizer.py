@@ -318,9 +318,10 @@ def test_parameters_of_different_age_are_stepped_together_as_one_by_one(
 ):
     def trained():
         optimizer, net = make(), problem64.net.freeze("*.bias")
-        for unfrozen in (net, net.unfreeze()):
-            _, grads = value_and_grad(problem64.loss)(unfrozen)
-            net = optimizer.step(unfrozen, grads)
+        for unfrozen in (False, True):
+            net = net.unfreeze() if unfrozen else net
+            _, grads = value_and_grad(problem64.loss)(net)
+            net = optimizer.step(net, grads)
         return values(net)
 
     together = trained()
@@ -401,3 +402,20 @@ def test_a_model_that_moves_takes_its_state_along(problem64):
     net = optimizer.step(net, loss.backward())
     for ours, plain in zip(values(net), values(problem64.train(optim.Adam(0.01), 3)), strict=True):
         np.testing.assert_array_equal(ours, plain)
+
+
+def test_a_model_that_was_not_taken_is_warned_of_once() -> None:
+    model, optimizer = nn.Linear(2, 1), optim.SGD(0.1)
+
+    def grads():
+        return value_and_grad(lambda m: m(full((3, 2), 1.0)).mean())(model)[1]
+
+    optimizer.step(model, grads())
+    with pytest.warns(UserWarning, match=r"step got .* again.*; write model = optim") as caught:
+        optimizer.step(model, grads())
+    assert caught[0].filename == __file__
+
+    optimizer.step(model, grads())  # once is enough
+    fresh = optim.SGD(0.1)
+    for _ in range(3):
+        model = fresh.step(model, grads())

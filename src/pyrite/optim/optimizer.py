@@ -9,6 +9,7 @@ Invariant: ``step`` reads nothing back from the device, and one that raises has 
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,12 +142,15 @@ class Optimizer(ABC):
         with in_one_thread(run.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             due = due_of(model, held, gradients)
+            if run.newest is not None and not run.is_warned:
+                run.is_warned = _is_step_lost(run.newest, held)
             changed, slots, norm = self._stepped(due, self._assigned(model, held))
             changed.update(renewed(held, gradients.updates))
             stepped = tree_map(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
             )
             run.slots.update(slots)
+            run.newest = next(((i, t.version) for i, t in changed.items() if i in slots), None)
             run.norm = norm
             run.steps += 1
         return stepped
@@ -358,3 +362,15 @@ class Group(NamedTuple):
 
     pattern: str
     rule: Optimizer
+
+
+def _is_step_lost(newest: tuple[int, int], held: Sequence[Identified]) -> bool:
+    """Whether a model is that of before the last step; warn of it at the line of the step."""
+    is_lost = any(t.id == newest[0] and t.version < newest[1] for t in held)
+    if is_lost:
+        warnings.warn(
+            "step got the parameters of before the last step again, so what that one learned is "
+            "lost; write model = optimizer.step(model, grads)",
+            stacklevel=4,
+        )
+    return is_lost

@@ -33,7 +33,7 @@ class Turn(NamedTuple):
 class Run:
     """The steps made, and a slot for each parameter by id.  One thread at a time may use it."""
 
-    __slots__ = ("lock", "norm", "rules", "slots", "steps")
+    __slots__ = ("is_warned", "lock", "newest", "norm", "rules", "slots", "steps")
 
     #: Held during every call.
     lock: threading.Lock
@@ -42,6 +42,10 @@ class Run:
     slots: dict[int, Slot]
     #: Number of the group, 0 for none, of each parameter seen so far, by id.
     rules: dict[int, int]
+    #: Id and version of a parameter that the last step made; None before there is one.
+    newest: tuple[int, int] | None
+    #: Whether it was said that a step was lost.
+    is_warned: bool
     #: Global norm of the gradients of the last step, where clipping computed it.
     norm: Tensor | None
 
@@ -49,6 +53,8 @@ class Run:
         self.steps = steps
         self.slots = dict(slots or {})
         self.rules = {}
+        self.newest = None
+        self.is_warned = False
         self.norm = None
         self.lock = threading.Lock()
 
