@@ -130,6 +130,25 @@ if _typing.TYPE_CHECKING:
     from pyrite.testing.bisection import Divergence as Divergence
     from pyrite.testing.bisection import bisect as bisect
 else:
+    #: What PyTorch and NumPy have at this place: what to write instead.
+    _INSTEAD = {
+        "array": "pyrite.tensor(values)",
+        "as_tensor": "pyrite.asarray(values)",
+        "cuda": "pyrite.device('wgpu') or 'torch:cuda'; pyrite devices lists what works",
+        "float": "pyrite.float32",
+        "from_numpy": "pyrite.tensor(array), or pyrite.from_dlpack(array), which shares",
+        "inference_mode": "nothing: only value_and_grad records",
+        "int": "pyrite.int32",
+        "load": "model.load(path)",
+        "long": "pyrite.int64",
+        "manual_seed": "pyrite.seed(number)",
+        "rand": "pyrite.uniform(shape)",
+        "rand_like": "pyrite.uniform_like(x)",
+        "randn": "pyrite.normal(shape)",
+        "randn_like": "pyrite.normal_like(x)",
+        "randperm": "pyrite.permutation(n)",
+        "save": "model.save(path)",
+    }
 
     def __getattr__(name):
         """Import ``pyrite.extension``, ``pyrite.wgpu`` or `pyrite.bisect`."""
@@ -137,4 +156,5 @@ else:
             return _import_module(f"pyrite.{name}")
         if name in ("bisect", "Bisection", "Divergence"):
             return getattr(_import_module("pyrite.testing.bisection"), name)
-        raise AttributeError(f"module 'pyrite' has no attribute {name!r}")
+        use = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"module 'pyrite' has no attribute {name!r}{use}")

@@ -114,3 +114,14 @@ def test_clearing_a_directory_leaves_what_is_not_of_the_run(tmp_path: Path) -> N
     directory.clear()
     assert not directory.holds_run()
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_history_is_shown_in_a_line():
+    results = [
+        SplitResult(epoch, split, (Reading("Loss", 1 / epoch, "", "lower"),), 0.5)
+        for epoch in (1, 2)
+        for split in ("train", "valid")
+    ]
+
+    assert repr(History(tuple(results))).startswith("History(2 epochs; train Loss 0.5")
+    assert repr(History()) == "History(0 epochs; no readings)"

@@ -1,5 +1,7 @@
 """Networks: modules, layers, initial values and losses."""
 
+import typing as _typing
+
 from pyrite.nn import init as init
 from pyrite.nn.activation import CELU as CELU
 from pyrite.nn.activation import ELU as ELU
@@ -277,3 +279,19 @@ __all__ = [
     "init",
     "sinusoids",
 ]
+
+if not _typing.TYPE_CHECKING:
+    #: What PyTorch has at this place: what to write instead.
+    _INSTEAD = {
+        "functional": "methods of tensors, x.relu(), or functions, pyrite.relu(x)",
+        "ModuleDict": "a dict of modules in a field",
+        "ModuleList": "a list of modules in a field",
+        "MultiheadAttention": "nn.MultiHeadAttention",
+        "Parameter": "pyrite.Parameter",
+        "utils": "optimizer.with_clipping(global_norm=1.0) for gradients",
+    }
+
+    def __getattr__(name):
+        """Name what is used here for what PyTorch has."""
+        use = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"module 'pyrite.nn' has no attribute {name!r}{use}")

@@ -43,11 +43,17 @@ class SplitResult:
         return cls(int(fields["epoch"]), fields["split"], readings, float(fields["seconds"]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """The results of all finished epochs, in order."""
 
     results: tuple[SplitResult, ...] = ()
+
+    def __repr__(self) -> str:
+        """How far it goes, and its latest readings: a run has hundreds of them."""
+        latest = [r for r in self.results if r.epoch == self.results[-1].epoch]
+        shown = ", ".join(f"{r.split} {reading}" for r in latest for reading in r.readings)
+        return f"History({len({r.epoch for r in self.results})} epochs; {shown or 'no readings'})"
 
     def with_results(self, results: Sequence[SplitResult]) -> History:
         """Return the history with one epoch more."""
