@@ -125,6 +125,10 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "value_and_grad requires a float tensor or a module, got float; make one: pyrite.tensor(1.0)": (
         lambda: pyrite.grad(lambda x: x * x)(3.0)
     ),
+    "value_and_grad requires a function, got Tensor; give the function itself, and call what is "
+    "returned: value_and_grad(loss)(model, batch)": lambda: pyrite.value_and_grad(
+        Net()(ones(3, 4)).mean()  # type: ignore[arg-type]
+    ),
     "value_and_grad requires a function that returns a scalar tensor, got float; return the loss "
     "itself, or (loss, more) with has_aux=True": lambda: pyrite.grad(lambda x: (x * x).item())(
         ones()

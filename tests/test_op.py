@@ -177,6 +177,20 @@ def test_what_is_no_cotangent_for_each_input_is_refused_by_name(vjp, got):
 
 
 @pytest.mark.parametrize(
+    "vjp",
+    [lambda g, _out, _x: (g.mT,), lambda g, _out, _x: (g.sum(),), lambda g, _out, _x: (g.sum(1),)],
+)
+def test_a_cotangent_of_another_shape_is_refused_by_name(vjp):
+    """A transposed one has as many elements, and would be taken in the wrong order."""
+    twice = doubled(vjp=vjp)
+
+    with pytest.raises(
+        GradientError, match=r"its vjp to return a cotangent .* \(2, 3\), .*, got \("
+    ):
+        grad(lambda x: (twice(x) * 3.0).sum())(tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+
+
+@pytest.mark.parametrize(
     ("rules", "message"),
     [
         ({"infer": same}, "has kernels, a scalar rule, a body or a reference"),

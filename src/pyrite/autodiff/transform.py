@@ -13,7 +13,7 @@ from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.mode import at_depth, depth, recording, training_mode
 from pyrite.autodiff.tape import Autodiff, Strategy
 from pyrite.errors import ArgumentError, GradientError, ShapeError
-from pyrite.op import public
+from pyrite.op import located, public
 from pyrite.tensor.creation import full
 from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
@@ -40,6 +40,13 @@ def value_and_grad(
     >>> value.item(), g.numpy().tolist()
     (5.0, [2.0, 4.0])
     """
+    if not callable(fn):
+        raise located(
+            GradientError(
+                f"value_and_grad requires a function, got {type(fn).__name__}; give the function "
+                "itself, and call what is returned: value_and_grad(loss)(model, batch)"
+            )
+        )
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @public

@@ -100,7 +100,7 @@ class Walk:
         for position, parent, index in node.parents:
             g = by_position.get(position)
             if g is not None and g._type.shape != (wanted := parent.outs[index]).shape:
-                g = _fitted(g, wanted)
+                g = _fitted(g, wanted, node)
             self._add(parent, index, g)
 
     def _input_cotangents(self, node: Node, cotangents: Cotangents) -> dict[int, Tensor]:
@@ -154,9 +154,19 @@ def require_own(leaf: Leaf, leaves: Container[Node] | None) -> None:
         )
 
 
-def _fitted(g: Tensor, wanted: TensorType) -> Tensor:
-    """Undo broadcasting: sum over the axes that were added or stretched."""
+def _fitted(g: Tensor, wanted: TensorType, node: Node) -> Tensor:
+    """Undo broadcasting: sum over the axes that were added or stretched.
+
+    Raises GradientError for a cotangent of a shape that does not come of it.
+    """
     extra = g.ndim - wanted.ndim
+    sizes = zip(g.shape[max(extra, 0) :], wanted.shape, strict=False)
+    if extra < 0 or any(size != of and of != 1 for size, of in sizes):
+        name = node.op.name if isinstance(node, Applied) else "a computation"
+        raise GradientError(
+            f"{name} requires its vjp to return a cotangent of its input's shape {wanted.shape}, "
+            f"or one that broadcasting made of it, got {g.shape}"
+        )
     stretched = tuple(
         a for a in range(g.ndim) if a < extra or (wanted.shape[a - extra] == 1 != g.shape[a])
     )
