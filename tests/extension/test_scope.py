@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,28 @@ def test_a_number_outside_is_an_error_too(device: Device) -> None:
         (lambda k, x, out: x[x[0]], "integers as coordinates, got float32 on axis 0"),
         (lambda k, x, out: x[0, 0], r"x\[...\] requires 1 coordinates of shape \(5,\), got 2"),
         (lambda k, x, out: x[0] and None, "require a Python bool"),
+        (lambda k, x, out: x[0] ** 2, r"\*\* requires .* use k\.math\.pow\(x, y\)$"),
+        (lambda k, x, out: 2.0 ** x[0], r"\*\* requires .* use k\.math\.pow\(x, y\)$"),
+        (lambda k, x, out: np.exp(x[0]), r"np\.exp requires .* use k\.math\.exp\(x\)$"),
+        (lambda k, x, out: np.power(x[0], 2), r"np\.power .* use k\.math\.pow\(x, y\)$"),
+        (lambda k, x, out: np.spacing(x[0]), r"np\.spacing .* use k\.math$"),
+        (lambda k, x, out: np.ones(5) * x[0], r"np\.multiply .* make the array an input of the"),
+        (
+            lambda k, x, out: x[0] * np.ones(5),
+            r"numbers and .*, got ndarray; make a tensor an input",
+        ),
+        (lambda k, x, out: x[0] * [2.0], r"a constant requires one number, got list of 1$"),
+        (lambda k, x, out: out.__setitem__(0, x), "numbers and .*, got TensorArgument; .* x"),
+        (lambda k, x, out: math.exp(x[0]), r"math require a Python number.* k\.math\.exp\(x\)$"),
+        (lambda k, x, out: float(x[0]), r"float and .* use k\.cast\(x, 'float32'\)"),
+        (lambda k, x, out: int(x[0]), r"int requires .* use k\.cast\(x, 'int32'\)$"),
+        (lambda k, x, out: round(x[0]), r"round requires .* use k\.rint\(x\)$"),
+        (lambda k, x, out: range(k.local_id()), r"range .* use k\.for_\(0, n\)"),
+        (
+            lambda k, x, out: x[0] * k.local_id(),
+            r"mul requires .*, got float32 and int32; cast one: k\.cast\(x, 'float32'\)$",
+        ),
+        (lambda k, x, out: k.local_id() * 0.5, r"got 0\.5; cast .*: k\.cast\(x, 'float32'\)$"),
     ],
 )
 def test_a_mistake_says_what_to_do(
@@ -165,8 +188,24 @@ def test_a_mistake_says_what_to_do(
     def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
         wrong(k, x, out)
 
-    with pytest.raises(KernelError, match=message):
+    with pytest.raises(KernelError, match=message) as caught:
         ran(body, interpreter)
+    assert str(caught.value.location).startswith(f"{__file__}:")
+
+
+def test_numbers_of_numpy_are_numbers(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        twice: Any = np.float32(2.0) * x[k.at] * np.int64(1)
+        out[k.at] = k.select(np.float32(2.0) < x[k.at], twice, np.float64(0.5))
+
+    assert ran(body, device) == [0.5, 0.5, 6.0, 8.0, 10.0]
+
+
+def test_a_number_is_shifted_by_a_value(device: Device) -> None:
+    def body(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = k.cast((1 << k.at[0]) + (16 >> k.at[0]), "float32")
+
+    assert ran(body, device) == [17.0, 10.0, 8.0, 10.0, 17.0]
 
 
 def test_what_is_known_of_a_tensor(interpreter: Device) -> None:

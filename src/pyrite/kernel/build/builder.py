@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyrite.errors import KernelError
 from pyrite.kernel.build.control import Branch, ForLoop, WhileLoop
-from pyrite.kernel.build.number import exact
+from pyrite.kernel.build.number import exact, numbers_of
 from pyrite.kernel.build.operators import Operators
 from pyrite.kernel.build.recorder import Recorder
 from pyrite.kernel.ir import (
@@ -64,6 +64,14 @@ class Value(Operators):
 
 
 Operand = Value | Number
+
+
+def _cast_of(x: DType, y: DType) -> str:
+    """Return the end of an error of two dtypes: the cast by which they meet."""
+    if x is y:
+        return ""
+    common = max(x, y, key=lambda d: (d.is_float, d.is_integer, d.itemsize))
+    return f"; cast one: k.cast(x, {common.name!r})"
 
 
 class Memory:
@@ -223,8 +231,9 @@ class KernelBuilder(Recorder):
         of = scalar(type) if isinstance(type, DType) else type
         if isinstance(value, int | float):
             return Value(self, self.emit("const", of, (), exact(value, of.dtype)))
-        numbers = tuple(exact(v, of.dtype) for v in value)
-        return Value(self, self.emit("const", of, (), numbers))
+        numbers = numbers_of(value, of.width)
+        exactly = tuple([exact(n, of.dtype) for n in numbers])
+        return Value(self, self.emit("const", of, (), exactly if of.width > 1 else exactly[0]))
 
     def value(self, x: Operand, type: Type) -> Value:
         """Return x as a value of the type: a number as a constant, a scalar repeated."""
@@ -300,7 +309,8 @@ class KernelBuilder(Recorder):
                     found = x.type
                 elif x.type is not found.element:
                     raise KernelError(
-                        f"{name} requires operands of one type, got {found} and {x.type}; cast one"
+                        f"{name} requires operands of one type, got {found} and {x.type}"
+                        f"{_cast_of(found.dtype, x.dtype)}"
                     )
         if found is None:
             raise KernelError(f"{name} requires a value among its operands, got numbers only")

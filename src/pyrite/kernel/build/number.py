@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from pyrite.errors import KernelError
 from pyrite.types import DType, Number, float32, float64
@@ -23,11 +27,32 @@ def exact(value: Number, dtype: DType) -> Number:
         return bool(value)
     whole = int(value) if math.isfinite(value) else None
     if whole is None or whole != value or not dtype.lowest <= whole <= dtype.highest:
+        fix = "" if whole == value else "; cast what it meets: k.cast(x, 'float32')"
         raise KernelError(
             f"a constant requires a whole number between {dtype.lowest} and {dtype.highest} for "
-            f"{dtype.name}, got {value}"
+            f"{dtype.name}, got {value}{fix}"
         )
     return whole
+
+
+def numbers_of(value: Any, width: int) -> Sequence[Number]:
+    """Return the numbers of a constant: NumPy's number as Python's, or one for each element.
+
+    >>> numbers_of(np.float32(0.5), 1), numbers_of([1, 2], 2)
+    ([0.5], [1, 2])
+    """
+    numbers = [value.item()] if isinstance(value, np.generic) else value
+    if not isinstance(numbers, Sequence) or not all(isinstance(n, int | float) for n in numbers):
+        raise KernelError(
+            f"a kernel requires numbers and values of its own, got {type(value).__name__}; make a "
+            "tensor an input of the op, and read an element of it: x[i]"
+        )
+    if len(numbers) != width or (width == 1 and numbers is value):
+        raise KernelError(
+            f"a constant requires one number{f' or {width}' * (width > 1)}, got "
+            f"{type(value).__name__} of {len(numbers)}"
+        )
+    return numbers
 
 
 _SINGLE = struct.Struct("f")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, Self
 
+import numpy as np
+
+from pyrite.algebra import Algebra
 from pyrite.errors import KernelError
 from pyrite.types import Number
 
@@ -66,8 +71,14 @@ class Operators(ABC):
     def __lshift__(self, y: Self | Number) -> Self:
         return self.apply("shl", self, y)
 
+    def __rlshift__(self, x: Self | Number) -> Self:
+        return self.apply("shl", x, self)
+
     def __rshift__(self, y: Self | Number) -> Self:
         return self.apply("shr", self, y)
+
+    def __rrshift__(self, x: Self | Number) -> Self:
+        return self.apply("shr", x, self)
 
     def __and__(self, y: Self | Number) -> Self:
         return self.apply("and", self, y)
@@ -114,8 +125,73 @@ class Operators(ABC):
     def __ne__(self, y: Self | Number) -> Self:  # type: ignore[override]
         return self.apply("ne", self, y)
 
-    def __bool__(self) -> bool:
+    # ---- what Python asks of numbers, and a kernel says in another way ----
+
+    def __pow__(self, y: Self | Number) -> NoReturn:
         raise KernelError(
-            "if, while, and, or, not require a Python bool, got a value of a kernel, which is "
-            "known only when the kernel runs; use select, if_ or while_, and & | ~"
+            "** requires Python numbers, got a value of a kernel; use k.math.pow(x, y)"
         )
+
+    __rpow__ = __pow__
+
+    def __bool__(self) -> bool:
+        raise _known_later(
+            "if, while, and, or, not require a Python bool",
+            "use select, if_ or while_, and & | ~",
+        )
+
+    def __int__(self) -> int:
+        raise _known_later("int requires a Python number", "use k.cast(x, 'int32')")
+
+    def __float__(self) -> float:
+        raise _known_later(
+            "float and Python's math require a Python number",
+            "use k.cast(x, 'float32'), and k.math, as k.math.exp(x)",
+        )
+
+    def __index__(self) -> int:
+        raise _known_later(
+            "range and indices of Python's sequences require a Python int",
+            "use k.for_(0, n), and k.select",
+        )
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise _known_later("round requires a Python number", "use k.rint(x)")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """Compute an operator beside one of NumPy's numbers; refuse NumPy's functions."""
+        symbol = _SYMBOLS.get(ufunc.__name__)
+        if symbol is not None and all(np.ndim(x) == 0 for x in inputs if x is not self):
+            return symbol(
+                *(x.item() if isinstance(x, np.generic | np.ndarray) else x for x in inputs)
+            )
+        fix = _in_a_kernel(ufunc) if symbol is None else "make the array an input of the op"
+        raise KernelError(
+            f"np.{ufunc.__name__} requires arrays alone, got a value of a kernel; {fix}"
+        )
+
+
+def _in_a_kernel(ufunc: Any) -> str:
+    name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
+    operands = "x, y" if ufunc.nin == 2 else "x"
+    return f"use k.math.{name}({operands})" if hasattr(Algebra, name) else "use k.math"
+
+
+def _known_later(requirement: str, fix: str) -> KernelError:
+    return KernelError(
+        f"{requirement}, got a value of a kernel, which is known only when the kernel runs; {fix}"
+    )
+
+
+#: NumPy's names of the operators, by which its numbers call them: np.float32(2) * x.
+_SYMBOLS: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "divide": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt,
+    "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift, "right_shift": operator.rshift,
+}  # fmt: skip
+
+#: NumPy's names of what `pyrite.algebra` calls otherwise.
+_RENAMED: Final = {"power": "pow", "absolute": "abs"}
