@@ -31,10 +31,10 @@ def gather(x: Tensor, index: Tensor, /) -> Tensor:
     ...
 
 
-def ran(body: Callable[..., None], device: Device) -> Any:
+def ran(body: Callable[..., None], device: Device, **form: Any) -> Any:
     """What a kernel of that body makes of the numbers 1 to 5."""
 
-    @custom_op(infer=lambda x: x, kernels=[kernel(body)])
+    @custom_op(infer=lambda x: x, kernels=[kernel(**form)(body)])
     def op(x: Tensor, /) -> Tensor:
         """An op of that body."""
         ...
@@ -344,6 +344,47 @@ def test_loops_and_branches_take_values(
 ) -> None:
     with pytest.raises(KernelError, match=message):
         ran(lambda k, x, out: wrong(k, x), interpreter)
+
+
+def barrier_in_a_branch(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    with k.if_(k.local_index() < 2):
+        k.barrier()
+    out[k.local_id()] = x[0]
+
+
+def barrier_in_a_loop(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    with k.for_(0, k.local_index()):
+        k.barrier()
+    out[k.local_id()] = x[0]
+
+
+def barrier_for_all(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    with k.for_(0, k.workgroup_id()):
+        k.barrier()
+    out[k.local_id()] = x[0]
+
+
+@pytest.mark.parametrize("body", [barrier_in_a_branch, barrier_in_a_loop])
+def test_a_barrier_that_some_never_reach_is_refused_at_its_line(
+    body: Callable[..., None], interpreter: Device
+) -> None:
+    line = f"{__file__}:{body.__code__.co_firstlineno + 2}"
+    fix = "got one in an if_ or a loop that only some run; move it out"
+
+    with pytest.raises(
+        KernelError, match=f"'{body.__name__}' requires all .*{line}, {fix}"
+    ) as caught:
+        ran(body, interpreter, workgroup_size=5, grid=lambda x, out: (1,))
+
+    assert caught.value.location == line
+
+
+def test_a_barrier_takes_a_grid(device: Device) -> None:
+    with pytest.raises(KernelError, match=r"a kernel without a grid, .*: kernel\(grid=\.\.\.\)$"):
+        ran(barrier_for_all, device)
+
+    made = ran(barrier_for_all, device, workgroup_size=5, grid=lambda x, out: (1,))
+    assert made == [1.0] * 5
 
 
 def test_mathematics_is_found_where_it_is() -> None:

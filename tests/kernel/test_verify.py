@@ -211,7 +211,7 @@ def test_a_message_names_the_node_as_the_text_does_and_shows_the_text() -> None:
     with pytest.raises(KernelError) as error:
         verify(b.build())
 
-    assert "kernel 'scale' breaks a rule of ? = store True" in str(error.value)
+    assert "kernel 'scale' breaks a rule of store True" in str(error.value)
     assert "store x, %3, %4" in str(error.value)
 
 

@@ -13,14 +13,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.build import Branch, ForLoop, Operand, WhileLoop
-from pyrite.kernel.ir import Access, Kind, Node, Region, Type, dtype_of, scalar
+from pyrite.kernel.ir import Access, Kernel, Kind, Node, Region, Type, dtype_of, scalar
 from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.kernel.uniformity import stray_barriers
+from pyrite.op import user_location
 from pyrite.types import DTypeLike, Number, Shape, bool_, uint32
 from pyrite.types import dtype as as_dtype
 
@@ -44,6 +46,9 @@ class KernelScope(KernelBuilder):
         self._fault: tuple[Memory, Value] | None = None
         #: What was computed in loops and branches that have ended.
         self._ended: set[Node] = set()
+        #: The lines of barriers.
+        self._barriers: dict[Node, str] = {}
+        self._is_by_element = False
 
     @property
     def can_fail(self) -> bool:
@@ -64,6 +69,7 @@ class KernelScope(KernelBuilder):
         What is recorded next stands under a test that the number is less than the elements.
         """
         index = invocation_of(self)
+        self._is_by_element = True
         self.at = tuple(self.index(c) for c in unravel(self, index, shape))
         for coordinate, size in zip(self.at, shape, strict=True):
             self._known[coordinate.node] = (0, size - 1)
@@ -150,6 +156,33 @@ class KernelScope(KernelBuilder):
                 "computed in a loop or branch that has ended; carry it out: carried=[x], yield_, "
                 "results (a Python variable that is set again inside is such a value)"
             )
+
+    # ---- barriers ----
+
+    def barrier(self, scope: str = "workgroup") -> None:
+        """Wait for the workgroup; "storage" also shows its writes to buffers."""
+        self._barriers[self.emit("barrier", None, (), scope)] = user_location()
+
+    def build(self) -> Kernel:
+        """Return the kernel.  Raises KernelError for a barrier that some never reach."""
+        kernel = super().build()
+        if self._barriers:
+            for node in stray_barriers(kernel):
+                self._refuse_barrier(self._barriers[node])
+        return kernel
+
+    def _refuse_barrier(self, line: str) -> NoReturn:
+        where = "an if_ or a loop that only some run; move it out"
+        if self._is_by_element:
+            where = (
+                "a kernel without a grid, where some have no element; give it one: kernel(grid=...)"
+            )
+        error = KernelError(
+            f"kernel '{self.name}' requires all invocations of a workgroup to come by its barrier "
+            f"at {line}, got one in {where}"
+        )
+        error.location = line
+        raise error
 
     # ---- what might trap or go astray ----
 

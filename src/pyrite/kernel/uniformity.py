@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyrite.kernel.ir import Kernel, Node, Region
+from pyrite.kernel.ir import Kernel, Node, Region, walk
 
 _VARYING_BUILTINS = ("local_id", "local_index", "subgroup_lane")
 
@@ -24,6 +24,19 @@ def varying(kernel: Kernel, also: Iterable[Node] = ()) -> set[Node]:
     analysis = _Analysis(also)
     analysis.region(kernel.body)
     return analysis.varying
+
+
+def stray_barriers(kernel: Kernel) -> list[Node]:
+    """Return the barriers that only some invocations of a workgroup may come by, and so hang."""
+    apart = varying(kernel)
+    return [
+        node
+        for control in kernel.walk()
+        if control in apart
+        for region in control.regions
+        for node in walk(region)
+        if node.kind == "barrier"
+    ]
 
 
 class _Analysis:

@@ -100,9 +100,12 @@ class _Verifier:
         self.rule(node)
         if node.kind == "alloc" and not is_top:
             self.fail(node, "alloc stands at the top of the body")
-        collective = node.kind == "barrier"
-        if collective and not is_uniform:
-            self.fail(node, "all invocations of the workgroup come by a barrier together")
+        if node.kind == "barrier" and not is_uniform:
+            self.fail(
+                node,
+                "all invocations of the workgroup come by a barrier together, so none stands in an "
+                "if, or a loop, that not all of them run",
+            )
         inside = is_uniform and node not in self.varying
         for region in node.regions:
             self.region(region, is_uniform=inside)
@@ -125,7 +128,7 @@ class _Verifier:
             self.fail(node, broken)
 
     def fail(self, node: Node | None, rule: str) -> NoReturn:
-        where = "" if node is None else f" of {_name(self.kernel, node)} = {node!r}"
+        where = "" if node is None else f" of {_name(self.kernel, node)}{node!r}"
         text = to_text(self.kernel) if _is_well_formed(self.kernel) else ""
         raise KernelError(f"kernel {self.kernel.name!r} breaks a rule{where}: {rule}\n{text}")
 
@@ -143,7 +146,9 @@ def _is_well_formed(kernel: Kernel) -> bool:
 
 
 def _name(kernel: Kernel, node: Node) -> str:
-    return name_nodes(kernel).get(node, "?") if _is_well_formed(kernel) else "?"
+    """Return ``%3 = `` as in the text, or nothing for what has no name there, as a barrier."""
+    name = name_nodes(kernel).get(node) if _is_well_formed(kernel) else None
+    return "" if name is None else f"{name} = "
 
 
 # ---- rules: each returns what is broken, or nothing ----
