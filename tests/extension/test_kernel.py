@@ -161,12 +161,37 @@ def test_workgroups_share_memory(device: Device, columns: int) -> None:
     np.testing.assert_allclose(got, array.sum(1), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [(), (1, 1, 1, 1), (-1,), (0,), (1.5,)])
+@pytest.mark.parametrize("counts", [(), (1, 1, 1, 1), (-1,), (0,), (1.5,), 1, 0, None, "1"])
 def test_a_grid_has_one_to_three_counts(interpreter: Device, counts: Any) -> None:
     made = kernel(workgroup_size=4, grid=lambda x, out: counts)(row_sum.function)
 
-    with pytest.raises(KernelError, match="'row_sum' requires a grid of one to three counts"):
+    with pytest.raises(KernelError, match=r"'row_sum' requires a grid of one to three counts.* got"
+    ) as caught:  # fmt: skip
         op_of(made)(pyrite.ones((2,), device=interpreter))
+
+    assert str(caught.value).endswith("got 1; return (1,)") is (counts == 1)
+    assert str(caught.value.location).startswith(__file__)
+
+
+@pytest.mark.parametrize("counts", [(1,), 1, [2, 3]])
+def test_a_grid_is_a_function(counts: Any) -> None:
+    with pytest.raises(KernelError, match=r"'row_sum' requires a function as grid, .*: \(.*\d,?\)$"
+    ) as caught:  # fmt: skip
+        kernel(workgroup_size=4, grid=counts)(row_sum.function)
+
+    assert str(caught.value.location).startswith(__file__)
+
+
+def test_a_grid_takes_types_and_attributes(interpreter: Device) -> None:
+    def broken(x: TensorType, out: TensorType) -> tuple[int, ...]:
+        return (len(x),)  # type: ignore[arg-type]
+
+    given = pyrite.ones((2,), device=interpreter)
+
+    with pytest.raises(KernelError, match=r"takes 1 .*; write grid=lambda x, out: \.\.\.$"):
+        op_of(kernel(grid=lambda x: (1,))(row_sum.function))(given)
+    with pytest.raises(TypeError, match="'TensorType' has no len"):
+        op_of(kernel(grid=broken)(row_sum.function))(given)
 
 
 def test_workgroups_of_several_axes_have_a_grid() -> None:

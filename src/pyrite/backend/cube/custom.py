@@ -19,7 +19,7 @@ from pyrite.backend.cube.lowering.elementwise import as_tensor
 from pyrite.backend.cube.lowering.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError
-from pyrite.op import Attributes, Op
+from pyrite.op import Attributes, Op, located
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import TensorType
 
@@ -64,6 +64,8 @@ class CustomKernel(ABC, Generic[F]):
     """
 
     def __init__(self, name: str, workgroup_size: tuple[int, ...], grid: Grid | None) -> None:
+        if grid is not None and not callable(grid):
+            raise located(_no_function(name, grid))
         self.name = name
         self.workgroup_size = workgroup_size
         self.grid = grid
@@ -110,13 +112,40 @@ class CustomKernel(ABC, Generic[F]):
         """Return the counts of workgroups of a call; ``invocations`` has those of a workgroup."""
         if self.grid is None:
             return launcher.machine.grid(-(-call.outputs[0].type.size // invocations))
-        counts = tuple(self.grid(*call.types, **call.attrs))
-        if not 1 <= len(counts) <= 3 or not all(isinstance(n, int) and n >= 1 for n in counts):
+        counts = self._counts(self.grid, call)
+        is_sequence = isinstance(counts, Sequence) and not isinstance(counts, str)
+        if (
+            not is_sequence
+            or not 1 <= len(counts) <= 3
+            or not all(isinstance(n, int) and n >= 1 for n in counts)
+        ):
+            fix = f"; return ({counts},)" if isinstance(counts, int) and counts >= 1 else ""
             raise KernelError(
                 f"kernel '{self.name}' requires a grid of one to three counts of workgroups, each "
-                f"1 or more, got {counts}"
+                f"an int of 1 or more, got {counts!r}{fix}"
             )
-        return counts
+        return tuple(counts)
+
+    def _counts(self, grid: Grid, call: Call) -> tuple[int, ...]:
+        """Return what the grid function says, if it takes what it is given."""
+        try:
+            return grid(*call.types, **call.attrs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            given = ", ".join([*call.names, *["*"][: len(call.attrs)], *call.attrs])
+            raise KernelError(
+                f"kernel '{self.name}' requires a grid function of the types and attributes, got "
+                f"one that does not take them: {error}; write grid=lambda {given}: ..."
+            ) from None
+
+
+def _no_function(kernel: str, grid: Any) -> KernelError:
+    counts = tuple(grid) if isinstance(grid, Sequence) else (grid,)
+    return KernelError(
+        f"kernel '{kernel}' requires a function as grid, from types and attributes to counts of "
+        f"workgroups, got {grid!r}; write grid=lambda *types, **attrs: {counts!r}"
+    )
 
 
 def sizes_of(workgroup_size: int | Sequence[int]) -> tuple[int, ...]:
