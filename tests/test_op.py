@@ -322,6 +322,25 @@ def test_many_takes_calls_of_several_devices():
     assert [f.item() for f in found] == [6.0, 4.0]
 
 
+@pytest.mark.parametrize(
+    ("meet", "name"),
+    [
+        (lambda x, y: x + y, "add"),
+        (lambda x, y: grad(lambda x: (x * y).sum())(x), "multiply"),
+        (lambda x, y: (x > 0)._where(x, y), "where"),
+        (lambda x, y: op.many(Tensor.add, [(x, x), (x, y)]), "add"),
+    ],
+)
+def test_tensors_of_two_devices_do_not_meet_in_an_op_that_is_named(meet, name):
+    x, y = tensor([1.0], device="numpy"), tensor([1.0], device="cpu")
+    with pytest.raises(
+        DeviceError,
+        match=rf"^{name} requires tensors of one device, got numpy and cpu; move one: y\.to\(x\.d",
+    ) as caught:
+        meet(x, y)
+    assert caught.value.location.startswith(f"{__file__}:")
+
+
 # ---- joint rules ----
 
 

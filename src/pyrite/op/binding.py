@@ -69,7 +69,7 @@ def apply(
 
     This is where decorators come back in, one level down.
     """
-    results = backend.execute(op, _handles(inputs, backend), plan)
+    results = backend.execute(op, _handles(op, inputs, backend), plan)
     if results is None:
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
         return _expanded(op, numbers, plan)
@@ -120,7 +120,7 @@ def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) ->
     found: Sequence[Any] = [None] * len(calls)
     if len({id(backend) for _, backend, _, _ in prepared}) == 1:
         backend = prepared[0][1]
-        rows = [(_handles(inputs, backend), plan) for _, _, inputs, plan in prepared]
+        rows = [(_handles(op, inputs, backend), plan) for _, _, inputs, plan in prepared]
         found = backend.execute_many(op, rows)
     return [
         apply(op, inputs, plan, cls, backend)
@@ -130,15 +130,19 @@ def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) ->
     ]
 
 
-def _handles(inputs: Sequence[Any], backend: Executor) -> list[Handle]:
-    return [
-        i
-        if not isinstance(i, TensorBase)
-        else i._handle
-        if i._backend is backend
-        else backend.lift(i)
-        for i in inputs
-    ]
+def _handles(op: Op, inputs: Sequence[Any], backend: Executor) -> list[Handle]:
+    try:
+        return [
+            i
+            if not isinstance(i, TensorBase)
+            else i._handle
+            if i._backend is backend
+            else backend.lift(i)
+            for i in inputs
+        ]
+    except DeviceError:
+        _require_one_device(op, inputs, backend)
+        raise
 
 
 def _wrapped(
@@ -157,9 +161,16 @@ def _wrapped(
     )
 
 
-def different_devices(x: Any, y: Any) -> NoReturn:
-    """Raise the error of two tensors that live on two devices."""
+def _require_one_device(op: Op, inputs: Sequence[Any], backend: Any) -> None:
+    others: list[Any] = [i._backend for i in inputs if isinstance(i, TensorBase)]
+    for other in others:
+        if other.root is not backend.root:
+            different_devices(backend, other, op.name)
+
+
+def different_devices(x: Any, y: Any, op: str = "an op") -> NoReturn:
+    """Raise the error of two tensors that live on two devices, in the name of an op."""
     raise DeviceError(
-        f"an op requires tensors of one device, got {x.root.name} and {y.root.name}; move one: "
+        f"{op} requires tensors of one device, got {x.root.name} and {y.root.name}; move one: "
         "y.to(x.device)"
-    )
+    ) from None
