@@ -78,6 +78,32 @@ def test_a_name_of_no_device_is_an_error_that_lists_them(name: str) -> None:
         device(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("cuda", "'torch:cuda' or 'wgpu'"),
+        ("cuda:1", "'torch:cuda' or 'wgpu'"),
+        ("mps", "'torch:mps' or 'wgpu'"),
+        ("gpu", "'wgpu'"),
+        ("CPU", "'cpu' or 'torch:cpu'"),
+        ("torch", "'torch:cpu' or 'torch:cuda' or 'torch:mps'"),
+        ("abacus", "'pyrite devices'"),
+    ],
+)
+def test_a_name_of_another_library_says_what_it_is_here(name: str, meant: str) -> None:
+    with pytest.raises(DeviceError, match=f"got '{name}'; try {meant}$") as caught:
+        device(name)
+    assert str(caught.value.location).startswith(f"{__file__}:")
+
+
+def test_a_device_of_pytorch_is_named_as_here() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        DeviceError, match=r"got device\(type='cuda', index=1\); say 'torch:cuda:1'$"
+    ):
+        device(torch.device("cuda:1"))
+
+
 def test_what_is_no_name_is_an_error_that_shows_it() -> None:
     wrong: Any = Path("cpu")
     with pytest.raises(DeviceError, match=r"a Device or a Backend, got \w*Path\('cpu'\)"):

@@ -65,6 +65,16 @@ def test_it_is_given_back_when_nobody_holds_it(application: wgpu.GPUDevice) -> N
     assert pyrite.ones((2,), device=init_device(application)).tolist() == [1.0, 1.0]
 
 
+def test_a_device_of_wgpu_says_how_it_becomes_one(application: wgpu.GPUDevice) -> None:
+    given: Any = application
+
+    with pytest.raises(DeviceError, match=r"GPUDevice.*; .*: pyrite\.wgpu\.init_device\(device\)$"
+    ) as caught:  # fmt: skip
+        pyrite.ones((2,), device="numpy").to(given)
+
+    assert str(caught.value.location).startswith(f"{__file__}:")
+
+
 def test_what_is_no_device_is_refused() -> None:
     with pytest.raises(DeviceError, match=r"init_device requires a wgpu\.GPUDevice, got str"):
         init_device("wgpu")

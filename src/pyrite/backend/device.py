@@ -16,6 +16,7 @@ import numpy as np
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError
+from pyrite.op import located
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,9 @@ class Device:
 
 DeviceLike = Device | Backend | str | None
 
+#: What elsewhere is the name of a GPU, which here is one of WebGPU's, or PyTorch's.
+_GPUS = ("cuda", "gpu", "hip", "metal", "mps", "rocm", "vulkan", "webgpu", "xpu")
+
 # Taken again by a package that uses Pyrite while it is imported: a program named torch.py, say.
 _lock = threading.RLock()
 _opened: dict[str, Backend] = {}
@@ -129,8 +133,11 @@ def device(of: DeviceLike = None) -> Device:
     if isinstance(of, Backend):
         return Device(of)
     if not isinstance(of, str):
-        raise DeviceError(
-            f"device requires a name, as 'torch:cpu', a Device or a Backend, got {of!r}"
+        raise located(
+            DeviceError(
+                f"device requires a name, as 'torch:cpu', a Device or a Backend, got {of!r}"
+                f"{_named(of)}"
+            )
         )
     return Device(_open(of))
 
@@ -187,7 +194,13 @@ def _open(name: str) -> Backend:
     entry = BACKENDS.get(head)
     if entry is None or not entry.has(which) or name.endswith(":"):
         known = ", ".join(device_names())
-        raise DeviceError(f"device requires one of {known}, got {name!r}; try 'pyrite devices'")
+        meant = " or ".join(map(repr, _meant(name)))
+        raise located(
+            DeviceError(
+                f"device requires one of {known}, got {name!r}; try "
+                f"{meant or repr('pyrite devices')}"
+            )
+        )
     with _lock:
         if name not in _opened:
             make: Callable[..., Backend] = _load(name, entry)
@@ -195,6 +208,27 @@ def _open(name: str) -> Backend:
             # A device may have several names: torch:cuda and torch:cuda:0 are one.
             _opened[name] = _opened.setdefault(backend.name, backend)
         return _opened[name]
+
+
+def _meant(name: str) -> list[str]:
+    """Return the devices that another library, or another spelling, calls by a name.
+
+    >>> _meant("cuda:0"), _meant("CPU"), _meant("abacus")
+    (['torch:cuda', 'wgpu'], ['cpu', 'torch:cpu'], [])
+    """
+    head = name.lower().partition(":")[0]
+    found = [known for known in device_names() if head in known.split(":")]
+    return [*found, "wgpu"] if head in _GPUS else found
+
+
+def _named(of: object) -> str:
+    """Return the end of an error: how Pyrite names a device of wgpu-py or of PyTorch."""
+    match type(of).__module__.partition(".")[0], type(of).__name__:
+        case "wgpu", "GPUDevice":
+            return "; make it one of Pyrite's: pyrite.wgpu.init_device(device)"
+        case "torch", "device":
+            return f"; say 'torch:{of}'"
+    return ""
 
 
 def _load(name: str, entry: Entry) -> type[Backend]:
