@@ -233,6 +233,42 @@ def test_what_does_not_fit_is_one_report(net, tmp_path):
         Net(hidden=5).load(path)
     with pytest.raises(RecordError, match=r"\.safetensors, \.pt"):
         net.load(tmp_path / "net.onnx")
+    with pytest.raises(
+        RecordError, match=r"or a sharded checkpoint, got .*, which does not exist$"
+    ):
+        net.load(tmp_path / "network")
+
+
+@pytest.mark.parametrize(
+    ("names", "shown", "first"),
+    [
+        (["config.json", "model.safetensors"], "model.safetensors", "model.safetensors"),
+        (["b.pt", "a.bin"], "a.bin, b.pt", "a.bin"),
+        (
+            ["a.safetensors", "b.safetensors.index.json"],
+            "b.safetensors.index.json, a.safetensors",
+            "b.safetensors.index.json",
+        ),
+        ([f"{i}.pt" for i in range(7)], "0.pt, 1.pt, 2.pt, 3.pt, 4.pt and 2 more", "0.pt"),
+    ],
+)
+def test_a_folder_without_an_index_says_what_it_holds(net, tmp_path, names, shown, first):
+    for name in names:
+        (tmp_path / name).touch()
+
+    with pytest.raises(RecordError) as caught:
+        net.load(tmp_path)
+
+    assert str(caught.value) == (
+        "load requires a file, or a folder with model.safetensors.index.json, got "
+        f"{str(tmp_path)!r} with {shown}; load one file: load({str(tmp_path / first)!r})"
+    )
+    assert caught.value.location.startswith(f"{__file__}:")
+
+
+def test_a_folder_without_weights_says_so(net, tmp_path):
+    with pytest.raises(RecordError, match=r"with no weights; name a file$"):
+        net.load(tmp_path)
 
 
 def test_renamed_keys_load_with_rules(net, tmp_path):

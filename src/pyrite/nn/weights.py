@@ -13,6 +13,7 @@ from pyrite.errors import RecordError
 from pyrite.record import Record, fit, load_pytorch, load_sharded
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
+from pyrite.record.sharded import INDEX_NAME
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
@@ -20,6 +21,9 @@ from pyrite.tensor.tree import tree_map, tree_paths
 from pyrite.types import Array, DTypeLike
 
 M = TypeVar("M")
+
+PYTORCH_SUFFIXES = (".pt", ".pth", ".bin")
+WEIGHT_SUFFIXES = (".safetensors", *PYTORCH_SUFFIXES)
 
 
 def record_of(module: Any, metadata: Mapping[str, Any]) -> Record:
@@ -74,16 +78,34 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     if is_safetensors(file):
         found: Mapping[str, Array] = Record.load(file).arrays
         return found
-    if file.suffix in (".pt", ".pth", ".bin"):
+    if file.suffix in PYTORCH_SUFFIXES:
         return load_pytorch(file)
-    if file.suffix == ".json" or file.is_dir():
+    if file.is_dir():
+        _require_index(file)
+        return load_sharded(file)
+    if file.suffix == ".json":
         return load_sharded(file)
     if file.suffix == ".safetensors":
         arrays: Mapping[str, Array] = Record.load(file).arrays
         return arrays
+    missing = "" if file.exists() else ", which does not exist"
     raise RecordError(
-        f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got {file}"
+        f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got "
+        f"{file}{missing}"
     )
+
+
+def _require_index(folder: Path) -> None:
+    """Raise RecordError unless a folder is a sharded checkpoint; name the weights that it holds."""
+    if (folder / INDEX_NAME).is_file():
+        return
+    held = sorted(f.name for f in folder.glob("*.safetensors.index.json"))
+    held += sorted(f.name for f in folder.iterdir() if f.suffix in WEIGHT_SUFFIXES)
+    got = f"got {str(folder)!r} with {', '.join(held[:5]) or 'no weights'}"
+    if len(held) > 5:
+        got += f" and {len(held) - 5} more"
+    fix = f"; load one file: load({str(folder / held[0])!r})" if held else "; name a file"
+    raise RecordError(f"load requires a file, or a folder with {INDEX_NAME}, {got}{fix}")
 
 
 def is_safetensors(file: Path) -> bool:
