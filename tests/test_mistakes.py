@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,30 @@ def test_arguments_that_do_not_fit_name_the_op() -> None:
         ones(2, 3).exp(dim=1)  # type: ignore[call-arg]
 
 
-def test_an_optimizer_takes_no_parameters() -> None:
-    with pytest.raises(PyriteError, match=r"Adam requires a number or a schedule as learning_rate"):
-        optim.Adam(Net().parameters())  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("make", "got"),
+    [
+        (lambda: optim.Adam(Net().parameters()), "got list"),
+        (lambda: optim.Adam(Net()), "got Net"),
+        (lambda: optim.LBFGS(Net()), "got Net"),
+        (lambda: optim.Adam(lr=1e-3), "got lr=0.001"),
+        (lambda: optim.SGD(Net().parameters(), lr=1e-3, foreach=True), "got lr=0.001, foreach=T"),
+        (lambda: optim.LBFGS(Net().parameters(), lr=1), "got lr=1"),
+        (lambda: optim.Adam(Net(), 1e-3), "got 2 without a name"),
+        (
+            lambda: optim.Adam(betas=(0.9, 0.99)),
+            r"among learning_rate, beta1, .* got betas=\(0\.9,",
+        ),
+    ],
+    ids=range(8),
+)
+def test_an_optimizer_takes_settings_and_no_model(make: Callable[[], Any], got: str) -> None:
+    fix = r"; write (Adam|SGD|LBFGS)\(learning_rate=\.\.\.\), and give the model to step$"
+    with pytest.raises(PyriteError, match=f"{got}.*{fix}") as caught:
+        make()
+    assert str(caught.value.location).startswith(f"{__file__}:")
+
+
+def test_what_an_optimizer_takes_is_seen_in_its_signature() -> None:
+    for rule in (optim.Optimizer, optim.Adam, optim.LBFGS):
+        assert next(iter(inspect.signature(rule).parameters)) == "learning_rate"

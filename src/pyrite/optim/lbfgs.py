@@ -24,7 +24,7 @@ from pyrite.optim.resume import (
     require_settings,
 )
 from pyrite.optim.run import in_one_thread
-from pyrite.optim.settings import non_negative, positive, require
+from pyrite.optim.settings import Configured, non_negative, positive, require, require_rate
 from pyrite.optim.values import computed, ground, renewed
 from pyrite.record import Record
 from pyrite.tensor.creation import tensor, zeros_like
@@ -79,7 +79,7 @@ class _Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LBFGS:
+class LBFGS(Configured):
     """Limited-memory BFGS.  ``step(model, loss)`` evaluates ``loss(model)`` as often as it needs.
 
         optimizer = LBFGS(line_search="strong_wolfe")
@@ -115,6 +115,7 @@ class LBFGS:
     _memory: _Memory = field(default_factory=_Memory, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        require_rate(self, self.learning_rate, "a number")
         positive(self, "learning_rate", "max_iterations", "history_size")
         non_negative(self, "tolerance_gradient", "tolerance_change")
         if self.max_evaluations is not None:

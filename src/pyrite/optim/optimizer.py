@@ -24,7 +24,7 @@ from pyrite.optim.due import Due, due_of
 from pyrite.optim.group import assigned
 from pyrite.optim.run import Run, Slot, State, Turn, in_one_thread
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
-from pyrite.optim.settings import non_negative, settings_of
+from pyrite.optim.settings import Configured, non_negative, require_rate, settings_of
 from pyrite.optim.update import updated
 from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
@@ -36,7 +36,7 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Optimizer(ABC):
+class Optimizer(Configured, ABC):
     """What every rule inherits.  Its settings are frozen; what it remembers is in its run.
 
         optimizer = Adam(learning_rate=1e-3)
@@ -68,13 +68,10 @@ class Optimizer(ABC):
     _run: Run = field(default_factory=Run, init=False)
 
     def __post_init__(self) -> None:
-        if callable(self.learning_rate):
+        # A module can be called, as a schedule can.
+        if callable(self.learning_rate) and not tree_leaves(self.learning_rate):
             return
-        if not isinstance(self.learning_rate, int | float):
-            raise ArgumentError(
-                f"{type(self).__name__} requires a number or a schedule as learning_rate, got "
-                f"{type(self.learning_rate).__name__}; the model is given to step(model, grads)"
-            )
+        require_rate(self, self.learning_rate, "a number or a schedule")
         non_negative(self, "learning_rate")
 
     # ---- what a rule defines ----

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Self
 
 from pyrite.errors import ArgumentError
+from pyrite.op import located
+
+
+class Configured:
+    """What is made of its settings alone.  Raises ArgumentError for others.
+
+    PyTorch's optimisers take parameters, and lr.
+    """
+
+    def __new__(cls, *given: object, **named: object) -> Self:
+        """Return a new one, if all that is given to ``__init__`` is a setting."""
+        _require_settings(cls, given, named)
+        return super().__new__(cls)
 
 
 def require(owner: object, condition: str, value: object, holds: bool) -> None:
@@ -36,6 +50,18 @@ def _each(
     for name in names:
         value = getattr(owner, name)
         require(owner, condition.format(name), f"{name}={value}", holds(value))
+
+
+def require_rate(owner: object, rate: object, what: str) -> None:
+    """Raise ArgumentError unless a learning rate is a number."""
+    if not isinstance(rate, int | float):
+        raise located(
+            ArgumentError(
+                f"{type(owner).__name__} requires {what} as learning_rate, got "
+                f"{type(rate).__name__}; write {type(owner).__name__}(learning_rate=...), and give "
+                "the model to step"
+            )
+        )
 
 
 def settings_of(owner: Any) -> dict[str, Any]:
@@ -71,3 +97,22 @@ def difference(recorded: object, own: object, where: str) -> str | None:
                 return found
         return None
     return None if recorded == own else f"{where}={own}, recorded as {recorded}"
+
+
+def _require_settings(rule: type, given: Sequence[object], named: Mapping[str, object]) -> None:
+    parameters = list(inspect.signature(rule).parameters.values())
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return
+    names = [p.name for p in parameters]
+    positions = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
+    wrong = [f"{name}={value!r:.40}" for name, value in named.items() if name not in names]
+    if len(given) > positions:
+        wrong.insert(0, f"{len(given)} without a name")
+    if wrong:
+        raise located(
+            ArgumentError(
+                f"{rule.__name__} requires settings among {', '.join(names)}, got "
+                f"{', '.join(wrong)}; write {rule.__name__}(learning_rate=...), and give the model "
+                "to step"
+            )
+        )
