@@ -64,6 +64,18 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "full requires one number, got a tensor of shape (3,); use broadcast_to": lambda: pyrite.full(
         (2, 3), ones(3)
     ),  # type: ignore[arg-type]
+    "zeros requires a shape in one argument, got 2 sizes; write zeros((2, 3))": lambda: (
+        pyrite.zeros(2, 3)  # type: ignore[call-arg, misc]
+    ),
+    "ones requires a shape in one argument, got 3 sizes; write ones((2, 3, 4))": lambda: (
+        pyrite.ones(2, 3, 4, dtype=pyrite.int32)  # type: ignore[call-arg, misc]
+    ),
+    "empty requires a shape in one argument, got 2 sizes; write empty((2, 3))": lambda: (
+        pyrite.empty(2, 3)  # type: ignore[call-arg, misc]
+    ),
+    "full requires a shape in one argument, got 2 sizes; write full((2, 3), 1.5)": lambda: (
+        pyrite.full(2, 3, 1.5)  # type: ignore[call-arg, misc]
+    ),
     "reshape requires the same number of elements, got (2, 6) = 12 and (5, 3) = 15": lambda: ones(
         2, 6
     ).reshape(5, 3),
@@ -197,6 +209,18 @@ def test_an_error_of_ones_own_is_not_taken_for_a_foreign_array() -> None:
 
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'name'"):
         read(None, [1, 2])
+
+
+def test_a_call_that_does_not_fit_otherwise_is_pythons_own() -> None:
+    with pytest.raises(TypeError, match=r"zeros\(\) takes 1 positional argument but 2 were given"):
+        pyrite.zeros((2, 3), pyrite.float32)  # type: ignore[call-arg, misc]
+
+    @public
+    def fails(shape: Any) -> Any:
+        raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match="of its own"):
+        fails(2)
 
 
 def test_an_error_in_a_layer_keeps_the_line_of_the_users_forward() -> None:

@@ -203,6 +203,7 @@ def full(
     return create(_full, (_constant(value, found),), device, shape=sizes, dtype=found)
 
 
+@public
 def zeros(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
@@ -210,6 +211,7 @@ def zeros(
     return full(shape, 0, dtype=dtype, device=device)
 
 
+@public
 def ones(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
@@ -217,6 +219,7 @@ def ones(
     return full(shape, 1, dtype=dtype, device=device)
 
 
+@public
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
