@@ -151,7 +151,7 @@ def test_from_torch_refuses_what_is_no_torch_tensor(wrong: object) -> None:
 
 
 def test_a_layer_that_is_given_a_torch_tensor_names_the_conversion() -> None:
-    with pytest.raises(DTypeError, match=r"got a torch\.Tensor; .* pyrite\.from_torch"):
+    with pytest.raises(DTypeError, match=r"got a torch\.Tensor; .* pyrite\.tensor"):
         pyrite.nn.Linear(3, 2)(torch.ones(1, 3))
 
 
