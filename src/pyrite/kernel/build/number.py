@@ -18,6 +18,7 @@ def exact(value: Number, dtype: DType) -> Number:
 
     Raises KernelError for an integer that the dtype does not hold, or a fraction for an integer.
 
+    >>> from pyrite.types import int32
     >>> exact(0.1, float32), exact(1, float32), exact(True, int32)
     (0.10000000149011612, 1.0, 1)
     """
