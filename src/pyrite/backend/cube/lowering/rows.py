@@ -51,8 +51,8 @@ class RowsConfig:
     Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
     values that are wanted twice are kept in private memory, rather than made again, and the next
     row is fetched while this one is worked on; where lanes share a row, what is read is kept too,
-    in registers, and loops are written out.  An invocation takes
-    ``rows`` one after another, and adds up what is wanted summed over all of them.
+    in registers, and loops are written out.  An invocation takes ``rows`` one after another, and
+    adds up what is wanted summed over all of them.
     """
 
     workgroup_size: int
