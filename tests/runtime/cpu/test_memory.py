@@ -64,6 +64,29 @@ def test_the_host_gets_no_block_that_a_launch_may_still_use() -> None:
     assert stream.allocator.allocate(1000, for_host=True).address == address
 
 
+def test_a_block_that_ends_while_others_are_taken_back_waits_for_its_own_launch() -> None:
+    """Another thread launches with a buffer and drops it between two that are taken back."""
+    held = []
+    submission = 1
+
+    def now() -> int:
+        nonlocal submission
+        if held:
+            held.clear()
+            submission = 2
+            return 1
+        return submission
+
+    allocator = Allocator(now, lambda: 1)
+    first, last = allocator.allocate(1000), allocator.allocate(1000)
+    address = last.address
+    held.append(last)
+    del first, last
+
+    taken = [allocator.allocate(1000, for_host=True) for _ in range(3)]
+    assert address not in [buffer.address for buffer in taken]
+
+
 def test_the_report_counts_live_reserved_and_peak() -> None:
     allocator = Stream().allocator
     a, b = allocator.allocate(1024), allocator.allocate(2048)

@@ -178,12 +178,12 @@ class Allocator:
 
     def _take_back(self) -> None:
         """Free the blocks of the leases that ended."""
-        # Later than need be, but not by much: the next who asks for memory comes here.
-        now = self._now()
         while self._ended:
             block = self._ended.popleft().block
             block.lease = None
-            block.submission = now
+            # Asked for anew: another thread may have used this one, and ended it, since the last.
+            # Later than need be, but not by much: the next who asks for memory comes here.
+            block.submission = self._now()
             self._free[block.capacity].append(block)
             self._live -= block.capacity
             self._kept += block.capacity
