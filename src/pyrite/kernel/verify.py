@@ -29,7 +29,7 @@ from pyrite.kernel.ir import (
     vector,
 )
 from pyrite.kernel.text import name_nodes, to_text
-from pyrite.kernel.uniformity import varying
+from pyrite.kernel.uniformity import stray_barriers
 from pyrite.types import bool_, int32, int64, uint32
 
 
@@ -45,13 +45,13 @@ def verify(kernel: Kernel) -> Kernel:
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.varying = varying(kernel) if _is_well_formed(kernel) else set()
+        self.stray = stray_barriers(kernel) if _is_well_formed(kernel) else []
         self.scopes: list[set[Node]] = [set()]
         self.seen: set[Node] = set()
 
     def run(self) -> None:
         self.head()
-        self.region(self.kernel.body, is_uniform=True, is_top=True)
+        self.region(self.kernel.body, is_top=True)
 
     def head(self) -> None:
         kernel = self.kernel
@@ -73,19 +73,19 @@ class _Verifier:
 
     # ---- regions ----
 
-    def region(self, region: Region, *, is_uniform: bool, is_top: bool = False) -> None:
+    def region(self, region: Region, *, is_top: bool = False) -> None:
         self.scopes.append(set(region.parameters))
         for position, p in enumerate(region.parameters):
             if p.kind != "parameter" or p.attr != position or p.type is None:
                 self.fail(p, "a region's parameters are typed and numbered in order")
         for node in region.body:
-            self.node(node, is_uniform, is_top)
+            self.node(node, is_top)
         for value in region.yields:
             if not self.is_visible(value):
                 self.fail(value, "what is yielded is in scope")
         self.scopes.pop()
 
-    def node(self, node: Node, is_uniform: bool, is_top: bool) -> None:
+    def node(self, node: Node, is_top: bool) -> None:
         if node in self.seen:
             self.fail(node, "a node stands in one place")
         self.seen.add(node)
@@ -100,15 +100,14 @@ class _Verifier:
         self.rule(node)
         if node.kind == "alloc" and not is_top:
             self.fail(node, "alloc stands at the top of the body")
-        if node.kind == "barrier" and not is_uniform:
+        if node in self.stray:
             self.fail(
                 node,
                 "all invocations of the workgroup come by a barrier together, so none stands in an "
                 "if, or a loop, that not all of them run",
             )
-        inside = is_uniform and node not in self.varying
         for region in node.regions:
-            self.region(region, is_uniform=inside)
+            self.region(region)
         self.scopes[-1].add(node)
 
     def is_visible(self, node: Node) -> bool:

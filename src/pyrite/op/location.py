@@ -7,14 +7,13 @@ An error raised inside Pyrite keeps the frames of the user's program and loses P
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from pyrite.config import config
-from pyrite.errors import DTypeError, PyriteError, ShapeError
+from pyrite.errors import DTypeError, PyriteError
 from pyrite.op.foreign import instead, met_among
 
 P = ParamSpec("P")
@@ -66,31 +65,8 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             message = f"{function.__name__} requires tensors, {instead(met)}"
             raise located(DTypeError(message)) from None
-        except TypeError as error:
-            was_called = error.__traceback__ is None or error.__traceback__.tb_next is not None
-            unfit = None if was_called else _shape_in_parts(function, args)
-            if unfit is None:
-                raise
-            raise located(ShapeError(unfit)) from None
 
     return wrapped
-
-
-def _shape_in_parts(function: Callable[..., Any], args: Sequence[Any]) -> str | None:
-    """Return the error of a call that gives the sizes of a shape one by one, or None.
-
-    PyTorch takes zeros(2, 3).
-    """
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind in kinds]
-    count = len(args) - len(names) + 1
-    sizes, others = args[:count], args[count:]
-    if names[:1] != ["shape"] or count < 2 or not all(isinstance(s, int) for s in sizes):
-        return None
-    call = ", ".join([str(sizes), *map(repr, others)])
-    name = function.__name__
-    return f"{name} requires a shape in one argument, got {count} sizes; write {name}({call})"
 
 
 def user_location() -> str:

@@ -7,8 +7,11 @@ or a tuple.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -36,6 +39,28 @@ from pyrite.types import (
 from pyrite.types import dtype as as_dtype
 
 ShapeLike = int | tuple[int, ...]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_shape(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a function of a shape the error of sizes one by one: PyTorch takes zeros(2, 3)."""
+    name, kinds = function.__name__, [p.kind for p in signature(function).parameters.values()]
+    most = sum(kind is Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        count = len(args) - most + 1
+        sizes, others = args[:count], args[count:]
+        if count > 1 and all(isinstance(size, int) for size in sizes):
+            call = ", ".join([str(sizes), *map(repr, others)])
+            raise ShapeError(
+                f"{name} requires a shape in one argument, got {count} sizes; write {name}({call})"
+            )
+        return function(*args, **kwargs)
+
+    return public(checked)
 
 
 @primitive(
@@ -181,7 +206,7 @@ def asarray(
 # ---- one value ----
 
 
-@public
+@_of_shape
 def full(
     shape: ShapeLike,
     value: Number,
@@ -203,7 +228,7 @@ def full(
     return create(_full, (_constant(value, found),), device, shape=sizes, dtype=found)
 
 
-@public
+@_of_shape
 def zeros(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
@@ -211,7 +236,7 @@ def zeros(
     return full(shape, 0, dtype=dtype, device=device)
 
 
-@public
+@_of_shape
 def ones(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
@@ -219,7 +244,7 @@ def ones(
     return full(shape, 1, dtype=dtype, device=device)
 
 
-@public
+@_of_shape
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
 ) -> Tensor:
