@@ -181,7 +181,7 @@ class Recorder(Backend):
             return None
         plan.is_kept = True  # by the recording
         numbers = tuple(i.number if isinstance(i, Noted) else self.number(i) for i in inputs)
-        is_small = bool(plan.out) and sum(type.size for type in plan.out or ()) <= _SMALL
+        is_small = plan.out is not None and sum(type.size for type in plan.out) <= _SMALL
         if is_small and all(self.values[n] is not None for n in numbers):
             return [Noted(r, self.number(r)) for r in results]
         outputs = tuple(self.number() for _ in results)

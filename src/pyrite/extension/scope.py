@@ -50,11 +50,6 @@ class KernelScope(KernelBuilder):
         self._barriers: dict[Node, str] = {}
         self._is_by_element = False
 
-    @property
-    def can_fail(self) -> bool:
-        """Whether an access was recorded that may be outside."""
-        return bool(self.tested)
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):

@@ -242,6 +242,7 @@ class Contraction(Sets):
         """
         if isinstance(other, TensorBase) and (self.ndim == 1 or other.ndim == 1):
             return self._matmul_of_vectors(other)
+        # As a function, pyrite.matmul may be given an array: the op's error names that.
         return Contraction._matmul(self, other)
 
     def _matmul_of_vectors(self, other: Self) -> Self:

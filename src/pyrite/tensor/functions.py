@@ -148,7 +148,6 @@ embedding = Tensor.embedding
 equal = Tensor.equal
 erf = Tensor.erf
 erfinv = Tensor.erfinv
-ndtr = Tensor.ndtr
 exp = Tensor.exp
 exp2 = Tensor.exp2
 expand_dims = Tensor.expand_dims
@@ -226,6 +225,7 @@ moveaxis = Tensor.moveaxis
 multiply = Tensor.multiply
 nan_to_num = Tensor.nan_to_num
 narrow = Tensor.narrow
+ndtr = Tensor.ndtr
 negative = Tensor.negative
 nll_loss = Tensor.nll_loss
 nonzero = Tensor.nonzero
@@ -348,11 +348,11 @@ __all__ = [
     "min_with_indices", "minimum", "mish", "moveaxis", "multinomial", "multiply", "nan",
     "nan_to_num", "narrow", "ndtr", "negative", "newaxis", "nll_loss", "nonzero", "normal",
     "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
-    "pairwise_distance", "permutation",
-    "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle", "popcount", "positive", "pow",
-    "prelu", "print_options", "prod", "quantile", "quiet_softmax", "rad2deg", "randint",
-    "randint_like", "random_bits", "reciprocal", "relu", "relu6", "remainder", "repeat", "reshape",
-    "result_type", "rms_norm", "roll", "rot90", "round", "rsqrt", "scaled_dot_product_attention",
+    "pairwise_distance", "permutation", "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle",
+    "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile", "quiet_softmax",
+    "rad2deg", "randint", "randint_like", "random_bits", "reciprocal", "relu", "relu6",
+    "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90", "round", "rsqrt",
+    "scaled_dot_product_attention",
     "scatter", "scatter_nd", "searchsorted", "selu", "set_print_options", "shrink", "shuffle",
     "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "sliding_window", "soft_shrink", "softmax",
     "softmin", "softplus", "softsign", "sort", "sort_with_indices", "split", "sqrt", "square",

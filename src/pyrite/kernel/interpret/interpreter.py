@@ -85,8 +85,8 @@ _RUN: dict[str, Callable[[Interpreter, Node], None]] = {
     "result": Interpreter.result, "alloc": Interpreter.alloc, "load": Interpreter.load,
     "store": Interpreter.store, "atomic": Interpreter.atomic, "prefetch": Interpreter.prefetch,
     "error": Interpreter.error, "for": Interpreter.counted, "while": Interpreter.conditional,
-    "if": Interpreter.branch,
-    "barrier": Interpreter.barrier, "subgroup_reduce": Interpreter.collective,
-    "subgroup_scan": Interpreter.collective, "subgroup_shuffle": Interpreter.collective,
-    "subgroup_broadcast": Interpreter.collective, "subgroup_ballot": Interpreter.collective,
+    "if": Interpreter.branch, "barrier": Interpreter.barrier,
+    "subgroup_reduce": Interpreter.collective, "subgroup_scan": Interpreter.collective,
+    "subgroup_shuffle": Interpreter.collective, "subgroup_broadcast": Interpreter.collective,
+    "subgroup_ballot": Interpreter.collective,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Drops what nobody sees: values without a use, control nodes without effects, unused allocations.
 
 Requires a legal kernel.  Guarantees an equal one in which every value is used by something that
-writes, or decides whether it does.  A load outside its memory is dropped with its value.
+writes or fetches, or decides whether it does.  A load outside its memory is dropped with its value.
 """
 
 from __future__ import annotations

@@ -70,6 +70,7 @@ class _Splitter(Rewriter):
             if node.kind == "atomic":
                 return self.atomic(node, inputs)
             if node.kind == "prefetch":
+                # A hint, and not worth asking which part it is of: dropped.
                 return node
         return self.keep(node, inputs)
 

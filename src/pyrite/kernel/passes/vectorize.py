@@ -493,7 +493,7 @@ def _is_private(memory: Node) -> bool:
 
 _RULES: dict[str, Callable[[_Vectorizer, Node, _Values], Node]] = {
     "builtin": _Vectorizer.builtin, "alloc": _Vectorizer.alloc, "load": _Vectorizer.load,
-    "store": _Vectorizer.store, "atomic": _Vectorizer.atomic,
-    "prefetch": _Vectorizer.prefetch, "error": _Vectorizer.error,
-    "if": _Vectorizer.branch, "for": _Vectorizer.counted, "while": _Vectorizer.parting_loop,
+    "store": _Vectorizer.store, "atomic": _Vectorizer.atomic, "prefetch": _Vectorizer.prefetch,
+    "error": _Vectorizer.error, "if": _Vectorizer.branch, "for": _Vectorizer.counted,
+    "while": _Vectorizer.parting_loop,
 }  # fmt: skip
