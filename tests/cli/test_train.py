@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pyrite.record import load_safetensors
+from pyrite.train import RunDirectory
 
 ACCURACY = 0.975
 
@@ -34,16 +35,14 @@ def test_digits_are_learned_and_reported_as_json(pyrite: Any, tmp_path: Path) ->
 
 def test_a_run_keeps_its_files_and_says_how_to_use_them(run_directory: Path) -> None:
     assert {path.name for path in run_directory.iterdir()} == {
-        "checkpoints", "history.jsonl", "model.safetensors", "run.json",
+        "checkpoints", "events.jsonl", "model.safetensors", "run.json",
     }  # fmt: skip
     manifest = json.loads((run_directory / "run.json").read_text())
     assert manifest["arguments"] == {
         "task": "digits", "epochs": 2, "batch_size": 32, "learning_rate": 0.003, "seed": 0,
     }  # fmt: skip
-    lines = [
-        json.loads(line) for line in (run_directory / "history.jsonl").read_text().splitlines()
-    ]
-    assert [(line["epoch"], line["split"]) for line in lines] == [
+    results = RunDirectory(run_directory).read_history()
+    assert [(result.epoch, result.split) for result in results] == [
         (1, "train"), (1, "valid"), (2, "train"), (2, "valid"), (2, "test"),
     ]  # fmt: skip
 

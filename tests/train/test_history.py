@@ -88,15 +88,6 @@ def test_the_summary_shows_the_best_and_the_last() -> None:
     )
 
 
-def test_a_history_is_read_back_from_its_file(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path / "new" / "run")
-    directory.write_history(made([1.5, float("inf")]))
-    assert directory.read_history() == made([1.5, float("inf")])
-    directory.history.write_text('{"epoch": 1}\n')
-    with pytest.raises(TrainError, match=r"requires a history\.jsonl of results, got"):
-        directory.read_history()
-
-
 @pytest.mark.parametrize("text", ["{", "[1]", "\xff"])
 def test_a_damaged_manifest_is_one_clear_error(tmp_path: Path, text: str) -> None:
     directory = RunDirectory(tmp_path)

@@ -87,7 +87,6 @@ def train_digits(
         raise typer.Exit(INTERRUPTED)
     tested = run.learner.evaluate(run.test)
     history = result.history.with_results([SplitResult(settings.epochs, "test", tested, 0.0)])
-    directory.write_history(history)
     if as_json:
         print(json.dumps(_report(place.name, settings, result, history)))
     else:

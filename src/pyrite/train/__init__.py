@@ -15,6 +15,9 @@ from pyrite.train.event import RunStarted as RunStarted
 from pyrite.train.event import StepEnded as StepEnded
 from pyrite.train.event import StoppedEarly as StoppedEarly
 from pyrite.train.event import StopRequested as StopRequested
+from pyrite.train.event_file import Entry as Entry
+from pyrite.train.event_file import EventReader as EventReader
+from pyrite.train.event_file import read_events as read_events
 from pyrite.train.history import EarlyStopping as EarlyStopping
 from pyrite.train.history import Goal as Goal
 from pyrite.train.history import History as History
@@ -55,9 +58,11 @@ __all__ = [
     "CheckpointPolicy",
     "Checkpointed",
     "EarlyStopping",
+    "Entry",
     "EpochEnded",
     "EpochStarted",
     "Event",
+    "EventReader",
     "FBeta",
     "Goal",
     "History",
@@ -89,6 +94,7 @@ __all__ = [
     "SummaryRow",
     "TopK",
     "View",
+    "read_events",
     "summary",
     "summary_text",
     "supervised",

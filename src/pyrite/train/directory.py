@@ -1,11 +1,12 @@
 """RunDirectory: the files of one run.
 
     run.json             what ran: versions, device, seed, settings, how it ended
-    history.jsonl        the readings, a line per epoch and split
+    events.jsonl         what happened, a line each
     checkpoints/         what a run needs to continue
     model.safetensors    the weights, when the run has ended
 
-Invariant: each file is replaced as a whole, so at any moment all of them can be read.
+Invariant: at any moment all of them can be read.  Each is replaced as a whole but events.jsonl, to
+which lines are appended: see `pyrite.train.event_file`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 from pyrite.errors import RecordError, TrainError
 from pyrite.record import Record, atomic_write
+from pyrite.train.event import EpochEnded
+from pyrite.train.event_file import read_events
 from pyrite.train.history import History, SplitResult
 
 
@@ -44,9 +47,9 @@ class RunDirectory:
         return self.path / "run.json"
 
     @property
-    def history(self) -> Path:
-        """The file of readings."""
-        return self.path / "history.jsonl"
+    def events(self) -> Path:
+        """The file of events."""
+        return self.path / "events.jsonl"
 
     def holds_run(self) -> bool:
         """Whether a run has begun here."""
@@ -55,11 +58,6 @@ class RunDirectory:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write run.json.  Raises TrainError when it cannot be written."""
         self._write(self.manifest, json.dumps(dict(manifest), indent=2) + "\n")
-
-    def write_history(self, history: History) -> None:
-        """Write history.jsonl.  Raises TrainError when it cannot be written."""
-        lines = (json.dumps(result.to_json()) + "\n" for result in history)
-        self._write(self.history, "".join(lines))
 
     def write_model(self, record: Record) -> None:
         """Write model.safetensors.  Raises TrainError when it cannot be written."""
@@ -86,16 +84,18 @@ class RunDirectory:
         return manifest
 
     def read_history(self) -> History:
-        """Return history.jsonl.  Raises TrainError where there is none, or it is damaged."""
-        text = self._read(self.history)
+        """Return the results of all epochs, from events.jsonl.
+
+        Raises TrainError where there is none, or it holds no line of a run.
+        """
         try:
-            results = [SplitResult.from_json(json.loads(line)) for line in text.splitlines()]
-        except (ValueError, KeyError, TypeError) as error:
-            raise TrainError(
-                f"run directory requires a history.jsonl of results, got {str(self.history)!r}: "
-                f"{error}"
-            ) from error
-        return History(tuple(results))
+            entries = read_events(self.events)
+        except OSError as error:
+            raise _unreadable(self.events, error) from error
+        if not entries:
+            raise _unreadable(self.events, "no line of it is an event")
+        ended = [entry.event for entry in entries if isinstance(entry.event, EpochEnded)]
+        return History(tuple(SplitResult.of(event) for event in ended))
 
     def clear(self) -> None:
         """Delete the files of the run, and nothing else that may be here."""
@@ -109,7 +109,7 @@ class RunDirectory:
             raise _unwritable(self.path, error) from error
 
     def _files(self) -> tuple[Path, ...]:
-        return self.manifest, self.history, self.model, self.checkpoints
+        return self.manifest, self.events, self.model, self.checkpoints
 
     def _write(self, file: Path, text: str) -> None:
         try:
@@ -123,11 +123,15 @@ class RunDirectory:
         try:
             return file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise TrainError(
-                f"run directory requires a readable {file.name}, got {str(file)!r}: {reason}; "
-                "name a directory that a training run has written"
-            ) from error
+            raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, why: Exception | str) -> TrainError:
+    reason = getattr(why, "strerror", None) or str(why)
+    return TrainError(
+        f"run directory requires a readable {file.name}, got {str(file)!r}: {reason}; "
+        "name a directory that a training run has written"
+    )
 
 
 def _unwritable(path: Path, error: Exception) -> TrainError:

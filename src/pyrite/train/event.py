@@ -74,7 +74,10 @@ class EpochStarted(Event):
 
 @dataclass(frozen=True)
 class StepEnded(Event):
-    """A step is done.  `readings` are the latest that were taken, over this epoch so far."""
+    """A step is done.  `readings` are the latest that were taken, over this epoch so far.
+
+    seconds: of the step; waited: as many of them as passed until its batches were there.
+    """
 
     split: str
     epoch: int
@@ -82,6 +85,7 @@ class StepEnded(Event):
     steps: int
     readings: tuple[Reading, ...]
     seconds: float
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -136,3 +140,19 @@ class RunEnded(Event):
     seconds: float
     steps: int
     fallbacks: Mapping[str, int] = field(default_factory=dict)
+
+
+#: All of them: each is a kind of line in events.jsonl.
+EVENTS: tuple[type[Event], ...] = (
+    RunStarted,
+    Resumed,
+    CheckpointDamaged,
+    EpochStarted,
+    StepEnded,
+    EpochEnded,
+    Checkpointed,
+    StopRequested,
+    Interrupted,
+    StoppedEarly,
+    RunEnded,
+)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.errors import ArgumentError
+from pyrite.train.event import EpochEnded
 from pyrite.train.reading import Better, Reading
 
 
@@ -22,6 +23,11 @@ class SplitResult:
     split: str
     readings: tuple[Reading, ...]
     seconds: float
+
+    @classmethod
+    def of(cls, ended: EpochEnded) -> SplitResult:
+        """Return what the end of a split says."""
+        return cls(ended.epoch, ended.split, ended.readings, ended.seconds)
 
     def reading(self, name: str) -> Reading | None:
         """Return the reading of that name."""

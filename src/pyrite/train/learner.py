@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -36,6 +36,7 @@ from pyrite.train.event import (
     Checkpointed,
     EpochEnded,
     EpochStarted,
+    Event,
     Interrupted,
     Outcome,
     Resumed,
@@ -45,6 +46,7 @@ from pyrite.train.event import (
     StoppedEarly,
     StopRequested,
 )
+from pyrite.train.event_file import EventWriter
 from pyrite.train.history import EarlyStopping, Goal, History, SplitResult
 from pyrite.train.interruption import Interrupter, stopping_on_ctrl_c
 from pyrite.train.metric.loss import Loss
@@ -128,6 +130,7 @@ class Learner(Generic[M]):
         self.interrupter = interrupter or Interrupter()
         self.gradient_checkpointing = gradient_checkpointing
         self.read_every = read_every
+        self.epochs_done = 0
 
     def fit(
         self,
@@ -151,23 +154,25 @@ class Learner(Generic[M]):
         ctrl_c = Interrupter()  # of this run: the next one may go on
         with (
             Broadcast(self.views) as views,
+            self._event_writer() as writer,
             stopping_on_ctrl_c(ctrl_c, lambda why: views.emit(StopRequested(why))),
         ):
-            return _Run(self, train, valid, epochs, views, ctrl_c).result(resume)
+            return _Run(self, train, valid, epochs, views, writer, ctrl_c).result(resume)
 
     def evaluate(self, loader: DataLoader[Any], split: str = "test") -> tuple[Reading, ...]:
         """Return the readings of a model that does not train, over all batches of a loader."""
-        with Broadcast(self.views) as views:
-            evaluation = self.evaluation(views)
-            for _ in evaluation.steps(loader, split, epoch=0):
+        with Broadcast(self.views) as views, self._event_writer() as writer:
+            evaluation = self.evaluation(_both(views, writer))
+            for _ in evaluation.steps(loader, split, self.epochs_done):
                 pass
             return evaluation.ended.readings
 
-    def evaluation(self, views: Broadcast) -> Evaluation:
-        """Return an evaluation of the model as it is now, whose events go to some views."""
-        return Evaluation(
-            self.model, self.step, self.metrics, views.emit, read_every=self.read_every
-        )
+    def evaluation(self, emit: Callable[[Event], None]) -> Evaluation:
+        """Return an evaluation of the model as it is now, and where its events go."""
+        return Evaluation(self.model, self.step, self.metrics, emit, read_every=self.read_every)
+
+    def _event_writer(self) -> EventWriter:
+        return EventWriter(self.directory.events if self.directory else None)
 
     def _require_goals(self, has_valid: bool) -> None:
         early = self.early_stopping.goal if self.early_stopping else None
@@ -194,6 +199,7 @@ class _Run(Generic[M]):
         valid: DataLoader[Any] | None,
         epochs: int,
         views: Broadcast,
+        writer: EventWriter,
         ctrl_c: Interrupter,
     ) -> None:
         self.learner = learner
@@ -201,13 +207,15 @@ class _Run(Generic[M]):
         self.train = train
         self.valid = valid
         self.epochs = epochs
-        self.views = views
+        self.writer = writer
+        self.emit = _both(views, writer)
         self.metrics = [metric.fresh() for metric in learner.metrics]
         self.position = Position()
         self.history = History()
         self.steps_before = self.steps = 0
         self.epoch_seconds = 0.0
         self.saved: tuple[Position, Path] | None = None
+        self.damaged: list[CheckpointDamaged] = []
         self.folder = (
             CheckpointFolder(learner.directory.checkpoints, learner.checkpoints)
             if learner.directory
@@ -230,7 +238,7 @@ class _Run(Generic[M]):
         if self.learner.directory:
             self.learner.directory.write_model(self.learner.model.record())
             self._write_manifest(outcome)
-        self.views.emit(RunEnded(outcome, seconds, steps, dict(_fallbacks() - fallen)))
+        self.emit(RunEnded(outcome, seconds, steps, dict(_fallbacks() - fallen)))
         best = self.folder.best(self.history) if self.folder else None
         return Result(self.learner.model, self.history, outcome, steps, seconds, best)
 
@@ -238,9 +246,20 @@ class _Run(Generic[M]):
 
     def _start(self, resume: bool) -> None:
         self._require_place(resume)
+        found = self.folder.newest(self._damaged) if self.folder and resume else None
+        if found is None:
+            self.writer.restart()
+        self._tell_start()
+        for event in self.damaged:
+            self.emit(event)
+        if found is not None:
+            self._restore(*found)
+        self._write_manifest("running")
+
+    def _tell_start(self) -> None:
         model, directory = self.learner.model, self.learner.directory
         devices = [leaf.device for leaf in tree_leaves(model)]
-        self.views.emit(
+        self.emit(
             RunStarted(
                 device=str(devices[0]) if devices else "none",
                 seed=int(random_state()["seed"]),
@@ -250,10 +269,6 @@ class _Run(Generic[M]):
                 lacking=len(devices[0].backend.root.falls_back) if devices else 0,
             )
         )
-        found = self.folder.newest(self._damaged) if self.folder and resume else None
-        if found is not None:
-            self._restore(*found)
-        self._write_manifest("running")
 
     def _require_place(self, resume: bool) -> None:
         """Raise TrainError where there is nothing to resume from, or a run that is not resumed."""
@@ -267,7 +282,7 @@ class _Run(Generic[M]):
             )
 
     def _damaged(self, path: Path, reason: str) -> None:
-        self.views.emit(CheckpointDamaged(path, reason))
+        self.damaged.append(CheckpointDamaged(path, reason))
 
     def _restore(self, path: Path, checkpoint: Checkpoint) -> None:
         self._require_same_batches(checkpoint)
@@ -278,10 +293,11 @@ class _Run(Generic[M]):
             metric.load_state(checkpoint.metrics.get(metric.name, {}))
         set_random_state(dict(checkpoint.random))
         self.position, self.history = checkpoint.position, checkpoint.history
+        learner.epochs_done = self.position.epoch
         self.steps = self.steps_before = checkpoint.steps
         self.epoch_seconds = checkpoint.seconds
         self.saved = (self.position, path)
-        self.views.emit(Resumed(path, self.position.epoch, self.position.step))
+        self.emit(Resumed(path, self.position.epoch, self.position.step))
 
     def _require_same_batches(self, checkpoint: Checkpoint) -> None:
         """Raise TrainError where an epoch under way would go on with batches of another order."""
@@ -310,7 +326,7 @@ class _Run(Generic[M]):
         while self.position.epoch < self.epochs:
             early = self.learner.early_stopping
             if early and not self.position.step and (reason := early.reason(self.history)):
-                self.views.emit(StoppedEarly(self.position.epoch, reason))
+                self.emit(StoppedEarly(self.position.epoch, reason))
                 return "stopped early"
             if self._should_stop() or not self._run_epoch():
                 return self._interrupted()
@@ -325,23 +341,24 @@ class _Run(Generic[M]):
         results = [self._train_result(number)]
         if self.valid is not None:
             draws = random_state()
-            evaluation = self.learner.evaluation(self.views)
+            evaluation = self.learner.evaluation(self.emit)
             for _ in evaluation.steps(self.valid, "valid", number):
                 if self._should_stop():
                     set_random_state(draws)  # a resumed run validates from the beginning
                     return False
-            results.append(_result(evaluation.ended))
+            results.append(SplitResult.of(evaluation.ended))
         self._end_epoch(results)
         return True
 
     def _train_epoch(self, number: int) -> None:
         done, steps = self.position.step, self.steps_per_epoch
-        self.views.emit(EpochStarted(number, self.epochs, done, steps))
+        self.emit(EpochStarted(number, self.epochs, done, steps))
         start = min(done * self.learner.accumulate, len(self.train))
         batches = self.train.epoch(self.position.epoch, start=start)
         readings = compute(self.metrics) if done else ()
         last = perf_counter()
         for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
+            waited = perf_counter() - last
             self.learner.model, outputs = self.training_step(self.learner.model, group)
             now = perf_counter()
             seconds, last = now - last, now
@@ -351,26 +368,25 @@ class _Run(Generic[M]):
             self.position = Position(self.position.epoch, step)
             if step % self.learner.read_every == 0 or step == steps:
                 readings = compute(self.metrics)
-            self.views.emit(StepEnded("train", number, step, steps, readings, seconds))
+            self.emit(StepEnded("train", number, step, steps, readings, seconds, waited))
             if self._should_stop():
                 return
             self._checkpoint_if_due(step, steps)
 
     def _train_result(self, number: int) -> SplitResult:
         ended = EpochEnded("train", number, compute(self.metrics), self.epoch_seconds)
-        self.views.emit(ended)
-        return _result(ended)
+        self.emit(ended)
+        return SplitResult.of(ended)
 
     def _end_epoch(self, results: Sequence[SplitResult]) -> None:
         self.history = self.history.with_results(results)
         self.position = Position(self.position.epoch + 1)
+        self.learner.epochs_done = self.position.epoch
         self.epoch_seconds = 0.0
         for metric in self.metrics:
             metric.reset()
         if self.learner.observe:
             self.learner.optimizer.observe(self.learner.observe.latest(self.history).value)
-        if self.learner.directory:
-            self.learner.directory.write_history(self.history)
         self._checkpoint()
 
     # ---- stopping and saving ----
@@ -384,7 +400,7 @@ class _Run(Generic[M]):
             self._checkpoint()
         path = self.saved[1] if self.saved else None
         reason = next(i.reason for i in self.interrupters if i.reason)
-        self.views.emit(Interrupted(reason, self.position.epoch + 1, self.position.step, path))
+        self.emit(Interrupted(reason, self.position.epoch + 1, self.position.step, path))
         return "interrupted"
 
     def _checkpoint_if_due(self, step: int, steps: int) -> None:
@@ -410,7 +426,7 @@ class _Run(Generic[M]):
             )
         )
         self.saved = (self.position, path)
-        self.views.emit(Checkpointed(path, self.position.epoch, self.position.step))
+        self.emit(Checkpointed(path, self.position.epoch, self.position.step))
 
     def _write_manifest(self, state: str) -> None:
         directory = self.learner.directory
@@ -441,13 +457,19 @@ def _with_loss(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     return tuple(metrics) if "Loss" in names else (Loss(), *metrics)
 
 
+def _both(views: Broadcast, writer: EventWriter) -> Callable[[Event], None]:
+    """The file first: of what it holds a view may miss steps."""
+
+    def emit(event: Event) -> None:
+        writer.append(event)
+        views.emit(event)
+
+    return emit
+
+
 def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
     while group := list(islice(batches, size)):
         yield group
-
-
-def _result(ended: EpochEnded) -> SplitResult:
-    return SplitResult(ended.epoch, ended.split, ended.readings, ended.seconds)
 
 
 def _fallbacks() -> Counter[str]:

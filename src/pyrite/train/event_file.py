@@ -1,0 +1,294 @@
+"""events.jsonl: what a run tells, appended as it happens, one JSON object a line.
+
+Each line has ``event``, the kind in snake case; ``time``, in seconds since 1970; and the fields of
+the event's class, `pyrite.train.event`.  docs/guide/runs.md lists them.  Three rules make the file
+one that can be read at any moment, from anywhere:
+
+- A line is appended by one write.  A line that is torn, or that says nothing known, is skipped.
+- Readings are numbers by name; a line ``metrics`` has told their units before.  JSON has no number
+  for NaN and infinities, so these are the strings "NaN", "Infinity" and "-Infinity".
+- A line ``resumed`` voids the lines before it that tell of later steps than its own.
+
+Of the steps, those are written whose readings are new: one in ``read_every``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+from pyrite.train.event import (
+    EVENTS,
+    Checkpointed,
+    EpochEnded,
+    EpochStarted,
+    Event,
+    Resumed,
+    StepEnded,
+)
+from pyrite.train.reading import Better, Reading
+
+logger = logging.getLogger("pyrite.train")
+
+_UNKNOWN = ("", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event, and when it happened, in seconds since 1970."""
+
+    time: float
+    event: Event
+
+
+class EventWriter:
+    """A context that appends events to a file, which is made at the first; None writes nothing.
+
+    A disk that is full, or a folder that is gone, ends no training: it is logged once, and the next
+    event tries again.
+    """
+
+    def __init__(self, path: str | PathLike[str] | None) -> None:
+        self.path = None if path is None else Path(path)
+        self._descriptor: int | None = None
+        self._is_torn = False
+        self._failed = False
+        self._known: dict[str, tuple[str, Better | None]] = {}
+        self._written: tuple[Reading, ...] = ()
+
+    def append(self, event: Event) -> None:
+        """Write an event, unless it is a step whose readings are those of the last that was."""
+        if self.path is None:
+            return
+        if isinstance(event, StepEnded):
+            if event.readings is self._written or not event.readings:
+                return
+            self._written = event.readings
+        now = round(time.time(), 3)
+        told = self._new_metrics(getattr(event, "readings", ()))
+        lines = [{"event": "metrics", "time": now, "metrics": told}] if told else []
+        lines.append({"event": _KIND[type(event)], "time": now, **_encoded(event)})
+        self._write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
+
+    def restart(self) -> None:
+        """Begin a new file: of a run that is not resumed."""
+        self._close()
+        if self.path is not None:
+            with suppress(
+                OSError
+            ):  # what cannot be removed cannot be written either, which is told
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _new_metrics(self, readings: tuple[Reading, ...]) -> dict[str, Any]:
+        found = {reading.name: (reading.unit, reading.better) for reading in readings}
+        new = {name: what for name, what in found.items() if self._known.get(name) != what}
+        self._known.update(new)
+        return {name: {"unit": unit, "better": better} for name, (unit, better) in new.items()}
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            if self._descriptor is None:
+                self._open()
+            assert self._descriptor is not None
+            left = b"\n" + lines if self._is_torn else lines
+            self._is_torn = True
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            self._is_torn = self._failed = False
+        except OSError as error:
+            if not self._failed:
+                logger.error(
+                    "%s cannot be written, the training goes on: %s", self.path, error.strerror
+                )
+            self._failed = True
+
+    def _open(self) -> None:
+        assert self.path is not None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor = os.open(self.path, flags, 0o666)
+        size = os.fstat(self._descriptor).st_size
+        if size:
+            os.lseek(self._descriptor, size - 1, os.SEEK_SET)
+            self._is_torn = os.read(self._descriptor, 1) != b"\n"
+
+
+class EventReader:
+    """Reads a file of events, while it grows or when it is whole.
+
+    ``skipped`` counts the lines that say nothing known.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self.skipped = 0
+        self._position = 0
+        self._first = b""
+        self._metrics: dict[str, tuple[str, Better | None]] = {}
+
+    def new(self) -> Iterator[Entry]:
+        """Give the entries that were appended since the last call, void ones too.
+
+        A last line that has no end yet is left for the next call.  Raises OSError where the file
+        cannot be read.
+        """
+        with open(self.path, "rb") as file:
+            first = file.readline()
+            if first != self._first:  # of another run: a line has its time
+                self._first, self._position = first, 0
+            file.seek(self._position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._position += len(line)
+                entry = self._entry(line)
+                if entry is not None:
+                    yield entry
+
+    def _entry(self, line: bytes) -> Entry | None:
+        try:
+            told = json.loads(line)
+            if told["event"] == "metrics":
+                self._metrics.update(_metrics(told["metrics"]))
+                return None
+            kind = _EVENT[told["event"]]
+            return Entry(_number(told["time"]), self._decoded(kind, told))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self.skipped += bool(line.strip())
+            return None
+
+    def _decoded(self, kind: type[Event], told: Mapping[str, Any]) -> Event:
+        given = {}
+        for name, decode in _DECODERS[kind].items():
+            if name == "readings":
+                given[name] = self._readings(told[name])
+            elif name in told:
+                given[name] = decode(told[name])
+        return kind(**given)
+
+    def _readings(self, values: Mapping[str, Any]) -> tuple[Reading, ...]:
+        return tuple(
+            Reading(name, _number(value), *self._metrics.get(name, _UNKNOWN))
+            for name, value in values.items()
+        )
+
+
+def read_events(path: str | PathLike[str]) -> list[Entry]:
+    """Return all entries of a file but those that a resumed run voids.
+
+    Raises OSError where the file cannot be read.
+    """
+    entries: list[Entry] = []
+    for entry in EventReader(path).new():
+        if isinstance(entry.event, Resumed):
+            entries = [kept for kept in entries if not is_void(kept.event, entry.event)]
+        entries.append(entry)
+    return entries
+
+
+def is_void(event: Event, resumed: Resumed) -> bool:
+    """Whether an event tells of steps that a run which resumes does again."""
+    reached = (resumed.epoch, resumed.step)
+    match event:
+        case StepEnded(split="train", epoch=epoch, step=step) | EpochStarted(epoch, _, step):
+            return (epoch - 1, step) > reached
+        case Checkpointed(_, epoch, step):
+            return (epoch, step) > reached
+        case StepEnded(epoch=epoch) | EpochEnded(epoch=epoch):
+            return epoch > resumed.epoch
+    return False
+
+
+# ---- one event as JSON, and back ----
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_KIND = {kind: _snake(kind.__name__) for kind in EVENTS}
+_EVENT = {name: kind for kind, name in _KIND.items()}
+
+
+def _encoded(event: Event) -> dict[str, Any]:
+    return {field.name: _json(getattr(event, field.name)) for field in fields(event)}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _SPELLING[str(value)]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return {reading.name: _json(reading.value) for reading in value}
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_NUMBERS = {spelled: float(number) for number, spelled in _SPELLING.items()}
+
+
+def _number(told: Any) -> float:
+    if isinstance(told, str):
+        return _NUMBERS[told]
+    return float(_of(float, int)(told))
+
+
+def _of(*kinds: type) -> Callable[[Any], Any]:
+    """A decoder that refuses what is of no such type; a bool is no number."""
+
+    def decode(told: Any) -> Any:
+        if type(told) not in kinds:
+            raise TypeError(told)
+        return told
+
+    return decode
+
+
+def _optional_path(told: Any) -> Path | None:
+    return None if told is None else Path(_of(str)(told))
+
+
+def _counts(told: Any) -> dict[str, int]:
+    return {_of(str)(name): _of(int)(count) for name, count in _of(dict)(told).items()}
+
+
+def _metrics(told: Any) -> dict[str, tuple[str, Better | None]]:
+    directions: dict[Any, Better | None] = {"lower": "lower", "higher": "higher", None: None}
+    return {name: (_of(str)(of["unit"]), directions[of["better"]]) for name, of in told.items()}
+
+
+def _decoder(hint: Any) -> Callable[[Any], Any]:
+    if hint in (int, str):
+        return _of(hint)
+    if hint is float:
+        return _number
+    if hint == Path | None or hint is Path:
+        return _optional_path
+    return _counts if hint == Mapping[str, int] else _of(str)
+
+
+_DECODERS = {
+    kind: {name: _decoder(hint) for name, hint in get_type_hints(kind).items()} for kind in EVENTS
+}
