@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.native import Native, native
 from pyrite.op import Constant
-
-_aten = torch.ops.aten
 
 #: Beyond this |x| the slope of gelu is 0 or 1 in every dtype; PyTorch's cubes x and meets infinity.
 _STRAIGHT = 1e3
@@ -45,7 +44,7 @@ class Activation(Native):
 
     @native("relu_backward", narrow="everywhere", when=_are_alike)
     def relu_backward(self, g: torch.Tensor, out: torch.Tensor) -> Any:
-        return _aten.threshold_backward(g, out, 0)
+        return layout.threshold_backward(g, out, 0)
 
     @native("sigmoid", narrow="everywhere")
     def sigmoid(self, x: torch.Tensor) -> torch.Tensor:
@@ -61,7 +60,7 @@ class Activation(Native):
 
     @native("silu_backward", narrow="everywhere")
     def silu_backward(self, g: torch.Tensor, x: torch.Tensor) -> Any:
-        return _aten.silu_backward(*_alike(g, x))
+        return layout.silu_backward(*_alike(g, x))
 
     @native("gelu", narrow="everywhere")
     def gelu(self, x: torch.Tensor, *, approximate: str) -> torch.Tensor:
@@ -75,7 +74,7 @@ class Activation(Native):
     def gelu_backward(self, g: torch.Tensor, x: torch.Tensor, *, approximate: str) -> Any:
         if approximate == "tanh":
             x = torch.clamp(x, -_STRAIGHT, _STRAIGHT)
-        return _aten.gelu_backward(*_alike(g, x), approximate=approximate)
+        return layout.gelu_backward(*_alike(g, x), approximate=approximate)
 
     @native("dropout", carrier="order")
     def dropout(self, x: torch.Tensor, bits: torch.Tensor, *, p: float) -> torch.Tensor:

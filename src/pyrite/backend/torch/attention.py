@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.activation import dropped
 from pyrite.backend.torch.dtype import NARROW
 from pyrite.backend.torch.native import Native, native
-
-_aten = torch.ops.aten
 
 
 class Attention(Native):
@@ -135,13 +134,11 @@ class HostFlash(Fused):
     """The kernel of the host."""
 
     def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out, log_sum = _aten._scaled_dot_product_flash_attention_for_cpu(
-            *inputs, 0.0, self.is_causal, scale=self.scale
-        )
+        out, log_sum = layout.host_flash(*inputs, 0.0, self.is_causal, scale=self.scale)
         return out, log_sum
 
     def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
-        return _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # type: ignore[no-any-return]
+        return layout.host_flash_backward(  # type: ignore[no-any-return]
             g, *saved, 0.0, self.is_causal, scale=self.scale
         )
 
@@ -150,16 +147,14 @@ class Flash(Fused):
     """FlashAttention-2 of float16 and bfloat16 on a GPU."""
 
     def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out, log_sum, *_ = _aten._scaled_dot_product_flash_attention(
-            *inputs, 0.0, self.is_causal, False, scale=self.scale
-        )
+        out, log_sum, *_ = layout.flash(*inputs, 0.0, self.is_causal, False, scale=self.scale)
         return out, log_sum
 
     def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
         query, key, *_ = saved
         # Without dropout the state of the generator is not looked at.
         unused = torch.empty((2,), dtype=torch.uint64, device=g.device)
-        return _aten._scaled_dot_product_flash_attention_backward(  # type: ignore[no-any-return]
+        return layout.flash_backward(  # type: ignore[no-any-return]
             g, *saved, None, None, query.shape[2], key.shape[2], 0.0, self.is_causal,
             unused, unused, scale=self.scale,
         )  # fmt: skip
@@ -169,7 +164,7 @@ class Efficient(Fused):
     """The memory-efficient kernel of float32 on a GPU, which pads its sums to 32 queries."""
 
     def _forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out, log_sum, *_ = _aten._scaled_dot_product_efficient_attention(
+        out, log_sum, *_ = layout.efficient(
             *inputs, None, True, 0.0, self.is_causal, scale=self.scale
         )
         queries = out.shape[-2]
@@ -180,7 +175,7 @@ class Efficient(Fused):
         if missing := -log_sum.shape[-1] % 32:
             log_sum = torch.nn.functional.pad(log_sum, (0, missing), value=math.inf)
         unused = _unused(g.device)
-        return _aten._scaled_dot_product_efficient_attention_backward(  # type: ignore[no-any-return]
+        return layout.efficient_backward(  # type: ignore[no-any-return]
             g, *inputs, None, out, log_sum, unused, unused, 0.0, [True, True, True, False],
             self.is_causal, scale=self.scale,
         )[:3]  # fmt: skip

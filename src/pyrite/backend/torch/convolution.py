@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.contraction import exact_product
 from pyrite.backend.torch.native import Native, native
 from pyrite.types import Shape, element_count
@@ -159,7 +160,7 @@ def _backward(
     dilation: Shape,
     groups: int,
 ) -> Any:
-    return torch.ops.aten.convolution_backward(
+    return layout.convolution_backward(
         g, x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups,
         [*mask, False],
     )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.native import Native, native
 from pyrite.backend.torch.order import NaN, keys, values
 from pyrite.types import Shape, element_count
@@ -125,7 +126,7 @@ class Gather(Native):
         whole = self.again("embedding", indices, rows, 0).reshape(-1)
         updates = g.reshape(whole.numel(), g.shape[-1])
         if g.is_floating_point() and not self.is_host and g.numel():
-            return torch.ops.aten.embedding_dense_backward(  # type: ignore[no-any-return]
+            return layout.embedding_backward(  # type: ignore[no-any-return]
                 updates, whole, rows, -1, False
             )
         return self.written(g.new_zeros((rows, g.shape[-1])), whole, updates, "add")
@@ -199,7 +200,7 @@ class Gather(Native):
         order = torch.sort(places, stable=True).indices
         counts = torch.zeros(out.shape[0], dtype=torch.int64, device=self.device)
         counts.index_add_(0, places, torch.ones_like(places))
-        products = torch.segment_reduce(
+        products = layout.segment_reduce(
             updates[order], "prod", lengths=counts, axis=0, unsafe=True, initial=1
         )
         return out * products

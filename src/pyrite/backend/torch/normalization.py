@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.native import Native, native, remembered
 from pyrite.op import Constant
 from pyrite.types import Shape
-
-_aten = torch.ops.aten
 
 
 def _are_numbers_last(*inputs: Any) -> bool:
@@ -38,8 +37,7 @@ class Normalization(Native):
 
     @native("softmax_backward", narrow="everywhere")
     def softmax_backward(self, g: torch.Tensor, out: torch.Tensor, *, axis: int) -> Any:
-        # The kernel of PyTorch 2.4 and 2.5 for the host reads a strided output as if it were dense.
-        return _aten._softmax_backward_data(g, out.contiguous(), axis, out.dtype)
+        return layout.softmax_backward(g, out, axis, out.dtype)
 
     @native("log_softmax", narrow="everywhere")
     def log_softmax(self, x: torch.Tensor, *, axis: int) -> torch.Tensor:
@@ -47,7 +45,7 @@ class Normalization(Native):
 
     @native("log_softmax_backward", narrow="everywhere")
     def log_softmax_backward(self, g: torch.Tensor, out: torch.Tensor, *, axis: int) -> Any:
-        return _aten._log_softmax_backward_data(g, out, axis, out.dtype)
+        return layout.log_softmax_backward(g, out, axis, out.dtype)
 
     # ---- layer and group norm ----
 
@@ -63,7 +61,7 @@ class Normalization(Native):
     ) -> torch.Tensor:
         moved = _last(x, axis)
         shape = moved.shape[x.ndim - len(axis) :]
-        out, mean, rate = torch.native_layer_norm(moved, shape, weight, bias, eps)
+        out, mean, rate = layout.layer_norm(moved, shape, weight, bias, eps)
         remembered(x, ("layer_norm", axis, eps), lambda: (mean, rate))
         return _back(out, axis)
 
@@ -83,10 +81,10 @@ class Normalization(Native):
         mean, rate = remembered(
             x,
             ("layer_norm", axis, eps),
-            lambda: torch.native_layer_norm(moved, shape, None, None, eps)[1:],
+            lambda: layout.layer_norm(moved, shape, None, None, eps)[1:],
         )
-        weight = _dense(weight, shape, x, argnums)
-        found = _aten.native_layer_norm_backward(
+        weight = _of_all(weight, shape, x, argnums)
+        found = layout.layer_norm_backward(
             of_out, moved, shape, mean, rate, weight, weight, [i in argnums for i in range(3)]
         )
         made = (_back(found[0], axis) if 0 in argnums else None, *found[1:])
@@ -117,12 +115,10 @@ class Normalization(Native):
     ) -> Any:
         batch, channels = x.shape[:2]
         size = x[0, 0].numel()
-        x, g = x.contiguous(), g.contiguous()
-        _, mean, rate = torch.native_group_norm(
-            x, None, None, batch, channels, size, num_groups, eps
-        )
-        weight = _dense(weight, (channels,), x, argnums)
-        found = _aten.native_group_norm_backward(
+        x = layout.dense(x)
+        _, mean, rate = layout.group_norm(x, None, None, batch, channels, size, num_groups, eps)
+        weight = _of_all(weight, (channels,), x, argnums)
+        found = layout.group_norm_backward(
             g, x, mean, rate, weight, batch, channels, size, num_groups,
             [i in argnums for i in range(3)],
         )  # fmt: skip
@@ -143,7 +139,7 @@ class Normalization(Native):
             return _trained(x, weight, bias, eps)
         mean, variance = _statistics(x)
         remembered(x, ("batch_norm", eps), lambda: (mean, torch.rsqrt(variance + eps)))
-        out = torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+        out = layout.batch_norm_by_moments(x, mean, variance, weight, bias, False, 0.0, eps)
         return out, mean, variance
 
     @native("batch_norm_backward", when=_has_elements)
@@ -160,7 +156,7 @@ class Normalization(Native):
     ) -> Any:
         mean, rate = remembered(x, ("batch_norm", eps), lambda: _moments(x, eps))
         found = list(
-            _aten.native_batch_norm_backward(
+            layout.batch_norm_backward(
                 g, x, weight, None, None, mean, rate, True, eps, [i in argnums for i in range(3)]
             )
         )
@@ -203,19 +199,18 @@ class Normalization(Native):
         *,
         eps: float,
     ) -> torch.Tensor:
-        return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+        return layout.batch_norm_by_moments(x, mean, variance, weight, bias, False, 0.0, eps)
 
 
-def _dense(
+def _of_all(
     weight: torch.Tensor | None, shape: Shape, x: torch.Tensor, argnums: Shape
 ) -> torch.Tensor | None:
-    """Return a weight as PyTorch's backward kernels read it: without regard to its strides.
+    """Return the weight; without one, ones where gradients of weight and bias are wanted.
 
-    Without one they give no gradients of weight and bias, so ones stand for it where these are
-    wanted.
+    PyTorch's backward kernels give none of these without a weight.
     """
     if weight is not None:
-        return weight.contiguous()
+        return weight
     return x.new_ones(shape) if set(argnums) - {0} else None
 
 
@@ -227,7 +222,7 @@ def _trained(
     With a momentum of 1 its running moments are those of this batch.
     """
     first, second = x.new_zeros((2, x.shape[1])).unbind()
-    out, mean, rate = torch.native_batch_norm(x, weight, bias, first, second, True, 1.0, eps)
+    out, mean, rate = layout.batch_norm(x, weight, bias, first, second, True, 1.0, eps)
     remembered(x, ("batch_norm", eps), lambda: (mean, rate))
     count = x.numel() // x.shape[1]
     return out, mean, second * ((count - 1) / count)
@@ -258,7 +253,7 @@ def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         variance = squares - mean * mean
         if bool((mean * mean <= 4 * variance).all()):
             return mean, variance
-    mean, variance = torch.batch_norm_update_stats(x, None, None, 0.0)
+    mean, variance = layout.batch_norm_statistics(x, None, None, 0.0)
     return mean, variance
 
 

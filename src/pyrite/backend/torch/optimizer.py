@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from pyrite.backend.torch.layout import all_dense
 from pyrite.backend.torch.native import Native, native
 from pyrite.op import Constant
 
@@ -109,11 +110,11 @@ class Optimizer(Native):
         correct.
         """
         kept = [p, first, second] if largest is None else [p, first, second, largest]
-        copies = self._copies(_dense(t for tensors in kept for t in tensors))
+        copies = self._copies(all_dense(t for tensors in kept for t in tensors))
         n = len(p)
         moved, first, second, *rest = (copies[i : i + n] for i in range(0, len(copies), n))
         step(
-            moved, _dense(g), first, second, rest[0] if rest else [],
+            moved, all_dense(g), first, second, rest[0] if rest else [],
             [self._forever] * n, **settings, amsgrad=bool(rest), maximize=False,
         )  # fmt: skip
         return moved, first, second, *rest
@@ -310,10 +311,6 @@ class Optimizer(Native):
         updated = torch._foreach_mul(p, 1 - decay)
         torch._foreach_sub_(updated, _orthogonal(direction, **settings), alpha=rate)
         return updated, mean
-
-
-def _dense(tensors: Iterable[torch.Tensor]) -> Tensors:
-    return [t if t.is_contiguous() else t.contiguous() for t in tensors]
 
 
 def _corrected(

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from pyrite.backend import window
+from pyrite.backend.torch import layout
 from pyrite.backend.torch.activation import has_nan
 from pyrite.backend.torch.convolution import cut, pad
 from pyrite.backend.torch.gather import Gather
@@ -143,16 +144,14 @@ def _pool_transposed(
     """Return the transpose of an average pool without padding, one axis being two of which one."""
     like = g.new_empty((*g.shape[:2], *sizes))
     if len(sizes) == 1:
-        found = torch.ops.aten.avg_pool2d_backward(
+        found = layout.avg_pool2d_backward(
             g.unsqueeze(2), like.unsqueeze(2), (1, *kernel_size), (1, *stride), (0, 0), False, True,
             None,
         )  # fmt: skip
         return found.squeeze(2)  # type: ignore[no-any-return]
-    name = f"avg_pool{len(sizes)}d_backward"
+    transposed = layout.avg_pool2d_backward if len(sizes) == 2 else layout.avg_pool3d_backward
     none = (0,) * len(sizes)
-    return getattr(torch.ops.aten, name)(  # type: ignore[no-any-return]
-        g, like, kernel_size, stride, none, False, True, None
-    )
+    return transposed(g, like, kernel_size, stride, none, False, True, None)  # type: ignore[no-any-return]
 
 
 def _are_apart(windows: Windows | None) -> bool:
