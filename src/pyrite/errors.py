@@ -6,6 +6,7 @@ each class also derives from the built-in that a reader would expect to catch.
     PyriteError
     ├── ShapeError (ValueError)        shapes that do not fit: x @ y with (5, 3) and (4, 3)
     ├── AxisError (ShapeError, IndexError)  an axis outside -rank <= axis < rank
+    ├── ZeroRankError (ShapeError, TypeError)  len and iter of a tensor without axes
     ├── DTypeError (TypeError)         dtypes that do not fit, or that a device lacks
     ├── ArgumentError (ValueError)     any other argument out of its range: dropout(p=1.5)
     ├── IndexRangeError (IndexError)   an index outside its axis
@@ -39,6 +40,10 @@ class ShapeError(PyriteError, ValueError):
 
 class AxisError(ShapeError, IndexError):
     """An axis is outside the rank.  ``ones(2, 3).sum(axis=2)``; axes count from 0 or from -1."""
+
+
+class ZeroRankError(ShapeError, TypeError):
+    """A tensor without axes has no length and no elements one by one; use ``x.item()``."""
 
 
 class DTypeError(PyriteError, TypeError):

@@ -44,6 +44,7 @@ EXACT: dict[str, tuple[int, tuple[DType, ...]]] = {
     "minimum": (2, (bool_, *NUMBERS)), "maximum": (2, (bool_, *NUMBERS)),
     "isnan": (1, COMPUTED), "isinf": (1, COMPUTED), "abs": (1, (bool_, *NUMBERS)),
     "sign": (1, NUMBERS), "signbit": (1, COMPUTED), "copysign": (2, COMPUTED),
+    "nextafter": (2, COMPUTED),
     "floor": (1, NUMBERS), "ceil": (1, NUMBERS), "trunc": (1, NUMBERS), "rint": (1, NUMBERS),
     "floor_divide": (2, NUMBERS), "remainder": (2, NUMBERS), "truncated_remainder": (2, NUMBERS),
     "sqrt": (1, COMPUTED), "rsqrt": (1, COMPUTED), "shift_left": (2, INTEGERS),

@@ -170,7 +170,7 @@ def test_negative_zero_is_less_than_zero() -> None:
     plus, minus = tensor([0.0]), tensor([-0.0])
     assert np.signbit(plus.minimum(minus).numpy()).all()
     assert not np.signbit(minus.maximum(plus).numpy()).any()
-    assert np.signbit(minus.sign().numpy()).all()
+    assert not np.signbit(minus.sign().numpy()).any()
 
 
 def test_the_greater_bound_of_clip_wins_and_missing_bounds_do_nothing() -> None:

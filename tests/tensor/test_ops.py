@@ -30,7 +30,7 @@ FIRST_ORDER_ONLY = {
 }
 
 #: Ops whose results depend on the dtype by design.
-DTYPE_IS_THE_POINT = {"astype"}
+DTYPE_IS_THE_POINT = {"astype", "nextafter"}
 
 
 def float_positions(example: Example) -> list[int]:

@@ -121,6 +121,7 @@ class RecordingAlgebra:
 
     sign = _unary(polyfill.sign)
     copysign = _binary(polyfill.copysign)
+    nextafter = _binary(polyfill.nextafter)
     floor = _rounding("floor")
     ceil = _rounding("ceil")
     trunc = _rounding("trunc")

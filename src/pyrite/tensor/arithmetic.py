@@ -40,12 +40,36 @@ POSITIVE = (0.1, 3.0)
 AWAY_FROM_ZERO = (0.3, 2.5)
 
 
-def _cast_dtype(x: TensorType, *, dtype: DTypeLike) -> Attributes:
+def _cast_dtype(x: TensorType, *, dtype: DTypeLike, copy: bool = True) -> Attributes:
     return {"dtype": as_dtype(dtype)}
 
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
     return TensorType(x.shape, dtype)
+
+
+#: Of a half float: half the greatest relative distance of neighbours, the least number, and the
+#: greatest.
+_HALVES = {
+    "float16": (2.0**-11, 2.0**-24, 65504.0),
+    "bfloat16": (2.0**-8, 2.0**-133, 0xFF * 2.0**120),
+}
+
+
+def _own_dtype(x: TensorType, y: TensorType, *, dtype: None) -> Attributes:
+    return {"dtype": x.dtype}
+
+
+def _nextafter_rule(k: Any, x: Any, y: Any, *, dtype: DType) -> Any:
+    if dtype.compute is dtype:
+        return k.nextafter(x, y)
+    # Computed in float32 and rounded after: a step of 0.6 to 1.3 units ends at the neighbour.
+    relative, least, greatest = _HALVES[dtype.name]
+    step = k.maximum(k.abs(x) * (1.25 * relative), 0.75 * least)
+    stepped = k.where(x < y, x + step, x - step)
+    inward = k.where(x > 0, greatest, k.where(x < 0, -greatest, x))
+    found = k.where(k.isinf(x), inward, stepped)
+    return k.where((x == y) | k.isnan(y), y, found)
 
 
 def _float_decimals(x: TensorType, *, decimals: int) -> Attributes:
@@ -95,8 +119,11 @@ class Arithmetic(TensorBase):
         promotes=(),
         samples=(sample((2, 3), dtype="float32"),),
     )
-    def astype(self, /, dtype: DTypeLike) -> Self:
-        """The values as another dtype; floats to integers truncate and saturate, NaN becomes 0."""
+    def astype(self, /, dtype: DTypeLike, *, copy: bool = True) -> Self:
+        """The values as another dtype; floats to integers truncate and saturate, NaN becomes 0.
+
+        ``copy`` is the array API's and changes nothing: values never do, so they may be shared.
+        """
         ...
 
     # ---- arithmetic ----
@@ -245,7 +272,7 @@ class Arithmetic(TensorBase):
 
     @primitive(scalar=lambda k, x: k.sign(x), vjp=(None,), domain=AWAY_FROM_ZERO)
     def sign(self, /) -> Self:
-        """-1, 0 or 1; NaN stays NaN, and a zero keeps its sign."""
+        """-1, 0 or 1; NaN stays NaN, and 0 is that of both zeros."""
         ...
 
     @primitive(
@@ -257,6 +284,29 @@ class Arithmetic(TensorBase):
     def copysign(self, sign: Self | Number, /) -> Self:
         """|x| with the sign of the other, which a zero and a NaN have too."""
         ...
+
+    @primitive(
+        scalar=_nextafter_rule,
+        canonical=_own_dtype,
+        vjp=(None, None),
+        accepts="float",
+        samples=(sample((2, 3), (2, 3)), sample((2, 1), (3,)), sample((2,), 0.5)),
+    )
+    def _nextafter(self, other: Self | Number, /, *, dtype: DTypeLike | None = None) -> Self:
+        """The number of the dtype next to x on the side of the other; the other where equal."""
+        ...
+
+    @public
+    def nextafter(self, other: Self | Number, /) -> Self:
+        """Return the number of the dtype next to x on the side of the other.
+
+        The other itself where they are equal, and NaN where one is.
+
+        >>> import pyrite
+        >>> pyrite.tensor(1.0).nextafter(2.0).item() - 1 == 2**-23
+        True
+        """
+        return self._nextafter(other)
 
     # ---- extrema ----
 

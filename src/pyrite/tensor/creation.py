@@ -209,7 +209,7 @@ def asarray(
 @_of_shape
 def full(
     shape: ShapeLike,
-    value: Number,
+    fill_value: Number,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
@@ -219,13 +219,13 @@ def full(
     >>> full((2,), 7).numpy().tolist()
     [7, 7]
     """
-    if isinstance(value, Tensor) and value.size != 1:
+    if isinstance(fill_value, Tensor) and fill_value.size != 1:
         raise ShapeError(
-            f"full requires one number, got a tensor of shape {value.shape}; use broadcast_to"
+            f"full requires one number, got a tensor of shape {fill_value.shape}; use broadcast_to"
         )
-    found = promote_scalar("full", bool_, value) if dtype is None else as_dtype(dtype)
+    found = promote_scalar("full", bool_, fill_value) if dtype is None else as_dtype(dtype)
     sizes = normalize_shape("full", shape)
-    return create(_full, (_constant(value, found),), device, shape=sizes, dtype=found)
+    return create(_full, (_constant(fill_value, found),), device, shape=sizes, dtype=found)
 
 
 @_of_shape
@@ -253,11 +253,11 @@ def empty(
 
 
 def full_like(
-    x: Tensor, value: Number, *, dtype: DTypeLike | None = None, device: DeviceLike = None
+    x: Tensor, fill_value: Number, *, dtype: DTypeLike | None = None, device: DeviceLike = None
 ) -> Tensor:
     """Return one value everywhere, in the shape, dtype and device of x."""
     where = Device(x._backend) if device is None else device
-    return full(x.shape, value, dtype=x.dtype if dtype is None else dtype, device=where)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=where)
 
 
 def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
@@ -420,7 +420,7 @@ def tri(
 
 
 @public
-def meshgrid(*axes: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*axes: Tensor, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
     """Return the coordinates of a grid, one tensor for each of n vectors.
 
     With "ij" all have shape (n0, n1, ...); with "xy", the default as in the standard, the first two
@@ -440,7 +440,7 @@ def meshgrid(*axes: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tenso
         for i, x in enumerate(vectors)
     ]
     swap = indexing == "xy" and len(grids) > 1
-    return tuple(grid.swap_axes(0, 1) if swap else grid for grid in grids)
+    return [grid.swap_axes(0, 1) if swap else grid for grid in grids]
 
 
 @public

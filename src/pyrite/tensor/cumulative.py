@@ -13,10 +13,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from pyrite.errors import AxisError, ShapeError
-from pyrite.op import Attributes, Sample, composite, distinct, integers, primitive, sample
+from pyrite.errors import ArgumentError, AxisError, ShapeError
+from pyrite.op import (
+    Attributes,
+    Sample,
+    composite,
+    distinct,
+    integers,
+    primitive,
+    public,
+    sample,
+)
 from pyrite.tensor.axis import axis_of, span
 from pyrite.tensor.gradient import in_dtype
+from pyrite.tensor.joining import concat
 from pyrite.tensor.reduction import accumulation_dtype
 from pyrite.tensor.statistics import Statistics
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
@@ -101,6 +111,17 @@ _SCANS = (
     sample((2, 0), axis=1, include_initial=True),
     sample(integers((5,), 0, 4)),
 )
+
+
+# ---- differences ----
+
+
+def _diff_attributes(x: TensorType, *ends: TensorType | None, axis: int, n: int) -> Attributes:
+    if n < 0:
+        raise ArgumentError(f"diff requires n >= 0, got {n}")
+    if x.ndim == 0:
+        raise ShapeError("diff requires at least one axis, got shape ()")
+    return {"axis": normalize_axis("diff", axis, x.ndim), "n": int(n)}
 
 
 # ---- recurrence ----
@@ -251,6 +272,49 @@ class Cumulative(Statistics):
         ...
 
     cumprod = cumulative_prod
+
+    @composite(
+        canonical=_diff_attributes,
+        accepts="number",
+        promotes="all",
+        samples=(
+            sample((2, 4), None, None),
+            sample((3, 2), (1, 2), None, axis=0, n=2),
+            sample((2, 3), (2, 1), (2, 2), n=3),
+            sample((2,), None, None, n=4),
+            sample(integers((5,), -3, 4), None, None),
+            sample((0, 2), None, None, axis=0),
+        ),
+    )
+    def _diff(
+        self, prepend: Self | None, append: Self | None, /, *, axis: int = -1, n: int = 1
+    ) -> Self:
+        """Differences of neighbours along an axis, n times, of x between what is put around it."""
+        parts = [part for part in (prepend, self, append) if part is not None]
+        found = concat(parts, axis) if len(parts) > 1 else self
+        for _ in range(n):
+            found = span(found, axis, 1, None) - span(found, axis, None, -1)
+        return found
+
+    @public
+    def diff(
+        self,
+        axis: int = -1,
+        *,
+        n: int = 1,
+        prepend: Self | None = None,
+        append: Self | None = None,
+    ) -> Self:
+        """Differences x[i + 1] - x[i] along an axis, taken n times.
+
+        Shapes: (..., N, ...) -> (..., N - n, ...), where N counts what ``prepend`` and ``append``
+        put before and behind; 0 where n is more.  Unsigned integers wrap around.
+
+        >>> import pyrite
+        >>> pyrite.tensor([1, 4, 9, 16]).diff(n=2).tolist()
+        [2, 2]
+        """
+        return self._diff(prepend, append, axis=axis, n=n)
 
     @primitive(
         reference=_recurrence,

@@ -44,6 +44,10 @@ from pyrite.tensor.joining import stack as stack
 from pyrite.tensor.mask import causal_mask as causal_mask
 from pyrite.tensor.mask import generate_autoregressive_mask as generate_autoregressive_mask
 from pyrite.tensor.mask import generate_padding_mask as generate_padding_mask
+from pyrite.tensor.namespace import NamespaceInfo as NamespaceInfo
+from pyrite.tensor.namespace import __array_api_version__ as __array_api_version__
+from pyrite.tensor.namespace import __array_namespace_info__ as __array_namespace_info__
+from pyrite.tensor.namespace import astype as astype
 from pyrite.tensor.printing import check_closeness as check_closeness
 from pyrite.tensor.printing import print_options as print_options
 from pyrite.tensor.printing import set_print_options as set_print_options
@@ -88,7 +92,6 @@ argtopk = Tensor.argtopk
 argwhere = Tensor.argwhere
 asin = Tensor.asin
 asinh = Tensor.asinh
-astype = Tensor.astype
 atan = Tensor.atan
 atan2 = Tensor.atan2
 atanh = Tensor.atanh
@@ -140,6 +143,7 @@ cumulative_sum = Tensor.cumulative_sum
 deg2rad = Tensor.deg2rad
 diag = Tensor.diag
 diagonal = Tensor.diagonal
+diff = Tensor.diff
 digamma = Tensor.digamma
 divide = Tensor.divide
 dot = Tensor.dot
@@ -227,6 +231,7 @@ nan_to_num = Tensor.nan_to_num
 narrow = Tensor.narrow
 ndtr = Tensor.ndtr
 negative = Tensor.negative
+nextafter = Tensor.nextafter
 nll_loss = Tensor.nll_loss
 nonzero = Tensor.nonzero
 not_equal = Tensor.not_equal
@@ -317,7 +322,8 @@ vector_normalize = Tensor.vector_normalize
 xlogy = Tensor.xlogy
 
 __all__ = [
-    "FloatInfo", "IntegerInfo", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_avg_pool1d",
+    "FloatInfo", "IntegerInfo", "NamespaceInfo", "__array_api_version__",
+    "__array_namespace_info__", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_avg_pool1d",
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_max_pool_with_indices", "add", "all",
     "allclose", "any", "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray",
@@ -331,10 +337,10 @@ __all__ = [
     "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
     "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
     "cummin_with_indices", "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad",
-    "diag", "diag_mask", "diagonal", "digamma", "divide", "dot", "dropout", "e", "einsum", "elu",
-    "embedding", "empty", "empty_like", "equal", "erf", "erfinv", "exp", "exp2", "expand_dims",
-    "expm1", "eye", "finfo", "flatten", "flip", "floor", "floor_divide", "fmod", "fold4d",
-    "from_dlpack", "from_torch", "full", "full_like", "gather_nd", "gelu",
+    "diag", "diag_mask", "diagonal", "diff", "digamma", "divide", "dot", "dropout", "e", "einsum",
+    "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfinv", "exp", "exp2",
+    "expand_dims", "expm1", "eye", "finfo", "flatten", "flip", "floor", "floor_divide", "fmod",
+    "fold4d", "from_dlpack", "from_torch", "full", "full_like", "gather_nd", "gelu",
     "generate_autoregressive_mask", "generate_padding_mask", "glu", "greater", "greater_equal",
     "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "hypot", "iinfo", "inf",
     "instance_norm", "interpolate", "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan",
@@ -346,8 +352,8 @@ __all__ = [
     "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_pool_with_indices",
     "max_with_indices", "maximum", "mean", "median", "median_with_indices", "meshgrid", "min",
     "min_with_indices", "minimum", "mish", "moveaxis", "multinomial", "multiply", "nan",
-    "nan_to_num", "narrow", "ndtr", "negative", "newaxis", "nll_loss", "nonzero", "normal",
-    "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
+    "nan_to_num", "narrow", "ndtr", "negative", "newaxis", "nextafter", "nll_loss", "nonzero",
+    "normal", "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
     "pairwise_distance", "permutation", "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle",
     "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile", "quiet_softmax",
     "rad2deg", "randint", "randint_like", "random_bits", "reciprocal", "relu", "relu6",

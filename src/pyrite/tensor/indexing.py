@@ -12,7 +12,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 import numpy as np
 
 from pyrite.backend.protocol import Backend
-from pyrite.errors import DTypeError, ShapeError
+from pyrite.errors import DTypeError, ZeroRankError
 from pyrite.op import TensorBase, instead, located, public
 from pyrite.tensor.joining import concat
 from pyrite.tensor.scattering import Reduction, Scattering
@@ -61,7 +61,7 @@ class Indexing(Scattering):
     @public
     def __iter__(self) -> Iterator[Self]:
         if self.ndim == 0:
-            raise ShapeError("iteration requires at least one axis, got shape ()")
+            raise ZeroRankError("iteration requires at least one axis, got shape ()")
         return iter(self.unstack())
 
     # ---- Burn's names ----

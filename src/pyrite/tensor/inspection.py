@@ -137,10 +137,10 @@ def result_type(*operands: DTypeLike | Tensor | Number) -> DType:
 
 
 @public
-def broadcast_arrays(*tensors: Tensor) -> tuple[Tensor, ...]:
+def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
     """Return the tensors stretched to their common shape."""
     shape = broadcast("broadcast_arrays", *(t.shape for t in tensors))
-    return tuple(t.broadcast_to(shape) for t in tensors)
+    return [t.broadcast_to(shape) for t in tensors]
 
 
 def _dtype(of: DTypeLike | Tensor) -> DType:

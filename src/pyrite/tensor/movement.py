@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pyrite.errors import ShapeError
+from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, primitive, public, sample
 from pyrite.tensor.mathematics import Mathematics
 from pyrite.types import (
@@ -159,17 +159,27 @@ class Movement(Mathematics):
         ...
 
     @public
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
+    def reshape(
+        self,
+        *sizes: int | Sequence[int],
+        shape: int | Sequence[int] | None = None,
+        copy: bool | None = None,
+    ) -> Self:
         """Return the elements in row-major order as another shape, one size of which may be -1.
 
-        The sizes are one tuple, or arguments of their own.  Raises ShapeError when the number of
-        elements differs.
+        The sizes are one tuple, also by the name ``shape``, or arguments of their own.  ``copy`` is
+        the array API's and changes nothing: whether memory is shared cannot be seen.  Raises
+        ShapeError when the number of elements differs.
 
         >>> import pyrite
         >>> pyrite.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        return self._reshape(_one_sequence(shape))
+        if shape is None:
+            return self._reshape(_one_sequence(sizes))
+        if sizes:
+            raise ArgumentError(f"reshape requires one shape, got {sizes} and shape={shape}")
+        return self._reshape(shape)
 
     @primitive(
         reference=lambda x, *, axes: np.transpose(x, axes),

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, composite, primitive, public, sample
+from pyrite.op import Attributes, TensorBase, composite, primitive, public, sample
 from pyrite.tensor.joining import Joining, concat
 from pyrite.types import (
     Number,
@@ -175,15 +175,28 @@ class Rearrangement(Joining):
     # ---- again and around ----
 
     @public
-    def repeat(self, repeats: int, axis: int | None = None) -> Self:
+    def repeat(
+        self, repeats: int | Self, axis: int | None = None, *, size: int | None = None
+    ) -> Self:
         """Return it with each element repeated along an axis; None flattens it first.
 
-        `tile` repeats the whole instead, as PyTorch's and Burn's ``repeat`` do.
+        A tensor of repeats has one for each element, or one for all; the device is waited for,
+        unless ``size`` gives the size of the result: what is more is cut off, and what is less
+        filled up with the last element.  `tile` repeats the whole instead, as PyTorch's and
+        Burn's ``repeat`` do.
 
         >>> import pyrite
         >>> pyrite.tensor([1, 2]).repeat(2).numpy().tolist()
         [1, 1, 2, 2]
+        >>> pyrite.tensor([1, 2]).repeat(pyrite.tensor([0, 3])).numpy().tolist()
+        [2, 2, 2]
         """
+        if isinstance(repeats, TensorBase):
+            every: Any = self.flatten() if axis is None else self
+            repeated: Self = every._repeat_each(repeats, 0 if axis is None else axis, size=size)
+            return repeated
+        if size is not None:
+            raise ArgumentError("repeat requires a tensor of repeats beside size, got an int")
         if repeats < 0:
             raise ArgumentError(f"repeat requires repeats >= 0, got {repeats}")
         if axis is None:

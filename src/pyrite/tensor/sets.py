@@ -21,7 +21,7 @@ from pyrite.op import Attributes, bools, composite, distinct, integers, primitiv
 from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.axis import span
 from pyrite.tensor.sorting import Sorting
-from pyrite.types import Array, DType, Number, TensorType, default_int
+from pyrite.types import Array, DType, Number, TensorType, default_int, normalize_axis
 
 
 class UniqueAll(NamedTuple):
@@ -170,6 +170,30 @@ def _bins(x: Any, minlength: int) -> int:
     if least < 0:
         raise ArgumentError(f"bincount requires x >= 0, got {least}; give size= to leave such out")
     return max(greatest + 1, minlength)
+
+
+def _repeat_attributes(
+    x: TensorType, repeats: TensorType, *, axis: int, size: int | None
+) -> Attributes:
+    along = normalize_axis("repeat", axis, x.ndim)
+    if not repeats.dtype.is_integer:
+        raise DTypeError(f"repeat requires integer repeats, got {repeats.dtype.name}; cast them")
+    if repeats.shape not in ((), (1,), (x.shape[along],)):
+        raise ShapeError(
+            f"repeat requires repeats of shape () or ({x.shape[along]},), got {repeats.shape}"
+        )
+    return {"axis": along, **_sized("repeat")(x, size=size)}
+
+
+def _length(repeats: Any) -> int:
+    """Return how many elements there are when all are repeated: here the host waits."""
+    if repeats.size == 0:
+        return 0
+    with asked_by("repeat"):
+        least, total = int(repeats.min()), int(repeats.sum(dtype="int64"))
+    if least < 0:
+        raise ArgumentError(f"repeat requires repeats >= 0, got {least}")
+    return total
 
 
 def _weights_vjp(g: Any, _: Any, x: Any, *, size: int) -> Any:
@@ -393,6 +417,28 @@ class Sets(Sorting):
         ...
 
     @composite(
+        canonical=_repeat_attributes,
+        samples=(
+            sample((3, 2), integers((3,), 0, 4), axis=0),
+            sample((2, 3), integers((1,), 2, 3), axis=-1),
+            sample((3, 2), integers((3,), 1, 4), axis=0, size=4),
+            sample((0,), integers((0,), 0, 4), axis=0),
+        ),
+    )
+    def _repeat_each(self, repeats: Self, /, axis: int, *, size: int | None = None) -> Self:
+        """Each element along an axis so many times.  Shapes: (..., N, ...), (N,) -> (..., M, ...).
+
+        M is the sum of the repeats, for which the device is waited, or ``size``.
+        """
+        n = self.shape[axis]
+        each = repeats.broadcast_to((n,))
+        total = _length(each) if size is None else size
+        # Element i of the result is of the source behind which i sources have ended.
+        ended = each.cumulative_sum(0).bincount(size=total)
+        source = ended.cumulative_sum(0).clip(max=max(n - 1, 0))
+        return self.take(source, axis)
+
+    @composite(
         canonical=_bincount_attributes,
         samples=(
             sample(integers((6,), 0, 4), None),
@@ -401,8 +447,15 @@ class Sets(Sorting):
             sample(integers((0,), 0, 4), None),
         ),
     )
-    def bincount(
+    def _bincount(
         self, weights: Self | None = None, /, *, minlength: int = 0, size: int | None = None
+    ) -> Self:
+        """How often each integer from 0 occurs, or the sum of its weights."""
+        return self._bincount_within(weights, size=_bins(self, minlength) if size is None else size)
+
+    @public
+    def bincount(
+        self, weights: Self | None = None, *, minlength: int = 0, size: int | None = None
     ) -> Self:
         """How often each integer from 0 occurs, int32, or the sum of its weights in their dtype.
 
@@ -414,4 +467,4 @@ class Sets(Sorting):
         >>> pyrite.tensor([1, 3, 1]).bincount().tolist()
         [0, 2, 0, 1]
         """
-        return self._bincount_within(weights, size=_bins(self, minlength) if size is None else size)
+        return self._bincount(weights, minlength=minlength, size=size)

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, composite, distinct, integers, primitive, sample
+from pyrite.op import Attributes, composite, distinct, integers, primitive, public, sample
 from pyrite.tensor.axis import Axis, reduced_shape, require_elements, rows_of, span
 from pyrite.tensor.cumulative import Cumulative
 from pyrite.tensor.gradient import in_dtype
@@ -336,15 +336,28 @@ class Sorting(Cumulative):
             sample((0,), (3,)),
         ),
     )
-    def searchsorted(
+    def _searchsorted(
         self, values: Self | float, /, *, side: Literal["left", "right"] = "left"
+    ) -> Self:
+        """Where values belong among these sorted ones, int32.  Shapes: (N,), (...) -> (...)."""
+        ...
+
+    @public
+    def searchsorted(
+        self,
+        values: Self | float,
+        *,
+        side: Literal["left", "right"] = "left",
+        sorter: Self | None = None,
     ) -> Self:
         """Where values belong among these sorted ones, int32.  Shapes: (N,), (...) -> (...).
 
         Before equal elements, or after them with ``side="right"``.  NaN is above infinity.
+        ``sorter`` gives the positions that sort them, as `argsort` does, where they are not sorted.
 
         >>> import pyrite
         >>> pyrite.tensor([1.0, 3.0]).searchsorted(pyrite.tensor([0.0, 3.0, 9.0])).tolist()
         [0, 1, 2]
         """
-        ...
+        ordered = self if sorter is None else self.take(sorter)
+        return ordered._searchsorted(values, side=side)

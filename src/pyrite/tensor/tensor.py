@@ -10,7 +10,7 @@ import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
-from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError
+from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError, ZeroRankError
 from pyrite.op import Executor, public
 from pyrite.synchronization import note_sync
 from pyrite.tensor.habits import missing
@@ -213,7 +213,7 @@ class Tensor(Loss):
     @public
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len requires at least one axis, got shape ()")
+            raise ZeroRankError("len requires at least one axis, got shape ()")
         return self.shape[0]
 
     @public

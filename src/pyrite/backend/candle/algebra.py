@@ -45,6 +45,7 @@ class CandleAlgebra:
     erfinv = lgamma = digamma = trigamma = staticmethod(_lacking("special functions"))
     shift_left = shift_right = popcount = staticmethod(_lacking("the bits of integers"))
     signbit = copysign = staticmethod(_lacking("the sign of NaN"))
+    nextafter = staticmethod(_lacking("the bits of floats"))
 
     where = staticmethod(where)
 
@@ -93,8 +94,8 @@ class CandleAlgebra:
         return carried(x.data.abs(), x.dtype)
 
     def sign(self, x: CandleTensor) -> CandleTensor:
-        """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
-        found = where(x > 0, 1, x)
+        """-1, 0 or 1; NaN stays NaN."""
+        found = where(x > 0, 1, where(x == 0, 0, x))
         return found if x.dtype.kind == "uint" else where(x < 0, -1, found)
 
     def trunc(self, x: CandleTensor) -> CandleTensor:

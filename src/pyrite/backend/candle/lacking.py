@@ -16,7 +16,7 @@ _LARGE = "more than 16 million pairs of a place and an index"
 LACKING: Mapping[str, str] = {
     # Functions that Candle has no series or bits for.
     **dict.fromkeys(("digamma", "erfinv", "lgamma", "trigamma"), "always"),
-    **dict.fromkeys(("copysign", "signbit"), "always"),
+    **dict.fromkeys(("copysign", "nextafter", "signbit"), "always"),
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift", "popcount"), "always"),
     **dict.fromkeys(("bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor"), _BITS),
     **dict.fromkeys(("floor_divide", "fmod", "remainder"), _FLOATS),

@@ -23,6 +23,8 @@ class NumPyAlgebra:
     abs = staticmethod(np.abs)
     signbit = staticmethod(np.signbit)
     copysign = staticmethod(np.copysign)
+    sign = staticmethod(np.sign)
+    nextafter = staticmethod(np.nextafter)
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
     trunc = staticmethod(np.trunc)
@@ -70,12 +72,6 @@ class NumPyAlgebra:
             return result
         # 0.0 + -0.0 is 0.0.
         return np.where((x == 0) & (y == 0), x + y, result)
-
-    def sign(self, x: Array) -> Array:
-        """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
-        if x.dtype.kind == "f":
-            return np.where(x == 0, x, np.sign(x))
-        return np.sign(x)
 
     def rint(self, x: Array) -> Array:
         """The nearest whole number, halves to even; of integers NumPy would make floats."""

@@ -135,16 +135,20 @@ class TorchAlgebra:
         return x if isinstance(x, Unsigned) else torch.abs(x)
 
     def sign(self, x: Any) -> Any:
-        """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
+        """-1, 0 or 1; NaN stays NaN, where PyTorch has 0."""
         if isinstance(x, Unsigned):
             return x.where(x == 0, 1)
         if x.is_floating_point():
-            return torch.where(torch.abs(x) > 0, torch.sign(x), x)
+            return torch.where(torch.isnan(x), x, torch.sign(x))
         return torch.sign(x)
 
     def copysign(self, x: Any, y: Any) -> Any:
         """|x| with the sign of y."""
         return torch.copysign(*_both(x, y))
+
+    def nextafter(self, x: Any, y: Any) -> Any:
+        """The number next to x on the side of y."""
+        return torch.nextafter(*_both(x, y))
 
     def floor(self, x: Any) -> Any:
         """The greatest whole number not above x."""

@@ -30,6 +30,7 @@ from pyrite.kernel.polyfill.exponential import tanh as tanh
 from pyrite.kernel.polyfill.floats import copysign as copysign
 from pyrite.kernel.polyfill.floats import isinf as isinf
 from pyrite.kernel.polyfill.floats import isnan as isnan
+from pyrite.kernel.polyfill.floats import nextafter as nextafter
 from pyrite.kernel.polyfill.floats import signbit as signbit
 from pyrite.kernel.polyfill.logarithm import acosh as acosh
 from pyrite.kernel.polyfill.logarithm import asinh as asinh
@@ -84,6 +85,7 @@ __all__ = [
     "maximum",
     "minimum",
     "ndtr",
+    "nextafter",
     "pow",
     "remainder",
     "shift_left",

@@ -188,10 +188,10 @@ def _ordered(
 
 
 def sign(k: KernelBuilder, x: Value) -> Value:
-    """-1, 0 or 1; NaN stays NaN, a zero keeps its sign."""
+    """-1, 0 or 1; NaN stays NaN, both zeros are 0.0."""
     if not x.dtype.is_float:
         one = k.const(1, x.type)
         upward = k.select(x > 0, one, 0)
         return upward if x.dtype.kind == "uint" else k.select(x < 0, -1, upward)
     one = k.bitcast(sign_of(k, x) | bits(k, k.const(1.0, x.type)), x.dtype)
-    return k.select((magnitude(k, x) == 0) | isnan(k, x), x, one)
+    return k.select(isnan(k, x), x, k.select(magnitude(k, x) == 0, 0.0, one))

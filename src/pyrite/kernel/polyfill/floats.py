@@ -106,6 +106,25 @@ def negative(k: KernelBuilder, x: Value) -> Value:
     return k.bitcast(bits(k, x) ^ int(FORMATS[x.dtype].bits.lowest), x.dtype)
 
 
+def nextafter(k: KernelBuilder, x: Value, y: Value) -> Value:
+    """The number next to x on the side of y; y where they are equal.
+
+    By the bits alone, so that it holds for denormals where the machine takes those for zero.
+    """
+    of_x, of_y = bits(k, x), bits(k, y)
+    low, high = _ordered_bits(k, of_x), _ordered_bits(k, of_y)
+    # Beyond a zero is the least denormal; else the magnitude grows where y is further from zero.
+    beyond_zero = sign_of(k, y) | 1
+    stepped = k.select((low < high) == (of_x >= 0), of_x + 1, of_x - 1)
+    found = k.select(low == high, of_y, k.select(magnitude(k, x) == 0, beyond_zero, stepped))
+    return nan_where(k, isnan(k, x) | isnan(k, y), k.bitcast(found, x.dtype))
+
+
+def _ordered_bits(k: KernelBuilder, pattern: Value) -> Value:
+    """Return integers in the order of the floats with these bits; both zeros are 0."""
+    return k.select(pattern < 0, int(pattern.dtype.lowest) - pattern, pattern)
+
+
 def nan_where(k: KernelBuilder, condition: Value, x: Value) -> Value:
     """NaN where the condition is true, else x."""
     return k.select(condition, float("nan"), x)
