@@ -224,6 +224,8 @@ def compare(name: str, ours: Step, theirs: Step, device: str) -> None:
 def main(device: str) -> None:
     """Print both comparisons."""
     rng = np.random.default_rng(0)
+    # Both sides without TF32, which Pyrite allows when it is asked to.
+    torch.backends.cudnn.allow_tf32 = False
     print(f"torch {torch.__version__} on {device}, {torch.get_num_threads()} threads")
     images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
     tokens = rng.integers(0, VOCABULARY, (8, LENGTH)).astype(np.int32)

@@ -26,6 +26,7 @@ from pyrite.autodiff import value_and_grad as value_and_grad
 from pyrite.backend import Backend as Backend
 from pyrite.backend import Device as Device
 from pyrite.backend import FallbackWarning as FallbackWarning
+from pyrite.backend import PrecisionWarning as PrecisionWarning
 from pyrite.backend import default_device as default_device
 from pyrite.backend import device as device
 from pyrite.backend import fallbacks as fallbacks
@@ -73,6 +74,7 @@ __all__ = [
     "FallbackWarning",
     "Gradients",
     "Parameter",
+    "PrecisionWarning",
     "State",
     "Tensor",
     "__version__",

@@ -9,6 +9,7 @@ from pyrite.backend.device import device_problem as device_problem
 from pyrite.backend.device import set_default_device as set_default_device
 from pyrite.backend.fallback import FallbackWarning as FallbackWarning
 from pyrite.backend.fallback import fallbacks as fallbacks
+from pyrite.backend.precision import PrecisionWarning as PrecisionWarning
 from pyrite.backend.precision import matmul_precision as matmul_precision
 from pyrite.backend.protocol import Backend as Backend
 from pyrite.backend.protocol import implements as implements
@@ -18,6 +19,7 @@ __all__ = [
     "Device",
     "DeviceLike",
     "FallbackWarning",
+    "PrecisionWarning",
     "default_device",
     "device",
     "device_names",

@@ -51,18 +51,19 @@ def note_fallback(device: str, op: str) -> None:
         _counts[device, op] += 1
         is_first = _counts[device, op] == 1
     if is_first:
-        _warn(
+        warn_user(
             f"{op} has no implementation on {device} and runs in NumPy, with a copy there and "
-            "back; pyrite.fallbacks() counts how often"
+            "back; pyrite.fallbacks() counts how often",
+            FallbackWarning,
         )
 
 
-def _warn(message: str) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the user's line, however deep the op was called."""
     frame = user_frame()
     warnings.warn_explicit(
         message,
-        FallbackWarning,
+        category,
         frame.f_code.co_filename,
         frame.f_lineno,
         frame.f_globals.get("__name__", ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 from pyrite.errors import ArgumentError
@@ -11,15 +10,20 @@ from pyrite.errors import ArgumentError
 Precision = Literal["highest", "high", "medium"]
 
 _level: Precision = "highest"
-_listeners: list[Callable[[Precision], None]] = []
+
+
+class PrecisionWarning(UserWarning):
+    """A switch of the application's makes a device's products coarser than was asked for."""
 
 
 def matmul_precision(level: Precision | None = None) -> Precision:
     """Set how exactly float32 products are made on devices with tensor cores; return the level.
 
-    "highest" (the default) keeps float32's 24 bits; "high" rounds the factors to the 11 bits of
-    TF32, and "medium" to the 8 of bfloat16, which is several times as fast.  Sums are in float32.
-    The setting is the process's; for torch devices it is also PyTorch's own.
+    "highest" (the default) keeps float32's 24 bits; "high" allows factors of TF32's 11 bits, and
+    "medium" of bfloat16's 8, which is several times as fast.  Sums are in float32.  The setting is
+    Pyrite's, for the whole process; PyTorch's own is only read.  So on torch devices it allows:
+    that products become coarser, torch.set_float32_matmul_precision must say too, and where that
+    alone does, a PrecisionWarning tells once.
 
     >>> matmul_precision()
     'highest'
@@ -31,12 +35,4 @@ def matmul_precision(level: Precision | None = None) -> Precision:
         known = ", ".join(get_args(Precision))
         raise ArgumentError(f"matmul_precision requires one of {known}, got {level!r}")
     _level = level
-    for apply in _listeners:
-        apply(level)
     return level
-
-
-def follow_precision(apply: Callable[[Precision], None]) -> None:
-    """Call a backend's function with the level now, and whenever it changes."""
-    _listeners.append(apply)
-    apply(_level)

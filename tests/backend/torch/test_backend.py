@@ -11,7 +11,7 @@ import pytest
 
 import pyrite
 from pyrite.backend import device_problem
-from pyrite.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, SyncError
+from pyrite.errors import DeviceError, DTypeError, IndexRangeError, SyncError
 from pyrite.op import OPS, primitive
 from pyrite.types import TensorType
 
@@ -366,22 +366,6 @@ def test_a_fallback_is_an_error_in_strict_mode(
     monkeypatch.setattr(pyrite.config, "strict", True)
     with pytest.raises(DeviceError, match="reversal_for_test requires an implementation on torch"):
         reversal(pyrite.arange(3, device="torch:cpu"))  # type: ignore[operator]
-
-
-# ---- precision ----
-
-
-def test_matmul_precision_is_pytorchs_and_is_told() -> None:
-    pyrite.device("torch:cpu")
-    assert pyrite.matmul_precision() == "highest"
-    try:
-        pyrite.matmul_precision("high")
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        pyrite.matmul_precision("highest")
-    assert torch.get_float32_matmul_precision() == "highest"
-    with pytest.raises(ArgumentError, match="requires one of highest, high, medium, got 'low'"):
-        pyrite.matmul_precision("low")  # type: ignore[arg-type]
 
 
 # ---- training ----

@@ -261,7 +261,7 @@ def _is_below_checks(name: str) -> bool:
     path, _, last = name.rpartition(".")
     if path != "torch":
         return name == "torch.ops"
-    is_checked = last.startswith(("__", "_foreach_", "_fused_adam"))
+    is_checked = last.startswith(("__", "_C", "_foreach_", "_fused_adam"))
     return last.startswith(("native_", "_", "batch_norm", "segment_")) and not is_checked
 
 

@@ -37,6 +37,7 @@ class Attention(Native):
     def scaled_dot_product_attention(
         self, *inputs: Any, **attrs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.note_products(inputs[0])
         fused = self._fused(*inputs, **attrs)
         if fused is not None:
             return fused.forward(*inputs[:3])

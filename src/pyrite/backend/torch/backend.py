@@ -20,7 +20,6 @@ import torch
 
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
-from pyrite.backend.precision import Precision, follow_precision
 from pyrite.backend.torch.activation import Activation
 from pyrite.backend.torch.algebra import TorchAlgebra
 from pyrite.backend.torch.attention import Attention
@@ -418,15 +417,3 @@ def _working_cuda(device: torch.device) -> torch.device:
         f"(torch {torch.__version__}, built for {built}); use torch:cpu, or install a driver and "
         "a PyTorch built for it"
     )
-
-
-def _apply_precision(level: Precision) -> None:
-    """Make PyTorch's products as exact as was asked for; its convolutions default to TF32."""
-    torch.set_float32_matmul_precision(level)
-    torch.backends.cudnn.allow_tf32 = level != "highest"
-    # float16 and bfloat16 are summed in float32, whatever is asked for.
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-
-
-follow_precision(_apply_precision)

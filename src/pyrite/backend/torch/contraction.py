@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
+from pyrite.backend.torch.dtype import NARROW
 from pyrite.backend.torch.native import Native, native
+from pyrite.backend.torch.precision import summed_wide, sums_are_narrow
 
 
 class Contraction(Native):
@@ -22,20 +24,25 @@ class Contraction(Native):
     def matmul(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if not x.is_floating_point():
             return exact_product(torch.matmul, x, y, x.shape[-1])
+        if x.dtype in NARROW and sums_are_narrow(x.dtype):
+            return summed_wide(x, y)
+        self.note_products(x)
         return torch.matmul(x, y)
 
     @native("linear", narrow="cuda")
     def linear(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        if x.is_floating_point():
+        is_narrow = x.dtype in NARROW and sums_are_narrow(x.dtype)
+        if x.is_floating_point() and not is_narrow:
+            self.note_products(x)
             return torch.nn.functional.linear(x, weight, bias)
-        product = exact_product(torch.matmul, x, weight.mT, x.shape[-1])
+        product = self.matmul(x, weight.mT)
         return product if bias is None else product + bias
 
     @native("linear_weight_gradient", narrow="cuda")
     def linear_weight_gradient(self, g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        return _product(_rows(g).t(), _rows(x))
+        return self.matmul(_rows(g).t(), _rows(x))
 
     @native("linear_backward", narrow="cuda")
     def linear_backward(
@@ -52,7 +59,7 @@ class Contraction(Native):
             if position == 0:
                 made.append(self.matmul(g, weight))
             elif position == 1:
-                made.append(_product(rows.t(), _rows(x)))
+                made.append(self.matmul(rows.t(), _rows(x)))
             else:
                 made.append(rows.sum(0, dtype=g.dtype))
         return made[0] if len(made) == 1 else tuple(made)
@@ -63,11 +70,6 @@ def _rows(x: torch.Tensor) -> torch.Tensor:
     if x.ndim == 2:
         return x
     return x.flatten(0, -2) if x.ndim > 2 else x.unsqueeze(0)
-
-
-def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return the product of two matrices."""
-    return torch.mm(x, y) if x.is_floating_point() else exact_product(torch.mm, x, y, x.shape[1])
 
 
 def exact_product(

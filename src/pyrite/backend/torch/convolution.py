@@ -5,6 +5,7 @@ PyTorch pads both sides of an axis alike, so other paddings are made before and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional
 from pyrite.backend.torch import layout
 from pyrite.backend.torch.contraction import exact_product
 from pyrite.backend.torch.native import Native, native
+from pyrite.backend.torch.precision import convolution_settings, is_coarser
 from pyrite.types import Shape, element_count
 
 Pairs = tuple[tuple[int, int], ...]
@@ -50,6 +52,9 @@ class Convolution(Native):
         x, even = padded_evenly(x, padding)
         convolve = _CONVOLUTIONS[x.ndim - 2]
         if x.is_floating_point():
+            settings = self._settings(x)
+            if settings is not None:
+                return _told(x, weight, bias, even, settings, **windows)
             return convolve(x, weight, bias, padding=even, **windows)
         product = exact_product(
             lambda x, y: convolve(x, y, None, padding=even, **windows),
@@ -70,6 +75,9 @@ class Convolution(Native):
         shape = (g.shape[0], channels, *_padded(sizes, extra))
 
         def transposed(g: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            settings = self._settings(g)
+            if settings is not None:
+                return _told_transposed(g, weight, even, settings, shape[2:], **windows)
             # Of the input only its shape is looked at.
             like = g.new_empty(1).expand(shape)
             return _backward(g, like, weight, even, (True, False), **windows)[0]
@@ -97,12 +105,26 @@ class Convolution(Native):
         x, even = padded_evenly(x, padding)
 
         def transposed(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+            # No call can be told otherwise: with TF32 where none was asked for, by products.
+            if self._settings(x) is not None and is_coarser(self.device.type, "conv"):
+                self.note_products(x)
+                return weight_gradient_by_taps(pad(x, _both(even)), g, shape, **windows)
             like = g.new_empty(1).expand(shape)
             return _backward(g, x, like, even, (False, True), **windows)[1]
 
         if x.is_floating_point():
             return transposed(x, g)
         return exact_product(transposed, x, g, g.shape[0] * element_count(g.shape[2:]))
+
+    def _settings(self, x: torch.Tensor) -> tuple[bool, ...] | None:
+        """Return what a float32 convolution on CUDA has to be told of its precision, if anything.
+
+        On the host none can be told: warns where it is coarser than was asked for.
+        """
+        if x.dtype is torch.float32 and self.device.type == "cuda":
+            return convolution_settings()
+        self.note_products(x, "conv")
+        return None
 
     # ---- windows as columns ----
 
@@ -164,6 +186,65 @@ def _backward(
         g, x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups,
         [*mask, False],
     )  # fmt: skip
+
+
+def _told(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    padding: list[int],
+    settings: tuple[bool, ...],
+    *,
+    stride: Shape,
+    dilation: Shape,
+    groups: int,
+) -> torch.Tensor:
+    """Return a convolution by the call of PyTorch's that takes cuDNN's settings."""
+    none = [0] * len(padding)
+    return layout.convolution(
+        x, weight, bias, stride, padding, dilation, False, none, groups, *settings
+    )
+
+
+def _told_transposed(
+    g: torch.Tensor,
+    weight: torch.Tensor,
+    padding: list[int],
+    settings: tuple[bool, ...],
+    sizes: Shape,
+    *,
+    stride: Shape,
+    dilation: Shape,
+    groups: int,
+) -> torch.Tensor:
+    """Return the input gradient of a convolution by the same call."""
+    axes = zip(sizes, g.shape[2:], weight.shape[2:], padding, stride, dilation, strict=True)
+    # What the last window leaves over.
+    rest = [n + 2 * p - (s * (count - 1) + d * (k - 1) + 1) for n, count, k, p, s, d in axes]
+    return layout.convolution(
+        g, weight, None, stride, padding, dilation, True, rest, groups, *settings
+    )
+
+
+def weight_gradient_by_taps(
+    x: torch.Tensor, g: torch.Tensor, shape: Shape, *, stride: Shape, dilation: Shape, groups: int
+) -> torch.Tensor:
+    """Return the weight gradient of a convolution of a padded x, a matrix product for each tap."""
+    out = x.new_empty(shape)
+    rows = g.movedim(1, 0).reshape(groups, shape[0] // groups, -1)
+    for tap in itertools.product(*map(range, shape[2:])):
+        places = tuple(
+            slice(t * d, t * d + s * (n - 1) + 1, s)
+            for t, d, s, n in zip(tap, dilation, stride, g.shape[2:], strict=True)
+        )
+        window = x[(slice(None), slice(None), *places)]
+        columns = window.movedim(1, 0).reshape(groups, shape[1], -1)
+        out[(slice(None), slice(None), *tap)] = (rows @ columns.mT).reshape(shape[:2])
+    return out
+
+
+def _both(padding: list[int]) -> Pairs:
+    return tuple((width, width) for width in padding)
 
 
 def _by_channel(bias: torch.Tensor, ndim: int) -> torch.Tensor:

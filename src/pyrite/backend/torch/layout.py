@@ -126,6 +126,8 @@ batch_norm_backward = kernel(
 
 # ---- windows, rows, activations ----
 
+#: Of x, weight and bias: what `conv2d` becomes, told of cuDNN's settings.  Copies as it needs.
+convolution = kernel(torch._convolution)
 #: Of g, x and weight.  Chooses among libraries by the layouts of x and weight, and copies for them.
 convolution_backward = kernel(_aten.convolution_backward)
 #: Of g and x; copies g into the order of x, of which only shape and order are looked at.

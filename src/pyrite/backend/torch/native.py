@@ -17,6 +17,7 @@ import torch
 from pyrite.backend.protocol import Backend, implements
 from pyrite.backend.torch.dtype import Carrier
 from pyrite.backend.torch.fault import Faults
+from pyrite.backend.torch.precision import Kind, note_products
 from pyrite.errors import IndexRangeError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,6 +97,10 @@ class Native(Backend):
     def is_host(self) -> bool:
         """Whether it computes at once, in host memory."""
         return self.device.type == "cpu"
+
+    def note_products(self, x: torch.Tensor, kind: Kind = "matmul") -> None:
+        """Warn, once, where PyTorch's switches make products of x coarser than was asked for."""
+        note_products(self.device.type, x, kind)
 
     def zero(self, dtype: torch.dtype) -> torch.Tensor:
         """Return the zero of which all zeros are views: they take no memory, and are known."""

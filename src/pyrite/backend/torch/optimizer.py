@@ -291,6 +291,7 @@ class Optimizer(Native):
 
     @native("newton_schulz", given="columns", when=_has_numbers(1))
     def newton_schulz(self, x: Tensors, **settings: Any) -> Any:
+        self.note_products(x[0])
         return (_orthogonal(x, **settings),)
 
     @native("muon_update", given="columns", when=_has_numbers(3))
@@ -306,6 +307,7 @@ class Optimizer(Native):
         nesterov: bool,
         **settings: Any,
     ) -> Any:
+        self.note_products(g[0])
         mean = torch._foreach_lerp(mean, g, 1 - momentum)
         direction = torch._foreach_lerp(g, mean, momentum) if nesterov else mean
         updated = torch._foreach_mul(p, 1 - decay)
