@@ -15,6 +15,8 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
     ├── ModuleError (TypeError)        a module changed after __init__, or declared wrongly
     ├── KernelError (RuntimeError)     a kernel that does not compile or breaks a rule of the IR
+    │   └── UnsupportedKernelError     a kernel that is right, and that this device cannot run
+    │       └── UnsupportedDTypeError  that, for its dtypes; a DTypeError too
     ├── DataError (ValueError)         bad data files, and errors in loader workers
     ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
     └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
@@ -76,6 +78,14 @@ class ModuleError(PyriteError, TypeError):
 
 class KernelError(PyriteError, RuntimeError):
     """A kernel does not compile or breaks a rule of the IR."""
+
+
+class UnsupportedKernelError(KernelError):
+    """A device lacks what a kernel needs, as subgroups; ``kernels=[it, another]`` has another."""
+
+
+class UnsupportedDTypeError(DTypeError, UnsupportedKernelError):
+    """A device lacks a dtype of a kernel; cast what it meets, or use another device."""
 
 
 class DataError(PyriteError, ValueError):

@@ -10,9 +10,12 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, custom_op
-from pyrite.backend.device import Device
-from pyrite.errors import DeviceError, KernelError
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import Device, device_problem
+from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedKernelError
 from pyrite.extension import KernelScope, PythonKernel, TensorArgument, kernel
+from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu.adapter import open_device
 from pyrite.types import FLOATS, DType, TensorType, float32
 
 Op = Callable[..., Any]
@@ -273,3 +276,93 @@ def test_a_mistake_in_it_shows_its_line_and_the_call(interpreter: Device) -> Non
 def test_without_a_body_it_is_an_error_on_a_device_without_kernels() -> None:
     with pytest.raises(DeviceError, match="scale requires a kernel that runs on numpy, or a body"):
         scale(pyrite.ones((2,), device="numpy"))
+
+
+# ---- the first that the device can run ----
+
+
+def with_subgroups(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    out[k.global_id()] = k.subgroup_broadcast(x[k.global_id()]) * 0.0 + 1.0
+
+
+def with_much_memory(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    tile = k.shared(float32, 2**20)
+    tile[k.local_id()] = x[k.global_id()]
+    k.barrier()
+    out[k.global_id()] = tile[k.local_id()] * 0.0 + 1.0
+
+
+def with_float64(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    i = k.global_id()
+    out[i] = k.cast(k.cast(x[i], "float64") * 0.0 + 1.0, "float32")
+
+
+def portable(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    out[k.global_id()] = x[k.global_id()] * 0.0 + 2.0
+
+
+@pytest.fixture(scope="module")
+def bare() -> Device:
+    """A wgpu device with the limits of WebGPU and no feature, as a browser grants."""
+    if problem := device_problem("wgpu"):
+        pytest.skip(problem)
+    return Device(CubeBackend(WgpuRuntime(open_device(limits="default"), name="wgpu:bare")))
+
+
+@pytest.mark.parametrize("first", [with_subgroups, with_much_memory, with_float64])
+@pytest.mark.parametrize("has_body", [False, True])
+def test_a_kernel_that_a_device_cannot_run_leaves_it_to_the_next(
+    bare: Device, first: Callable[..., None], has_body: bool
+) -> None:
+    form: dict[str, Any] = {"workgroup_size": 4, "grid": lambda x, out: (x.size // 4,)}
+    special, general = kernel(**form)(first), kernel(**form)(portable)
+    body = (lambda x: x * 0.0 + 3.0) if has_body else None
+
+    @custom_op(infer=same, kernels=[special, general], body=body)
+    def op(x: Tensor, /) -> Tensor:
+        """Which of them is it?"""
+        ...
+
+    @custom_op(infer=same, kernels=[special], body=body)
+    def alone(x: Tensor, /) -> Tensor:
+        """It, or the body."""
+        ...
+
+    x = pyrite.ones((8,), device=bare)
+    for _ in range(2):
+        assert op(x).tolist() == [2.0] * 8
+    assert [*special.refusals()] == ["wgpu:bare"]
+    assert "requires" in special.refusals()["wgpu:bare"]
+    assert not general.refusals()
+    if has_body:
+        assert alone(x).tolist() == [3.0] * 8
+    else:
+        with pytest.raises(UnsupportedKernelError):
+            alone(x)
+
+
+def test_subgroups_are_left_to_the_next_on_the_cpu() -> None:
+    form: dict[str, Any] = {"workgroup_size": 4, "grid": lambda x, out: (x.size // 4,)}
+    special, general = kernel(**form)(with_subgroups), kernel(**form)(portable)
+
+    @custom_op(infer=same, kernels=[special, general])
+    def op(x: Tensor, /) -> Tensor:
+        """Which of them is it?"""
+        ...
+
+    assert op(pyrite.ones((8,), device="cpu")).tolist() == [2.0] * 8
+    assert [*special.refusals()] == ["cpu"]
+
+
+def test_a_mistake_is_not_left_to_the_next(interpreter: Device) -> None:
+    @kernel
+    def wrong(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.at] = k.cast(x[k.at], "float33")
+
+    @custom_op(infer=same, kernels=[wrong, scaled])
+    def op(x: Tensor, /) -> Tensor:
+        """A mistake."""
+        ...
+
+    with pytest.raises(DTypeError):
+        op(pyrite.ones((8,), device=interpreter))

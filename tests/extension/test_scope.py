@@ -261,7 +261,7 @@ def test_a_division_by_zero_gives_zero(device: Device, dtype: str) -> None:
 
     @custom_op(infer=lambda x, y: (x, x), kernels=[divided])
     def parted(x: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:
-        """X // y and x % y, truncated as in C."""
+        """X // y and x % y."""
         ...
 
     info = np.iinfo(dtype)
@@ -271,11 +271,11 @@ def test_a_division_by_zero_gives_zero(device: Device, dtype: str) -> None:
         (3, 1),
         (info.max, 0),
         (0, 0),
-        (-(-int(info.min) // 3), -(-int(info.min) % 3)),
+        (int(info.min) // 3, int(info.min) % 3),
     ]
     if info.min:
         pairs += [(info.min, -1), (7, -1), (-7, 2)]
-        wanted += [(info.min, 0), (-7, 0), (-3, -1)]
+        wanted += [(info.min, 0), (-7, 0), (-4, 1)]
     x, y = (pyrite.tensor(np.array(v, dtype), device=device) for v in zip(*pairs, strict=True))
 
     whole, rest = parted(x, y)

@@ -28,7 +28,7 @@ class TensorArgument:
         self.is_written = False
         self._is_output = is_output
         self._scope = scope
-        self._operand = Operand(scope, name, layout, "write" if is_output else "read")
+        self._operand = Operand(scope.plain, name, layout, "write" if is_output else "read")
 
     @property
     def dtype(self) -> DType:
@@ -61,9 +61,21 @@ class TensorArgument:
         if not self._is_output:
             raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
         self.is_written = True
+        made = self._stored(value)
         place, inside = self._place(coordinates, is_strict=True)
-        made = value if isinstance(value, Value) else self._operand.const(value)
         self._operand.store(place, made, mask=inside)
+
+    def _stored(self, value: Number) -> Value:
+        """Return what is to be written, in the tensor's dtype or the one that it is computed in."""
+        if not isinstance(value, Value):
+            return self._operand.const(value)
+        if value.dtype not in (self.dtype, self.dtype.compute) or value.width != 1:
+            wanted = self.dtype.compute.name
+            raise KernelError(
+                f"{self.name}[...] requires a value of {wanted}, got {value.type}; cast it: "
+                f"k.cast(value, {wanted!r})"
+            )
+        return value
 
     def _load(self, coordinates: Coordinates, *, is_strict: bool) -> tuple[Value, Value | None]:
         if self._is_output:
@@ -72,7 +84,7 @@ class TensorArgument:
                 "in a variable, or in shared memory"
             )
         place, inside = self._place(coordinates, is_strict)
-        return self._operand.load(place, mask=inside), inside
+        return self._scope.of(self._operand.load(place, mask=inside).node), inside
 
     def _place(self, coordinates: Coordinates, is_strict: bool) -> tuple[Value, Value | None]:
         """Return where the element is, and whether it is there, None where that is known."""
@@ -109,8 +121,11 @@ class TensorArgument:
 
 
 def _as_index(scope: KernelScope, x: Value, inside: Value | None) -> Value:
-    """Return a coordinate in the index dtype; 0 where it is outside and might not fit."""
+    """Return a coordinate in the index dtype; 0 where it is outside and might not fit.
+
+    It is one of our own: where it is inside, so is what is computed of it.
+    """
     index = scope.index_type.dtype
-    if x.dtype is index:
-        return x
-    return scope.cast(x if inside is None else scope.select(inside, x, 0), index)
+    if x.dtype is not index:
+        x = scope.cast(x if inside is None else scope.select(inside, x, 0), index)
+    return scope.plain.of(x.node)

@@ -20,7 +20,7 @@ from typing import Any, overload
 from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of, layout_of
-from pyrite.errors import KernelError
+from pyrite.errors import DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.argument import TensorArgument
 from pyrite.extension.scope import KernelScope
 from pyrite.op import Op
@@ -77,8 +77,8 @@ class PythonKernel(CustomKernel[PythonForm]):
         sizes = self.workgroup_size
         grid = self.workgroups(launcher, call, sizes[0])
         layouts = tuple(t and (t.shape, layout_of(t)) for t in call.tensors)
-        key = (call.op, layouts, repr(sorted(call.attrs.items())), sizes, len(grid))
-        form = self.form(launcher, key, lambda: self._compile(launcher, call, sizes, len(grid)))
+        key = (call.op, layouts, repr(sorted(call.attrs.items())), sizes, grid)
+        form = self.form(launcher, key, lambda: self._compile(launcher, call, sizes, grid))
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
@@ -90,9 +90,9 @@ class PythonKernel(CustomKernel[PythonForm]):
         launcher.run(form.executable, bindings, grid, fault if form.tested else None)
 
     def _compile(
-        self, launcher: Launcher, call: Call, sizes: tuple[int, ...], axes: int
+        self, launcher: Launcher, call: Call, sizes: tuple[int, ...], grid: tuple[int, ...]
     ) -> PythonForm:
-        scope = KernelScope(self.name, workgroup_size=sizes, grid=axes)
+        scope = KernelScope(self.name, workgroup_size=sizes, grid=len(grid), counts=grid)
         inputs = len(call.inputs)
         tensors = [
             t and TensorArgument(scope, name, t.shape, layout_of(t), is_output=position >= inputs)
@@ -105,7 +105,11 @@ class PythonKernel(CustomKernel[PythonForm]):
         else:
             self.function(scope, *tensors, **call.attrs)
         self._require_writes([t for t in tensors[inputs:] if isinstance(t, TensorArgument)])
-        return PythonForm(launcher.runtime.compile(scope.build()), tuple(scope.tested))
+        try:
+            executable = launcher.runtime.compile(scope.build())
+        except DTypeError as error:
+            raise UnsupportedDTypeError(str(error)) from None
+        return PythonForm(executable, tuple(scope.tested))
 
     def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
         """What no kernel writes holds what was in its memory before."""

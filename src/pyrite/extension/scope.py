@@ -3,23 +3,22 @@
 Our own kernels run without tests, because their indices are proved.  Here every index is tested,
 of tensors and of memory of the workgroup, unless it is known to be inside: a counter of a loop with
 fixed bounds, a coordinate of the point itself, sums and products of such.  Outside, ``x[i, j]`` is
-an error, raised by each read of what comes of the kernel, and ``x.get(i, j)`` is 0.  A division of
-integers by zero gives 0.  So no kernel of an application touches memory that is not its own, or
-ends the process, on any runtime.
+an error, raised by each read of what comes of the kernel, and ``x.get(i, j)`` is 0.  Operators mean
+what they mean on tensors: see `pyrite.extension.arithmetic`.  So no kernel of an application
+touches memory that is not its own, or ends the process, on any runtime.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
-from pyrite.kernel import KernelBuilder, Memory, Value
+from pyrite.extension.arithmetic import Arithmetic
+from pyrite.kernel import Memory, Value
 from pyrite.kernel.build import Branch, ForLoop, Operand, WhileLoop
-from pyrite.kernel.ir import Access, Kernel, Kind, Node, Region, Type, dtype_of, scalar
+from pyrite.kernel.ir import Access, Kernel, Kind, Node, Region, Type, scalar
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
 from pyrite.op import user_location
@@ -27,7 +26,7 @@ from pyrite.types import DTypeLike, Number, Shape, bool_, uint32
 from pyrite.types import dtype as as_dtype
 
 
-class KernelScope(KernelBuilder):
+class KernelScope(Arithmetic):
     """A `KernelBuilder` that knows which point it is at, and has mathematics.
 
     ``at`` are the coordinates of the element of the first output that this invocation makes; empty
@@ -35,14 +34,13 @@ class KernelScope(KernelBuilder):
     `pyrite.algebra` lists them, within a few ulp on every device.
     """
 
-    def __init__(self, name: str, *, workgroup_size: tuple[int, ...], grid: int) -> None:
-        super().__init__(name, workgroup_size=workgroup_size, grid=grid)
-        self.math = RecordingAlgebra(self)
+    def __init__(
+        self, name: str, *, workgroup_size: tuple[int, ...], grid: int, counts: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(name, workgroup_size=workgroup_size, grid=grid, counts=counts)
         self.at: tuple[Value, ...] = ()
         #: What was recorded an access of that may be outside; if any, an error word is bound last.
         self.tested: dict[str, None] = {}
-        #: Least and greatest value of nodes; (None, None) where they are not known.
-        self._known: dict[Node, Range] = {}
         self._fault: tuple[Memory, Value] | None = None
         #: What was computed in loops and branches that have ended.
         self._ended: set[Node] = set()
@@ -63,12 +61,13 @@ class KernelScope(KernelBuilder):
 
         What is recorded next stands under a test that the number is less than the elements.
         """
-        index = invocation_of(self)
+        index = invocation_of(self.plain)
         self._is_by_element = True
-        self.at = tuple(self.index(c) for c in unravel(self, index, shape))
+        found = unravel(self.plain, index, shape)
+        self.at = tuple(self.of(self.plain.index(c).node) for c in found)
         for coordinate, size in zip(self.at, shape, strict=True):
-            self._known[coordinate.node] = (0, size - 1)
-        return index
+            self._noted(coordinate, (0, size - 1))
+        return self.of(index.node)
 
     def for_(
         self,
@@ -109,10 +108,6 @@ class KernelScope(KernelBuilder):
     def const(self, value: Number | Sequence[Number], type: Type | DTypeLike) -> Value:
         """Return a constant, rounded to the dtype; of a vector one number or one for each."""
         return super().const(value, type if isinstance(type, Type) else as_dtype(type))
-
-    def cast(self, x: Value, dtype: DTypeLike) -> Value:
-        """Convert to a dtype other than bool."""
-        return super().cast(x, as_dtype(dtype))
 
     def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:
         """Allocate memory of the workgroup; undefined until written."""
@@ -179,43 +174,7 @@ class KernelScope(KernelBuilder):
         error.location = line
         raise error
 
-    # ---- what might trap or go astray ----
-
-    def alu(self, name: str, *operands: Operand) -> Value:
-        """Apply an operation; of integers, x // 0 and x % 0 are 0, where a processor would trap."""
-        divisor = operands[-1]
-        if name not in ("div", "rem") or isinstance(divisor, float):
-            return super().alu(name, *operands)
-        if not isinstance(divisor, Value):
-            # A number takes the type of the value beside it.
-            assert isinstance(operands[0], Value)
-            divisor = self.value(divisor, operands[0].type)
-        low, high = self._range(divisor.node)
-        is_safe = divisor.dtype.is_float or (low is not None and (low > 0 or (high or 0) < -1))
-        return (
-            super().alu(name, *operands) if is_safe else self._guarded(name, operands[0], divisor)
-        )
-
-    def _guarded(self, name: str, x: Operand, y: Value) -> Value:
-        is_zero = y == 0
-        bad = is_zero
-        if y.dtype.kind == "int":
-            # The least integer has no negative: x // -1 is -x, which wraps around, x % -1 is 0.
-            bad = bad | (y == -1)
-        found = super().alu(name, x, self.select(bad, 1, y))
-        if y.dtype.kind == "int" and name == "div":
-            found = self.select(y == -1, 0 - found, found)
-        return self.select(is_zero, 0, found)
-
-    def inside(self, x: Value, size: int) -> Value | None:
-        """Return whether 0 <= x < size, or None where that is known."""
-        low, high = self._range(x.node)
-        if low is not None and high is not None and 0 <= low and high < size:
-            return None
-        found = self.const(size > 0, bool_)
-        if size <= int(x.dtype.highest):
-            found = found & (x < size)
-        return found if x.dtype.kind == "uint" else found & (x >= 0)
+    # ---- what might go astray ----
 
     def fail(self, failed: Value, name: str) -> None:
         """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
@@ -225,42 +184,9 @@ class KernelScope(KernelBuilder):
             self._fault = word, self.scalar("error_number", uint32)
         self.error(self._fault[0], failed, self._fault[1])
 
-    def _range(self, node: Node) -> Range:
-        """Return the least and the greatest value of a node."""
-        found = self._known.get(node)
-        if found is None:
-            found = self._known[node] = self._found_range(node)
-        return found
-
-    def _found_range(self, node: Node) -> Range:
-        if node.kind == "const" and not isinstance(node.attr, tuple):
-            return node.attr, node.attr
-        if node.kind == "builtin" and node.attr[0] == "local_id":
-            return 0, self.workgroup_size[node.attr[1]] - 1
-        if node.kind == "builtin" and node.attr[0] == "local_index":
-            return 0, math.prod(self.workgroup_size) - 1
-        if node.kind != "alu" or node.attr not in _OF_ENDS:
-            return None, None
-        x, y = (self._range(i) for i in node.inputs)
-        if x[0] is None or y[0] is None:
-            return None, None
-        ends = [_OF_ENDS[node.attr](a, b) for a in x for b in y]
-        dtype = dtype_of(node)
-        # Beyond its dtype it wraps around, to anything.
-        fits = dtype.lowest <= min(ends) and max(ends) <= dtype.highest
-        return (min(ends), max(ends)) if fits else (None, None)
-
 
 def _shown(value: Any) -> str:
     return str(value.type) if isinstance(value, Value) else repr(value)
-
-
-Range = tuple[int, int] | tuple[None, None]
-
-#: Operations whose extremes lie at the extremes of their operands.
-_OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
-}  # fmt: skip
 
 
 class _KnownLoop(ForLoop[Value]):
@@ -270,7 +196,7 @@ class _KnownLoop(ForLoop[Value]):
         super().__enter__()
         scope, (start, stop) = self._builder, self._bounds
         if isinstance(scope, KernelScope) and start.node.kind == stop.node.kind == "const":
-            scope._known[self.index.node] = (start.node.attr, stop.node.attr - 1)
+            scope._noted(self.index, (start.node.attr, stop.node.attr - 1))
         return self
 
 

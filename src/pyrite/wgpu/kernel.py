@@ -18,7 +18,7 @@ from pyrite.backend.cube.custom import Call, CustomKernel, Grid, sizes_of
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.elementwise import filling
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.errors import DTypeError, KernelError
+from pyrite.errors import KernelError, UnsupportedDTypeError
 from pyrite.op import Op, public
 from pyrite.runtime.protocol import Runtime
 from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime
@@ -100,7 +100,7 @@ class WGSLKernel(CustomKernel[Executable]):
         name, feature = _TYPES.get(dtype, (None, None))
         if name is None or (feature is not None and feature not in device.features):
             has = ", ".join(d.name for d, (_, f) in _TYPES.items() if not f or f in device.features)
-            raise DTypeError(
+            raise UnsupportedDTypeError(
                 f"kernel '{self.name}' requires a dtype that WGSL has on this device ({has}), got "
                 f"{dtype.name}; cast it with astype, or write the kernel in Python "
                 "(pyrite.extension.kernel)"

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import joined
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
@@ -24,7 +25,7 @@ from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
-from pyrite.errors import DeviceError
+from pyrite.errors import DeviceError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
@@ -74,7 +75,7 @@ class CubeBackend(Backend):
                 return None
             recording = self._recording(op, inputs, plan.attrs, plan.out)
             if recording is None:
-                return self._unrecorded(op, inputs, plan.attrs, plan.out)
+                return self._unrecorded_or_none(op, inputs, plan)
             if key is not None:
                 self._planned.put(key, recording)
         return recording.replay(self.launcher, inputs)
@@ -106,6 +107,17 @@ class CubeBackend(Backend):
                 self._recordings.put(key, found)
         return found
 
+    def _unrecorded_or_none(
+        self, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> Sequence[CubeTensor] | None:
+        """Execute an op that is not recorded; None where no kernel of a composite can run here."""
+        try:
+            return self._unrecorded(op, inputs, plan.attrs, plan.out)
+        except UnsupportedKernelError:
+            if op.body is None:
+                raise
+            return None
+
     def _unrecorded(
         self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Sequence[CubeTensor]:
@@ -135,7 +147,7 @@ class CubeBackend(Backend):
         """Return the lowering under the op's name, that of its own kernels, or of its rule."""
         found = LOWERINGS.get(op.name)
         if found is None and op.kernels:
-            found = next((k.lower for k in op.kernels if k.runs_on(self.runtime)), None)
+            found = first_of(op.kernels, self.runtime)
         return elementwise if found is None and op.is_elementwise else found
 
     def upload(self, array: Array) -> CubeTensor:

@@ -1,7 +1,8 @@
 """What a kernel of an application is to `CubeBackend`: something that lowers its op.
 
-An op that was declared with ``kernels`` is lowered by the first of them that runs on the device's
-runtime.  Two forms are in `pyrite.extension` (Python, every runtime) and `pyrite.wgpu` (WGSL).
+An op that was declared with ``kernels`` is lowered by the first of them that the device can run: of
+the language of its runtime, and with all that it needs, as subgroups.  Two forms are in
+`pyrite.extension` (Python, every runtime) and `pyrite.wgpu` (WGSL).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.elementwise import as_tensor
-from pyrite.backend.cube.lowering.registry import Input
+from pyrite.backend.cube.lowering.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.errors import KernelError
+from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import TensorType
@@ -69,7 +70,7 @@ class CustomKernel(ABC, Generic[F]):
         self.name = name
         self.workgroup_size = workgroup_size
         self.grid = grid
-        self._forms: WeakKeyDictionary[Launcher, dict[Hashable, F]] = WeakKeyDictionary()
+        self._forms: WeakKeyDictionary[Launcher, dict[Hashable, F | _Refused]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -91,21 +92,36 @@ class CustomKernel(ABC, Generic[F]):
             self.launch(launcher, Call(op, names, sources, targets, attrs))
         return targets
 
+    def refusals(self) -> dict[str, str]:
+        """Return why devices cannot run it, by their names: what comes after it was taken there."""
+        with self._lock:
+            return {
+                launcher.runtime.name: found.why
+                for launcher, forms in self._forms.items()
+                for found in forms.values()
+                if isinstance(found, _Refused)
+            }
+
     @abstractmethod
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
         """Return what the inputs and outputs of an op are called in the kernel."""
 
     def form(self, launcher: Launcher, key: Hashable, make: Callable[[], F]) -> F:
-        """Return a compiled form, made when it is first asked for."""
+        """Return a compiled form, made when it is first asked for.
+
+        Raises UnsupportedKernelError, each time, where the device lacks what it needs.
+        """
         with self._lock:
             forms = self._forms.setdefault(launcher, {})
             found = forms.get(key)
         if found is None:
-            found = make()
+            found = _made(make)
             with self._lock:
                 forms[key] = found
                 if len(forms) > FORMS:
                     del forms[next(iter(forms))]
+        if isinstance(found, _Refused):
+            raise found.kind(found.why)
         return found
 
     def workgroups(self, launcher: Launcher, call: Call, invocations: int) -> tuple[int, ...]:
@@ -138,6 +154,41 @@ class CustomKernel(ABC, Generic[F]):
                 f"kernel '{self.name}' requires a grid function of the types and attributes, got "
                 f"one that does not take them: {error}; write grid=lambda {given}: ..."
             ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """That a device cannot run a form, and why."""
+
+    kind: type[UnsupportedKernelError]
+    why: str
+
+
+def _made(make: Callable[[], F]) -> F | _Refused:
+    try:
+        return make()
+    except UnsupportedKernelError as error:
+        return _Refused(type(error), str(error))
+
+
+def first_of(kernels: Sequence[CustomKernel[Any]], runtime: Runtime) -> Lowering | None:
+    """Return the lowering by the first of an op's kernels that a device can run.
+
+    It raises UnsupportedKernelError, the last one's, where it can run none of them.
+    """
+    able = [kernel.lower for kernel in kernels if kernel.runs_on(runtime)]
+    if len(able) < 2:
+        return able[0] if able else None
+
+    def lower(*call: Any) -> Sequence[CubeTensor]:
+        for attempt in able[:-1]:
+            try:
+                return attempt(*call)
+            except UnsupportedKernelError:
+                continue
+        return able[-1](*call)
+
+    return lower
 
 
 def _no_function(kernel: str, grid: Any) -> KernelError:

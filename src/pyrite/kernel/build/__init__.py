@@ -13,8 +13,10 @@ value beside it, and a scalar beside a vector is repeated.  The builder is liter
 nothing; but a pure node is made once per scope (hash-consed): ``i + 1`` twice costs one node.
 
 Operators: ``+ - *``, ``/`` of floats, ``//`` and ``%`` of integers (truncated as in C: the same as
-Python's where nothing is negative), ``<< >> & | ^ ~``, comparisons.  ``if``, ``and``, ``while`` of
-a value are errors: use ``b.if_``, ``&``, ``b.while_``, or ``b.select``.
+Python's where nothing is negative, as indices are), ``<< >> & | ^ ~``, comparisons.  ``if``,
+``and``, ``while`` of a value are errors: use ``b.if_``, ``&``, ``b.while_``, or ``b.select``.
+In a kernel of an application the operators mean what they mean on tensors, whatever the operands:
+see `pyrite.extension.arithmetic`.
 """
 
 from pyrite.kernel.build.builder import KernelBuilder as KernelBuilder

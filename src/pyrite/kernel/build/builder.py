@@ -52,9 +52,17 @@ class Value(Operators):
         """x / y of floats."""
         return self.builder.divide(x, y)
 
-    def divide_integers(self, x: Operand, y: Operand) -> Value:
-        """x / y of integers, truncated."""
-        return self.builder.divide_integers(x, y)
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        """x // y, as its builder means it."""
+        return self.builder.floor_divide(x, y)
+
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """x % y, as its builder means it."""
+        return self.builder.remainder(x, y)
+
+    def shift(self, name: str, x: Operand, n: Operand) -> Value:
+        """x << n or x >> n, as its builder means it."""
+        return self.builder.shift(name, x, n)
 
     def __getitem__(self, element: int) -> Value:
         return self.builder.extract(self, element)
@@ -317,18 +325,26 @@ class KernelBuilder(Recorder):
         return found
 
     def divide(self, x: Operand, y: Operand) -> Value:
-        """x / y of floats; `divide_integers` says it for integers."""
+        """x / y of floats; `floor_divide` says it for integers."""
         result = self.alu("div", x, y)
         if not result.dtype.is_float:
             raise KernelError(f"/ requires floats, got {result.type}; use //")
         return result
 
-    def divide_integers(self, x: Operand, y: Operand) -> Value:
-        """x / y of integers, truncated; y = 0 is a fault."""
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        """x // y of integers that are not negative: C's division; y = 0 is a fault."""
         result = self.alu("div", x, y)
         if result.dtype.is_float:
             raise KernelError(f"// requires integers, got {result.type}; use / and floor")
         return result
+
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """x % y of integers that are not negative: C's remainder; y = 0 is a fault."""
+        return self.alu("rem", x, y)
+
+    def shift(self, name: str, x: Operand, n: Operand) -> Value:
+        """x << n ("shl") or x >> n ("shr"), where 0 <= n < bits."""
+        return self.alu(name, x, n)
 
     def min(self, x: Operand, y: Operand) -> Value:
         """X if x < y else y."""

@@ -29,8 +29,16 @@ class Operators(ABC):
         """x / y of floats."""
 
     @abstractmethod
-    def divide_integers(self, x: Self | Number, y: Self | Number) -> Self:
-        """x / y of integers, truncated."""
+    def floor_divide(self, x: Self | Number, y: Self | Number) -> Self:
+        """x // y."""
+
+    @abstractmethod
+    def remainder(self, x: Self | Number, y: Self | Number) -> Self:
+        """x % y."""
+
+    @abstractmethod
+    def shift(self, name: str, x: Self | Number, n: Self | Number) -> Self:
+        """x << n, which is "shl", or x >> n, "shr"."""
 
     def __add__(self, y: Self | Number) -> Self:
         return self.apply("add", self, y)
@@ -57,28 +65,28 @@ class Operators(ABC):
         return self.divide(x, self)
 
     def __floordiv__(self, y: Self | Number) -> Self:
-        return self.divide_integers(self, y)
+        return self.floor_divide(self, y)
 
     def __rfloordiv__(self, x: Self | Number) -> Self:
-        return self.divide_integers(x, self)
+        return self.floor_divide(x, self)
 
     def __mod__(self, y: Self | Number) -> Self:
-        return self.apply("rem", self, y)
+        return self.remainder(self, y)
 
     def __rmod__(self, x: Self | Number) -> Self:
-        return self.apply("rem", x, self)
+        return self.remainder(x, self)
 
     def __lshift__(self, y: Self | Number) -> Self:
-        return self.apply("shl", self, y)
+        return self.shift("shl", self, y)
 
     def __rlshift__(self, x: Self | Number) -> Self:
-        return self.apply("shl", x, self)
+        return self.shift("shl", x, self)
 
     def __rshift__(self, y: Self | Number) -> Self:
-        return self.apply("shr", self, y)
+        return self.shift("shr", self, y)
 
     def __rrshift__(self, x: Self | Number) -> Self:
-        return self.apply("shr", x, self)
+        return self.shift("shr", x, self)
 
     def __and__(self, y: Self | Number) -> Self:
         return self.apply("and", self, y)
@@ -100,6 +108,9 @@ class Operators(ABC):
 
     def __invert__(self) -> Self:
         return self.apply("not", self)
+
+    def __pos__(self) -> Self:
+        return self
 
     def __neg__(self) -> Self:
         return self.apply("neg", self)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pyrite.errors import KernelError
+from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.kernel.ir import Kernel, Node, Region, Type, scalar, walk
 from pyrite.kernel.uniformity import varying
 
@@ -30,9 +30,9 @@ def split_barriers(kernel: Kernel) -> Kernel:
     and for subgroup operations.
     """
     if kernel.invocations > 1 and any(n.kind.startswith("subgroup") for n in kernel.walk()):
-        raise KernelError(
-            f"split_barriers requires a kernel without subgroup operations, got {kernel}; "
-            "reduce in shared memory"
+        raise UnsupportedKernelError(
+            f"{kernel} requires subgroups of several invocations, got a device without; reduce in "
+            "shared memory"
         )
     return _Splitter(kernel).run()
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyrite.errors import KernelError
-from pyrite.kernel.ir import Kernel
+from pyrite.errors import KernelError, UnsupportedKernelError
+from pyrite.kernel.ir import Kernel, Node
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
@@ -30,7 +30,7 @@ _LETTERS = {
 
 
 def check_limits(kernel: Kernel, device: Device) -> None:
-    """Raise KernelError if a legalised kernel's workgroup is larger than the device allows.
+    """Raise UnsupportedKernelError if a legalised kernel needs more than the device grants.
 
     wgpu-native does not look at its memory, and a driver that gets too much may do anything.
     """
@@ -38,16 +38,27 @@ def check_limits(kernel: Kernel, device: Device) -> None:
     allocs = [n for n in kernel.walk() if n.kind == "alloc" and n.attr[0] == "shared"]
     nbytes = sum((n.attr[1] * n.value_type.dtype.itemsize + 15) & ~15 for n in allocs)
     if nbytes > limit:
-        raise KernelError(
+        raise UnsupportedKernelError(
             f"kernel '{kernel.name}' requires at most {limit:,} bytes of workgroup memory on "
             f"this device, got {nbytes:,}; use a smaller tile"
         )
     limit = device.limits["max-compute-invocations-per-workgroup"]
     if kernel.invocations > limit:
-        raise KernelError(
+        raise UnsupportedKernelError(
             f"kernel '{kernel.name}' requires at most {limit} invocations in a workgroup on this "
             f"device, got {kernel.invocations}; use smaller workgroups"
         )
+    has_subgroups = {"subgroup", "subgroups"} & device.features
+    if not has_subgroups and any(_is_of_subgroup(n) for n in kernel.walk()):
+        raise UnsupportedKernelError(
+            f"kernel '{kernel.name}' requires a device with subgroups, got one without; use "
+            "workgroup memory"
+        )
+
+
+def _is_of_subgroup(node: Node) -> bool:
+    named = node.attr[0] if node.kind == "builtin" else node.kind
+    return named.startswith("subgroup")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
-from pyrite.errors import DTypeError, KernelError
+from pyrite.errors import DTypeError, KernelError, UnsupportedKernelError
 from pyrite.kernel.ir import Kernel, Node, Region, Type
 from pyrite.kernel.target.wgsl.place import vector_widths
 from pyrite.kernel.target.wgsl.spelling import BUILTINS, COMPONENTS, FUNCTIONS, INSTEAD, TYPES
@@ -168,7 +168,7 @@ class Text(ABC):
         if "subgroups" in self.features:
             self.enabled["subgroups"] = None
         elif "subgroup" not in self.features:
-            raise KernelError(
+            raise UnsupportedKernelError(
                 f"kernel '{self.kernel.name}' requires a device with subgroups, got one without; "
                 "use workgroup memory"
             )

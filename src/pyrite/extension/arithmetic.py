@@ -1,0 +1,259 @@
+"""What operators mean in an application's kernel: what they mean on tensors, of all operands.
+
+Our own kernels compute with indices, which are neither negative nor too large, so they take what a
+processor has.  An application computes with anything:
+
+- ``//`` and ``%`` are Python's, of integers and floats: the floor of the quotient, and the rest
+  with the divisor's sign.  Of integers by zero both are 0, where a processor would trap;
+- ``<<`` and ``>>`` by the width or more, or by less than 0, are as `pyrite.algebra` says;
+- ``cast`` of a float to an integer truncates and saturates, NaN becomes 0; to bool it is ``!= 0``;
+- integers wrap around.
+
+Where the range of the operands is known, as of coordinates, counters and constants, the plain
+operation says the same and is what is written: then nothing is tested.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from pyrite.extension.mathematics import Mathematics, Plain
+from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.build import Operand
+from pyrite.kernel.ir import Node, dtype_of
+from pyrite.types import DType, DTypeLike, bool_, int32, uint32
+from pyrite.types import dtype as as_dtype
+
+#: Least and greatest value; (None, None) where they are not known.
+Range = tuple[int, int] | tuple[None, None]
+
+#: Operations whose extremes lie at the extremes of their operands.
+_OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+}  # fmt: skip
+
+#: What may leave the range of its dtype.
+_WRAPPING = ("add", "sub", "mul", "neg", "shl")
+
+
+class Arithmetic(KernelBuilder):
+    """A `KernelBuilder` with the operators of tensors; ``counts`` are the workgroups of its grid.
+
+    ``math`` has exp, log, tanh, erf and the like, as `pyrite.algebra` lists them, within a few ulp
+    on every device; `Mathematics.truncated_divide` and ``truncated_remainder`` are C's division.
+    """
+
+    def __init__(
+        self, name: str, *, workgroup_size: tuple[int, ...], grid: int, counts: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(name, workgroup_size=workgroup_size, grid=grid)
+        #: Writes into the same kernel with the operators of indices: for our own code.
+        self.plain = Plain(self)
+        self.math = Mathematics(self, self.plain)
+        self._counts = counts
+        self._known: dict[Node, Range] = {}
+
+    # ---- division ----
+
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        """Return x // y, rounded down; of integers 0 for y = 0."""
+        x, y = self._met("//", x, y)
+        if not x.dtype.is_integer:
+            return self.math.floor_divide(x, y)
+        plain = super().alu
+        if self._is_plain(x, y):
+            return self._noted(plain("div", x, y), self._quotients(x, y))
+        shift = self._power_of_two(y)
+        if shift is not None:
+            return plain("shr", x, shift)
+        safe = self._safe_divisor(y)
+        quotient = plain("div", x, safe)
+        if x.dtype.kind == "int":
+            rest = plain("sub", x, plain("mul", quotient, safe))
+            quotient = self.select(self._is_below(rest, safe), plain("sub", quotient, 1), quotient)
+        return self._at_faults(quotient, x, y)
+
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """Return x % y, with the sign of y; of integers 0 for y = 0."""
+        x, y = self._met("%", x, y)
+        if not x.dtype.is_integer:
+            return self.math.remainder(x, y)
+        low, high = self._range(y.node)
+        rests: Range = (0, high - 1) if low is not None and high is not None and low > 0 else _NONE
+        plain = super().alu
+        if self._is_plain(x, y):
+            return self._noted(plain("rem", x, y), rests)
+        shift = self._power_of_two(y)
+        if shift is not None:
+            return self._noted(plain("and", x, (1 << shift) - 1), rests)
+        safe = self._safe_divisor(y)
+        rest = plain("rem", x, safe)
+        if x.dtype.kind == "int":
+            rest = self.select(self._is_below(rest, safe), plain("add", rest, safe), rest)
+        elif safe is not y:
+            rest = self.select(y == 0, 0, rest)
+        return self._noted(rest, rests)
+
+    def _is_plain(self, x: Value, y: Value) -> bool:
+        """Whether the processor's division is Python's."""
+        (low, _), (least, _) = self._range(x.node), self._range(y.node)
+        is_known = x.dtype.kind == "uint" or (low is not None and low >= 0)
+        return is_known and least is not None and least > 0
+
+    def _power_of_two(self, y: Value) -> int | None:
+        """Return the exponent of a constant power of two."""
+        low, high = self._range(y.node)
+        is_power = low is not None and low == high and low > 0 and low & (low - 1) == 0
+        return low.bit_length() - 1 if is_power and low is not None else None
+
+    def _safe_divisor(self, y: Value) -> Value:
+        """Return y, or 1 in its place where a division might trap: by 0, or of the least by -1."""
+        if not self._may_trap(y):
+            return y
+        bad = y == 0
+        return self.select(bad | (y == -1) if y.dtype.kind == "int" else bad, 1, y)
+
+    def _may_trap(self, y: Value) -> bool:
+        low, high = self._range(y.node)
+        return low is None or high is None or not (low > 0 or high < -1)
+
+    def _is_below(self, rest: Value, y: Value) -> Value:
+        """Return whether the rest has not the sign of the divisor."""
+        low, high = self._range(y.node)
+        if low is not None and low > 0:
+            return rest < 0
+        if high is not None and high < 0:
+            return rest > 0
+        return (rest != 0) & ((rest ^ y) < 0)
+
+    def _at_faults(self, quotient: Value, x: Value, y: Value) -> Value:
+        """Return the quotient, with those of 0 and -1, which was that of 1: -x wraps around."""
+        if not self._may_trap(y):
+            return quotient
+        if y.dtype.kind == "int":
+            quotient = self.select(y == -1, super().alu("sub", 0, quotient), quotient)
+        return self.select(y == 0, 0, quotient)
+
+    def _quotients(self, x: Value, y: Value) -> Range:
+        (low, high), (least, most) = self._range(x.node), self._range(y.node)
+        if low is None or high is None or least is None or most is None:
+            return _NONE
+        return low // most, high // least
+
+    # ---- shifts, casts, and what wraps around ----
+
+    def shift(self, name: str, x: Operand, n: Operand) -> Value:
+        """Return x << n ("shl") or x >> n ("shr"), for any n."""
+        x, n = self._met(name, x, n)
+        low, high = self._range(n.node)
+        if low is not None and high is not None and 0 <= low and high < x.dtype.bits:
+            return self.alu(name, x, n)
+        return self.math.shift_left(x, n) if name == "shl" else self.math.shift_right(x, n)
+
+    def cast(self, x: Value, dtype: DTypeLike) -> Value:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        to = as_dtype(dtype)
+        if (to.is_bool and not x.dtype.is_bool) or (x.dtype.is_float and to.is_integer):
+            return self.math.cast(x, to)
+        return super().cast(x, to)
+
+    def alu(self, name: str, *operands: Operand) -> Value:
+        """Apply an operation of the IR; "div" and "rem" of integers are C's, and 0 for y = 0."""
+        if name in ("div", "rem") and len(operands) == 2:
+            return self._divide(name, *self._met(name, *operands))
+        return super().alu(
+            name, *(self._wrapped(name, operands) if name in _WRAPPING else operands)
+        )
+
+    def _divide(self, name: str, x: Value, y: Value) -> Value:
+        if not x.dtype.is_integer or not self._may_trap(y):
+            return super().alu(name, x, y)
+        found = super().alu(name, x, self._safe_divisor(y))
+        return self._at_faults(found, x, y) if name == "div" else self.select(y == 0, 0, found)
+
+    def _wrapped(self, name: str, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """Return operands of which nothing is known, if the result may wrap around.
+
+        `pyrite.kernel.passes.simplify_index` trusts that arithmetic on indices does not.
+        """
+        type = self._common_type(name, operands)
+        if type.dtype is not self.index_type.dtype:
+            return operands
+        values = [self.value(x, type) for x in operands]
+        ranges = [self._range(v.node) for v in values]
+        if self._ends(name, ranges, type.dtype) != _NONE:
+            return tuple(values)
+        unknown = next((i for i, found in enumerate(ranges) if found == _NONE), 0)
+        values[unknown] = self.hidden(values[unknown])
+        return tuple(values)
+
+    def hidden(self, x: Value) -> Value:
+        """Return the same integer, as one that is not known to be an index."""
+        if x.dtype is not int32:
+            return x
+        return self.bitcast(self.bitcast(x, uint32), int32)
+
+    def _met(self, name: str, x: Operand, y: Operand) -> tuple[Value, Value]:
+        type = self._common_type(name, (x, y))
+        return self.value(x, type), self.value(y, type)
+
+    # ---- what is known ----
+
+    def inside(self, x: Value, size: int) -> Value | None:
+        """Return whether 0 <= x < size, or None where that is known."""
+        low, high = self._range(x.node)
+        if low is not None and high is not None and 0 <= low and high < size:
+            return None
+        found = self.const(size > 0, bool_)
+        if size <= int(x.dtype.highest):
+            found = found & (x < size)
+        return found if x.dtype.kind == "uint" else found & (x >= 0)
+
+    def _noted(self, x: Value, known: Range) -> Value:
+        if known != _NONE:
+            self._known[x.node] = known
+        return x
+
+    def _range(self, node: Node) -> Range:
+        """Return the least and the greatest value of a node."""
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._found_range(node)
+        return found
+
+    def _found_range(self, node: Node) -> Range:
+        if node.kind == "const" and not isinstance(node.attr, tuple | float):
+            return int(node.attr), int(node.attr)
+        if node.kind == "builtin":
+            return self._of_builtin(*node.attr)
+        if node.kind == "alu":
+            return self._ends(node.attr, [self._range(i) for i in node.inputs], dtype_of(node))
+        return _NONE
+
+    def _of_builtin(self, name: str, axis: int) -> Range:
+        if name == "local_id":
+            return 0, self.workgroup_size[axis] - 1
+        if name == "local_index":
+            return 0, math.prod(self.workgroup_size) - 1
+        if axis < len(self._counts) and name == "workgroup_id":
+            return 0, self._counts[axis] - 1
+        if axis < len(self._counts) and name == "num_workgroups":
+            return self._counts[axis], self._counts[axis]
+        return _NONE
+
+    def _ends(self, name: str, ranges: list[Range], dtype: DType) -> Range:
+        """Return the range of an operation, if it stays within the dtype: else it wraps around."""
+        if name not in _OF_ENDS:
+            return _NONE
+        (low, high), (least, most) = ranges
+        if low is None or high is None or least is None or most is None:
+            return _NONE
+        ends = [_OF_ENDS[name](a, b) for a in (low, high) for b in (least, most)]
+        fits = dtype.lowest <= min(ends) and max(ends) <= dtype.highest
+        return (min(ends), max(ends)) if fits else _NONE
+
+
+_NONE: Range = (None, None)

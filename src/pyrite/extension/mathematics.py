@@ -1,0 +1,166 @@
+"""Mathematics in an application's kernel: ``k.math.exp(x)``.
+
+The functions of `pyrite.algebra` are written with the plain operations of a `KernelBuilder`, which
+know what they are given; so they get a builder of that kind, which records in the same kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from pyrite.errors import KernelError
+from pyrite.kernel import KernelBuilder, Memory, Value
+from pyrite.kernel.build import Operand
+from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import DType, DTypeLike, int32, uint32
+from pyrite.types import dtype as as_dtype
+
+
+class Plain(KernelBuilder):
+    """The builder below an application's: it records in the same kernel, and tests nothing.
+
+    Its values are not for the application: `pyrite.kernel.build.KernelBuilder.of` of the scope
+    makes them its own.
+    """
+
+    def __init__(self, scope: KernelBuilder) -> None:
+        super().__init__(scope.name, workgroup_size=scope.workgroup_size, grid=scope.grid)
+        self._scope = scope
+
+    def emit(
+        self,
+        kind: Kind,
+        type: Type | None,
+        inputs: tuple[Node, ...] = (),
+        attr: Any = None,
+        regions: tuple[Region, ...] = (),
+    ) -> Node:
+        """Append a node to the kernel."""
+        return self._scope.emit(kind, type, inputs, attr, regions)
+
+    def open(self, parameters: Iterable[Node] = ()) -> None:
+        """Begin a region of the kernel."""
+        self._scope.open(parameters)
+
+    def close(self, yields: Iterable[Node] = ()) -> Region:
+        """End the region begun last and return it."""
+        return self._scope.close(yields)
+
+    def discard(self) -> None:
+        """Drop the region begun last."""
+        self._scope.discard()
+
+    def buffer(self, name: str, dtype: DType, access: Access) -> Memory:
+        """Declare the next buffer parameter of the kernel."""
+        return Memory(self, self._scope.buffer(name, dtype, access).node)
+
+    def scalar(self, name: str, dtype: DType) -> Value:
+        """Declare the next parameter of the kernel as a number."""
+        return self.of(self._scope.scalar(name, dtype).node)
+
+    def position(self) -> int:
+        """The number of nodes in the region that is being written."""
+        return self._scope.position()
+
+    def replace_last(self, node: Node) -> None:
+        """Put a node in the place of the last one."""
+        self._scope.replace_last(node)
+
+
+class Mathematics(RecordingAlgebra):
+    """Every intrinsic of `pyrite.algebra`, of values of one kernel; and C's division.
+
+    Raises KernelError for what is no value of the kernel, and for a dtype that it does not take.
+    """
+
+    def __init__(self, scope: KernelBuilder, plain: Plain) -> None:
+        super().__init__(plain)
+        self._scope = scope
+
+    def where(self, condition: Value, x: Operand, y: Operand) -> Value:
+        """X where the condition holds, else y."""
+        return self._scope.select(condition, x, y)
+
+    def cast(self, x: Value, dtype: DTypeLike) -> Value:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        wide = self.builder.cast(self._plain(x), x.dtype.compute)
+        return self._scope.of(super().cast(wide, as_dtype(dtype)).node)
+
+    def truncated_divide(self, x: Operand, y: Operand) -> Value:
+        """Return x / y rounded towards 0, as C's division of integers; 0 for y = 0."""
+        x, y = self._of_one_type("truncated_divide", (x, y))
+        if x.dtype.is_integer:
+            return self._scope.alu("div", x, y)
+        return self.trunc(x / y)
+
+    def _of_one_type(self, name: str, operands: tuple[Operand, ...]) -> tuple[Value, ...]:
+        """Return the operands in the type in which they meet.  Raises KernelError of wrong ones."""
+        for x in operands:
+            if isinstance(x, Value) and x.builder not in (self._scope, self.builder):
+                raise KernelError(f"k.math.{name} requires values of this kernel, got another's")
+        if not any(isinstance(x, Value) for x in operands):
+            raise KernelError(
+                f"k.math.{name} requires a value of the kernel, got {_shown(operands)}; of numbers "
+                "that are known while it is written use Python's math"
+            )
+        type = self._scope._common_type(f"k.math.{name}", operands)
+        takes, cast = _takes(name, type.dtype)
+        if not takes:
+            raise KernelError(
+                f"k.math.{name} requires {cast}, got {type}; cast it: k.cast(x, "
+                f"{'float32' if 'float' in cast else 'int32'!r})"
+            )
+        return tuple(self._scope.value(x, type) for x in operands)
+
+    def _plain(self, x: Any) -> Any:
+        """Return an operand as one of the plain builder.
+
+        An integer comes as one of which nothing is known: its arithmetic may wrap around, which
+        `pyrite.kernel.passes.simplify_index` trusts that of indices not to do.
+        """
+        if not isinstance(x, Value):
+            return x
+        value = Value(self.builder, x.node)
+        if value.dtype is not int32 or x.node.kind == "const":
+            return value
+        return self.builder.bitcast(self.builder.bitcast(value, uint32), int32)
+
+
+_INTEGERS: Final = ("shift_left", "shift_right", "popcount")
+_NUMBERS: Final = (
+    "isnan", "isinf", "abs", "sign", "signbit", "floor", "ceil", "trunc", "rint", "floor_divide",
+    "remainder", "truncated_remainder", "truncated_divide", "pow",
+)  # fmt: skip
+
+
+def _takes(name: str, dtype: DType) -> tuple[bool, str]:
+    """Return whether an intrinsic takes a dtype, and which it takes."""
+    if name in _INTEGERS:
+        return dtype.is_integer, "integers"
+    if name in _NUMBERS:
+        return dtype in ACCEPTED["number"], "integers or floats of 32 or 64 bits"
+    if name in ("minimum", "maximum"):
+        return dtype in ACCEPTED["any"], "bools, integers or floats of 32 or 64 bits"
+    return dtype in ACCEPTED["float"], "floats of 32 or 64 bits"
+
+
+def _shown(operands: tuple[Any, ...]) -> str:
+    return ", ".join(repr(x) for x in operands)
+
+
+def _checked(name: str) -> Callable[..., Value]:
+    function = getattr(RecordingAlgebra, name)
+
+    def intrinsic(self: Mathematics, *operands: Operand) -> Value:
+        values = self._of_one_type(name, operands)
+        return self._scope.of(function(self, *(self._plain(x) for x in values)).node)
+
+    intrinsic.__name__, intrinsic.__doc__ = name, function.__doc__
+    return intrinsic
+
+
+for _name in vars(RecordingAlgebra):
+    if not (_name.startswith("_") or _name == "lift" or _name in vars(Mathematics)):
+        setattr(Mathematics, _name, _checked(_name))
