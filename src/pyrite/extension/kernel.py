@@ -7,23 +7,25 @@
             loop.yield_(k.fma(x[i, loop.index], weight[loop.index, j], loop.carried[0]))
         out[i, j] = k.math.maximum(loop.results[0], 0.0)
 
-The function is called once for each set of dtypes, shapes and attributes: Python runs while the
-kernel is written, so shapes and attributes are constants of it and a Python loop unrolls.
+The function is called once for each set of dtypes, shapes, attributes, and values of the globals
+and closures that it reads: Python runs while the kernel is written, so these are constants of it
+and a Python loop unrolls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of, layout_of
+from pyrite.content import Functions, NoContentError
 from pyrite.errors import DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.argument import TensorArgument
 from pyrite.extension.scope import KernelScope
-from pyrite.op import Op
+from pyrite.op import Op, attributes_key
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Number
 
@@ -56,6 +58,7 @@ class PythonKernel(CustomKernel[PythonForm]):
         self.function = function
         self.__doc__ = function.__doc__
         self._parameters = positional_names(function)[1:]
+        self._reads = Functions(function)
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""
@@ -77,7 +80,8 @@ class PythonKernel(CustomKernel[PythonForm]):
         sizes = self.workgroup_size
         grid = self.workgroups(launcher, call, sizes[0])
         layouts = tuple(t and (t.shape, layout_of(t)) for t in call.tensors)
-        key = (call.op, layouts, repr(sorted(call.attrs.items())), sizes, grid)
+        attributes = attributes_key(call.op, call.attrs)
+        key = (call.op, layouts, attributes, self._reads_key(), sizes, grid)
         form = self.form(launcher, key, lambda: self._compile(launcher, call, sizes, grid))
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
@@ -88,6 +92,16 @@ class PythonKernel(CustomKernel[PythonForm]):
             "and write under k.if_(...)"
         )
         launcher.run(form.executable, bindings, grid, fault if form.tested else None)
+
+    def _reads_key(self) -> Hashable:
+        """Return what stands for the function and all that it reads.  Raises KernelError."""
+        try:
+            return self._reads.key()
+        except NoContentError as error:
+            raise KernelError(
+                f"kernel '{self.name}' requires to read values with content, got {error}; make it "
+                "an attribute or an input, or read a number, a tuple or an array of it"
+            ) from None
 
     def _compile(
         self, launcher: Launcher, call: Call, sizes: tuple[int, ...], grid: tuple[int, ...]

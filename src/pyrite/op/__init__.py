@@ -36,6 +36,8 @@ from pyrite.op.example import distinct as distinct
 from pyrite.op.example import integers as integers
 from pyrite.op.example import sample as sample
 from pyrite.op.foreign import instead as instead
+from pyrite.op.key import attributes_key as attributes_key
+from pyrite.op.key import rules_key as rules_key
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
 from pyrite.op.location import user_frame as user_frame
@@ -71,6 +73,7 @@ __all__ = [
     "TensorBase",
     "Want",
     "apply",
+    "attributes_key",
     "bind",
     "bools",
     "composite",
@@ -85,6 +88,7 @@ __all__ = [
     "public",
     "require_derivative",
     "require_reference",
+    "rules_key",
     "sample",
     "user_frame",
     "user_location",

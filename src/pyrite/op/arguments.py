@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyrite.op.plan import Form, form_of
+from pyrite.op.key import rules_key
+from pyrite.op.plan import Form, attributes_form
 from pyrite.op.record import Op
 from pyrite.types import DType
 
@@ -22,7 +23,7 @@ _KEPT: Final = 512
 #: What PyTorch calls attributes.
 _RENAMED: Final = {"dim": "axis", "keepdim": "keepdims"}
 
-#: Inputs, attributes, and their form by `form_of`.
+#: Inputs, attributes, and their form by `attributes_form`.
 Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
 
 
@@ -55,12 +56,17 @@ class Sorter:
         if key is not None and (found := self._known.get(key)) is not None:
             return args[:arity], *found
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
-        form = form_of(self._op, attrs)
+        form = attributes_form(self._op, attrs)
         if key is not None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[key] = attrs, form
         return inputs, attrs, form
+
+    def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what `sorted` does for an application's op, whose form has what its rules read."""
+        inputs, attrs, form = self.sorted(args, kwargs)
+        return inputs, attrs, None if form is None else (*form, rules_key(self._op))
 
     def _in_order(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

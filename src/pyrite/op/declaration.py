@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
 from pyrite.op.binding import call
@@ -111,6 +112,7 @@ def custom_op(
         "canonical": canonical, "scalar": scalar, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
+        "reads": Functions(infer, canonical, scalar),
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -190,7 +192,8 @@ def _split_parameters(
 
 def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
-    sort = Sorter(op, signature).sorted
+    sorter = Sorter(op, signature)
+    sort = sorter.sorted if op.reads is None else sorter.sorted_with_rules
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:

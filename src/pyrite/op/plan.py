@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.content import NoContentError, Reader
 from pyrite.errors import DTypeError
 from pyrite.op.foreign import instead
+from pyrite.op.key import rules_key, without_content
 from pyrite.op.record import Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.types import (
     DType,
@@ -33,6 +35,10 @@ Form = tuple[Any, ...]
 
 _NUMBERS = frozenset({int, float, bool})
 
+#: Attributes whose class and value are their content.
+_PLAIN = frozenset({int, bool, str, type(None), DType})
+_INTEGERS = frozenset({int})
+
 
 def prepare(
     op: Op,
@@ -51,11 +57,7 @@ def prepare(
     else:
         cls, backend = _required(op, inputs, on)
     key = None if parts is None or form is None else (*parts, *form)
-    try:
-        plan = None if key is None else op.plans.get(key)
-    except TypeError:
-        # An attribute that has no hash: a list.
-        key = plan = None
+    plan = None if key is None else op.plans.get(key)
     if plan is None:
         unified, plan = _planned(op, inputs, attrs)
         if key is not None and _is_lasting(inputs, plan):
@@ -117,10 +119,7 @@ def known(op: Op, inputs: Sequence[Any], form: Form | None) -> Known | None:
             handles.append(value)
     if form is None or backend is None or cls is None:
         return None
-    try:
-        plan = op.plans.get((*parts, *form))
-    except TypeError:
-        return None
+    plan = op.plans.get((*parts, *form))
     if plan is None or (plan.takes is not None and not _puts_numbers(handles, plan)):
         return None
     return cls, backend, handles, plan
@@ -147,28 +146,46 @@ def _required(
 
 
 def form_of(op: Op, attrs: Attributes) -> Form | None:
-    """Return what a plan depends on of the attributes; None where they are not those of the record.
+    """Return what a plan depends on of the attributes and of an application's rules.
 
-    Equal values may differ, 1 and True, 0.0 and -0.0, so their classes and signs belong to it.
+    None for a call that is planned each time: the attributes are not those of the record, or may
+    change where they lie, as lists and arrays do.
+    """
+    form = attributes_form(op, attrs)
+    return form if op.reads is None or form is None else (*form, rules_key(op))
+
+
+def attributes_form(op: Op, attrs: Attributes) -> Form | None:
+    """Return what `form_of` does, of the attributes alone.
+
+    Equal values may differ, 1 and True, 0.0 and -0.0: it has their content.  Raises ArgumentError
+    for an attribute of an application's op that has none; Pyrite's look at theirs themselves.
     """
     if not attrs:
         return ()
     if len(attrs) != len(op.attributes):
         return None
     parts: list[Any] = []
+    is_lasting = True
     for name in op.attributes:
         value = attrs[name]
         kind = value.__class__
-        if kind is tuple:
-            kind = _classes(value)
-        elif kind is float and not value:
-            value = str(value)
-        parts += (kind, value)
-    return tuple(parts)
-
-
-def _classes(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple([_classes(v) if v.__class__ is tuple else v.__class__ for v in values])
+        if (
+            kind in _PLAIN
+            or (kind is float and (value > 0.0 or value < 0.0))
+            or (kind is tuple and _INTEGERS.issuperset(map(type, value)))
+        ):
+            parts += (kind, value)
+            continue
+        reader = Reader()
+        try:
+            parts += (kind, reader.of(value))
+        except NoContentError as error:
+            if op.reads is not None:
+                raise without_content(op, name, error) from None
+            return None
+        is_lasting = is_lasting and reader.is_lasting
+    return tuple(parts) if is_lasting else None
 
 
 def _is_lasting(inputs: Sequence[Any], plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from pyrite.content import Functions
 from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.example import Sample
 from pyrite.op.foreign import instead
@@ -193,6 +194,8 @@ class Op:
     domain: tuple[Any, ...] | None = None
     samples: tuple[Sample, ...] = ()
     doc: str = field(default="", repr=False)
+    #: Of an application's op the rules on which plans and kernels depend, with all that they read.
+    reads: Functions | None = field(default=None, repr=False)
     #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
 

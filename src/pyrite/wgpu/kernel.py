@@ -19,7 +19,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.elementwise import filling
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedDTypeError
-from pyrite.op import Op, public
+from pyrite.op import Op, attributes_key, public
 from pyrite.runtime.protocol import Runtime
 from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime
 from pyrite.types import DType, Number, float16, float32, float64, int32, int64, uint32, uint64
@@ -67,7 +67,7 @@ class WGSLKernel(CustomKernel[Executable]):
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of types, shapes or attributes is compiled first."""
         grid = self.workgroups(launcher, call, math.prod(self.workgroup_size))
-        key = (call.op, call.types, repr(sorted(call.attrs.items())), grid)
+        key = (call.op, call.types, attributes_key(call.op, call.attrs), grid)
         executable = self.form(launcher, key, lambda: self._compile(launcher, call, grid))
         dense = [filling(launcher, t) for t in call.tensors if t is not None]
         launcher.runtime.launch(executable, [t.buffer for t in dense], grid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ def test_numbers_and_attributes_that_are_equal_but_not_the_same_differ(cpu: Devi
     assert len({key(v) for v in (1, 1.0, True, "1", 0.0, -0.0, (1,), (1.0,))}) == 8
     assert key((1, (2.0, None))) == key((1, (2.0, None)))
     assert key(float("nan")) == key(float("nan"))
-    assert key([1]) is None
+    assert key([1]) != key((1,))
+    assert key(Lock()) is None
 
 
 def test_views_at_other_places_are_read_at_theirs(fresh: Device) -> None:

@@ -97,9 +97,11 @@ class CubeBackend(Backend):
         self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Recording | None:
         """Return what a lowering does for such inputs, None where it must run each time."""
+        if op.sync or op.kernels:
+            return None
         key = key_of(op, inputs, attrs)
         found = None if key is None else self._recordings.get(key)
-        if found is None and key is not None and not (op.sync or op.kernels):
+        if found is None and key is not None:
             lowering = self._lowering(op)
             if lowering is not None:
                 _require_indexable(op.name, *(out or ()))

@@ -19,8 +19,9 @@ from pyrite.backend.cube.fault import Doubt, joined
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
-from pyrite.op import Attributes, Constant, Op, Plan
+from pyrite.op import Attributes, Constant, Op, Plan, rules_key
 from pyrite.runtime.protocol import Bundle, Fixed, Step
 from pyrite.types import DType, TensorType, bool_
 
@@ -31,11 +32,11 @@ RECORDINGS = 4096
 
 
 def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
-    """Return all that a lowering may depend on, or None if attributes are not plain values.
+    """Return all that a lowering may depend on, or None if attributes have no content.
 
     Numbers are there by their dtype, bools by their value: those are part of a kernel.
     """
-    parts: list[Hashable] = [op]
+    parts: list[Hashable] = [op, rules_key(op)]
     for i in inputs:
         if type(i) is CubeTensor:
             parts += (i.type.shape, i.type.dtype, i.strides, i.offset)
@@ -45,8 +46,9 @@ def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
             dtype = i.type.dtype
             parts.append(bool(i.value) if dtype is bool_ else dtype)
     try:
-        parts += [_exactly(value) for value in attrs.values()]
-    except TypeError:
+        for name, value in attrs.items():
+            parts += (name, content_of(value))
+    except NoContentError:
         return None
     return tuple(parts)
 
@@ -60,19 +62,6 @@ def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
         elif i is not None and i.type.dtype is bool_:
             parts.append(bool(i.value))
     return tuple(parts)
-
-
-def _exactly(value: Any) -> Hashable:
-    """Return what equals that of another attribute only if they are the same, as 1 and 1.0 not."""
-    kind = type(value)
-    if kind is int or value is None or kind is DType:
-        return value  # type: ignore[no-any-return]
-    if kind is tuple:
-        return tuple([_exactly(v) for v in value])
-    if kind in (bool, float, str):
-        # Zeros have a sign, and NaN equals nothing.
-        return (kind, repr(value))
-    raise TypeError(f"an attribute of {kind.__name__} is no plain value")
 
 
 # ---- what is recorded ----

@@ -7,7 +7,7 @@ there are numbers too, read and written once.  Formulas and precision are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Op
@@ -87,7 +88,7 @@ class Channel(NumberedRow):
 def for_channels(
     launcher: Launcher,
     name: str,
-    variant: str,
+    variant: Hashable,
     sources: Sequence[CubeTensor],
     numbers: Sequence[CubeTensor],
     targets: Sequence[TensorType],
@@ -183,7 +184,7 @@ def batch_norm(
         channel.result(1, variance)
 
     numbers = [v for v in (weight, bias) if v is not None]
-    variant = repr((eps, weight is None, bias is None))
+    variant = content_of((eps, weight is None, bias is None))
     made, totals = for_channels(launcher, op.name, variant, [x], numbers, out[:1], out[1:], body)
     return [*made, *totals]
 
@@ -224,7 +225,7 @@ def batch_norm_backward(
 
     numbers = [v for v in (g_mean, g_variance, weight) if v is not None]
     types = dict(zip(argnums, out, strict=True))
-    variant = repr((eps, argnums, weight is None))
+    variant = content_of((eps, argnums, weight is None))
     made, totals = for_channels(
         launcher, op.name, variant, [g, x], numbers,
         [types[0]] if 0 in argnums else [], [types[n] for n in vectors], body,
@@ -275,5 +276,5 @@ def batch_norm_inference(
 
     target = launcher.empty(out[0])
     along = [v if v is None else contiguous(launcher, v).reshaped(shape) for v in vectors]
-    map_elements(launcher, op.name, repr(eps), rule, [x, *along], target)
+    map_elements(launcher, op.name, content_of(eps), rule, [x, *along], target)
     return [target]

@@ -17,6 +17,7 @@ from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scan import scan_axis, scan_results
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import OPS, Attributes, Constant, Op
@@ -147,7 +148,7 @@ def recurrence(
             loop.yield_(value)
 
     if target.type.size:
-        variant = repr((axis, size, is_reverse))
+        variant = content_of((axis, size, is_reverse))
         for_each(launcher, op.name, variant, _lines(x.shape, axis), inputs, target, body)
     return [target]
 

@@ -12,7 +12,7 @@ The space is usually the shape of the result.  The last operand is the one that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -113,7 +113,7 @@ Body = Callable[[Each], None]
 def for_each(
     launcher: Launcher,
     name: str,
-    variant: str,
+    variant: Hashable,
     shape: Shape,
     sources: Sequence[CubeTensor],
     target: CubeTensor,

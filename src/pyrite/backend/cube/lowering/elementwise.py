@@ -28,7 +28,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import trace
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
 
@@ -86,7 +86,7 @@ def elementwise(
     target = launcher.empty(out[0])
     map_elements(
         # Two applications may have ops of one name.
-        launcher, op.name, (op, repr(sorted(attrs.items()))),
+        launcher, op.name, (op, rules_key(op), attributes_key(op, attrs)),
         lambda k, *values: rule(k, *values, **attrs), inputs, target,
     )  # fmt: skip
     return [target]

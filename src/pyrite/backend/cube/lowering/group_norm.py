@@ -29,6 +29,7 @@ from pyrite.backend.cube.lowering.rows import At, Make, RowsConfig
 from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.operand import Layout, Operand, iota
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, Shape, TensorType, element_count
@@ -219,7 +220,7 @@ def group_norm(
     operands = Operands(
         [flattened(launcher, x, shape), *given], [flattened(launcher, target, shape)]
     )
-    for_groups(launcher, op.name, repr((eps, has)), groups, operands, body)
+    for_groups(launcher, op.name, content_of((eps, has)), groups, operands, body)
     return [target]
 
 
@@ -281,5 +282,5 @@ def _by_group(
     if weight is not None:
         sources.append(contiguous(launcher, weight))
     written = [flattened(launcher, t, shape) for t in targets]
-    variant = repr((eps, weight is None, bool(targets), bool(moments)))
+    variant = content_of((eps, weight is None, bool(targets), bool(moments)))
     for_groups(launcher, name, variant, groups, Operands(sources, written, (), moments), body)

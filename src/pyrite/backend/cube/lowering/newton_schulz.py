@@ -15,6 +15,7 @@ from pyrite.backend.cube.lowering.matmul import matmul
 from pyrite.backend.cube.lowering.reduction import Fold, reduce_axes
 from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.op import OPS, Attributes, Op
 from pyrite.types import DType, TensorType
 
@@ -77,7 +78,7 @@ def _norm(dtype: DType, eps: float) -> Fold:
         lambda _, x, __: (x * x,),
         lambda _, s, t: (s[0] + t[0],),
         lambda k, s: k.maximum(k.sqrt(s[0]), eps),
-        variant=repr(eps),
+        variant=content_of(eps),
     )  # fmt: skip
 
 
@@ -101,5 +102,5 @@ def _mapped(launcher: Launcher, name: str, variant: Any, rule: Rule, *inputs: In
     first = inputs[0]
     assert isinstance(first, CubeTensor)
     target = launcher.empty(first.type)
-    map_elements(launcher, name, repr(variant), rule, inputs, target)
+    map_elements(launcher, name, content_of(variant), rule, inputs, target)
     return target

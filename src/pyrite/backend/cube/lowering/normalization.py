@@ -6,7 +6,7 @@ once when it writes.  Where the axes are not the last ones, a row is made by a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
@@ -26,6 +26,7 @@ from pyrite.backend.cube.lowering.rows import (
     select,
 )
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op
 from pyrite.types import TensorType
@@ -117,7 +118,7 @@ def norm(
 
         row.write(write)
 
-    return [_same_shape(launcher, op.name, repr((eps, has)), inputs[:1], axes, body, vectors)]
+    return [_same_shape(launcher, op.name, content_of((eps, has)), inputs[:1], axes, body, vectors)]
 
 
 def _normal(row: Row, name: str, x: Make, eps: float) -> tuple[Make, Value]:
@@ -164,7 +165,7 @@ def norm_backward(
 
     if of_x is not None or partial:
         for_rows(
-            launcher, op.name, repr((eps, weight is None, summed)), [*rows, *vectors],
+            launcher, op.name, content_of((eps, weight is None, summed)), [*rows, *vectors],
             [] if of_x is None else [of_x], body, config, list(partial.values()),
         )  # fmt: skip
     partial.setdefault(2, rows[0])
@@ -217,7 +218,7 @@ def _write_gradients(row: Row, name: str, eps: float, adders: dict[int, Store]) 
 
 
 def _same_shape(
-    launcher: Launcher, name: str, variant: str, inputs: Sequence[CubeTensor],
+    launcher: Launcher, name: str, variant: Hashable, inputs: Sequence[CubeTensor],
     axes: Sequence[int], body: Body, vectors: Sequence[CubeTensor] = (),
 ) -> CubeTensor:  # fmt: skip
     """Return the result of a body that writes what is of the inputs' type."""

@@ -14,7 +14,7 @@ fixed by the config, so a result has the same bits in every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -468,7 +468,7 @@ def from_rows(rows: CubeTensor, shape: Shape, axes: Sequence[int]) -> CubeTensor
 def for_rows(
     launcher: Launcher,
     name: str,
-    variant: str,
+    variant: Hashable,
     sources: Sequence[CubeTensor],
     targets: Sequence[CubeTensor],
     body: Body,

@@ -16,6 +16,7 @@ from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.sorting import argsort_axis
 from pyrite.backend.cube.operand import unravel
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, TensorType, element_count, uint32
@@ -138,7 +139,7 @@ def assign_runs(
             result[run.target(key)] = b.cast(value, result.layout.dtype.compute)
 
     sources = [runs.keys, runs.order, *(() if updates is None else (updates,))]
-    variant = repr((runs.sizes, updates is None))
+    variant = content_of((runs.sizes, updates is None))
     for_each(
         launcher, "scatter_last", variant, runs.keys.shape, sources, target, body,
         access="read_write",
@@ -151,7 +152,7 @@ def join_runs(
 ) -> None:  # fmt: skip
     """Join the updates of each run to what is in its place."""
     sources = [runs.keys, runs.order, updates]
-    variant = repr((runs.sizes, reduction, chunk))
+    variant = content_of((runs.sizes, reduction, chunk))
 
     def begin(each: Each) -> None:
         b, result = each.b, each.operands[-1]

@@ -24,6 +24,7 @@ from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.lowering.runs import Place, assign_runs, join_runs, sorted_writes
 from pyrite.backend.cube.operand import Operand, added
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Constant, Op
@@ -171,7 +172,8 @@ def write(
 
     is_by_line = config.by == "line"
     for_each(
-        launcher, "scatter", repr((config, writes.count, sizes, writes.reduction, len(sources))),
+        launcher, "scatter",
+        content_of((config, writes.count, sizes, writes.reduction, len(sources))),
         writes.lines if is_by_line else target.shape, sources, target,
         line_by_line if is_by_line else element_by_element,
         fault=writes.fault, access="read_write",
@@ -295,7 +297,7 @@ def is_last(
         index = [each.as_index(given[[*each.at, a]], n)[1] for a, n in enumerate(sizes)]
         still[each.at] = _same(each, last, [*index, *line], number)
 
-    for_each(launcher, op.name, repr(sizes), view.shape, [vectors, latest], view, body)
+    for_each(launcher, op.name, content_of(sizes), view.shape, [vectors, latest], view, body)
     return [result]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from pyrite.backend.cube.operand import truth
@@ -30,7 +30,7 @@ class Fold:
     join: Callable[[RecordingAlgebra, State, State], State]
     end: Callable[[RecordingAlgebra, State], Value]
     #: Tells it from folds of the same name and start that end otherwise.
-    variant: str = ""
+    variant: Hashable = ""
 
     def empty(self, b: KernelBuilder, width: int) -> State:
         """Return the state of no elements."""

@@ -14,6 +14,7 @@ from pyrite.backend.cube.lowering.reduction.fold import Fold
 from pyrite.backend.cube.lowering.reduction.kernel import reduction_kernel
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, TensorType
@@ -53,7 +54,7 @@ def reduce_axes(
         def of_nothing(k: RecordingAlgebra) -> Value:
             return fold.end(k, fold.empty(k.builder, 1))
 
-        variant = repr((fold.variant, fold.start))
+        variant = content_of((fold.variant, fold.start))
         map_elements(launcher, fold.name, variant, of_nothing, [], target)
         return target
     machine = launcher.machine
@@ -83,7 +84,7 @@ def _launch(
     written = tuple(target.dtype for target in targets)
     is_aligned = all(_is_aligned(problem, x.offset, config) for x in sources)
     given = (fold, problem, read, written, config)
-    computed = (fold.name, fold.variant, fold.start, is_aligned, takes, ends)
+    computed = (fold.name, fold.variant, content_of(fold.start), is_aligned, takes, ends)
     launcher.launch(
         ("reduce", computed, problem, read, written, config),
         lambda grid: reduction_kernel(*given, grid, is_aligned=is_aligned, takes=takes, ends=ends),

@@ -13,6 +13,7 @@ from pyrite.backend.cube.lowering.scan.together import WalkTogether
 from pyrite.backend.cube.lowering.scan.walk import End, Scan
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import TensorType
@@ -87,6 +88,7 @@ def _launch(
         return walk.b.build()
 
     launcher.launch(
-        ("scan", fold.name, fold.variant, fold.start, lines, source, dtypes, config), build,
+        ("scan", fold.name, fold.variant, content_of(fold.start), lines, source, dtypes, config),
+        build,
         [*bindings_of(x), *partial, *(target.buffer for target in targets)], workgroups,
     )  # fmt: skip

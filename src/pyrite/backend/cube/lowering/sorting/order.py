@@ -18,6 +18,7 @@ from pyrite.backend.cube.lowering.sorting.row import Rows, rows_of
 from pyrite.backend.cube.lowering.sorting.tiles import Blocks, shared_bytes
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Op
 from pyrite.types import TensorType, int32
@@ -147,7 +148,9 @@ def _sorted_in_blocks(
     launcher: Launcher, x: CubeTensor, rows: Rows, key: Key, config: SortConfig
 ) -> CubeTensor:
     keys = launcher.empty(TensorType(x.shape, key.dtype))
-    map_elements(launcher, "sort_key", repr(key), lambda k, v: key.of(k.builder, v), [x], keys)
+    map_elements(
+        launcher, "sort_key", content_of(key), lambda k, v: key.of(k.builder, v), [x], keys
+    )
     lanes = config.workgroup_size
     blocks = Blocks(rows.count, rows.size, key.dtype, lanes, config.width // lanes)
     found = sort_blocks(launcher, keys, key.bits, config.digit_bits, blocks)

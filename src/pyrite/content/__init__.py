@@ -1,0 +1,11 @@
+"""What a value is, as a key: for all that is made once for a value and found again by it.
+
+`content_of` gives a key of a value, `Functions` one of functions and all that they read.
+"""
+
+from pyrite.content.functions import Functions as Functions
+from pyrite.content.reader import NoContentError as NoContentError
+from pyrite.content.reader import Reader as Reader
+from pyrite.content.reader import content_of as content_of
+
+__all__ = ["Functions", "NoContentError", "Reader", "content_of"]
