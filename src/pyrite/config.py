@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from pyrite.errors import ArgumentError
 
@@ -17,6 +18,10 @@ from pyrite.errors import ArgumentError
 MOST_THREADS = max(256, 16 * (os.cpu_count() or 1))
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+#: Where a guarded buffer has pages without access: right after its last byte, or before its first.
+Guard = Literal["after", "before"]
 
 
 @dataclass(slots=True)
@@ -34,10 +39,17 @@ class Config:
     #: Threads of the device ``cpu``, up to `MOST_THREADS`, None for one on each processor; they
     #: change no result.  Read when the device is first used.
     threads: int | None = None
+    #: Buffers are surrounded by poison, fresh and freed memory is poisoned, and each launch is
+    #: checked when it is made: a kernel that leaves its operands is an error that names it.  On
+    #: ``cpu`` what lies right "after" a buffer, or "before" it, cannot be touched at all; 1 means
+    #: "after".  For tests: it is slow.  Read when a device is first used.
+    guard: Guard | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "threads" and value is not None:
             _require_threads("config.threads", value)
+        if name == "guard":
+            value = _guard("config.guard", "" if value is None else str(value))
         object.__setattr__(self, name, value)
 
     @classmethod
@@ -65,6 +77,15 @@ def _flag(name: str, text: str) -> bool:
     raise ArgumentError(f"{name} requires one of {_TRUE + _FALSE[:-1]}, got {text!r}")
 
 
+def _guard(name: str, text: str) -> Guard | None:
+    places = get_args(Guard)
+    if text.lower() in places:
+        return places[places.index(text.lower())]  # type: ignore[no-any-return]
+    if text.lower() in _TRUE + _FALSE:
+        return "after" if text.lower() in _TRUE else None
+    raise ArgumentError(f"{name} requires one of {places + _TRUE + _FALSE[:-1]}, got {text!r}")
+
+
 def _threads(name: str, text: str) -> int:
     _require_threads(name, int(text) if text.isdecimal() else text)
     return int(text)
@@ -79,6 +100,8 @@ def _require_threads(name: str, count: object) -> None:
 
 
 #: How a setting is read from the environment, by its annotation; a text as it is.
-_READERS: dict[str, Callable[[str, str], object]] = {"bool": _flag, "int | None": _threads}
+_READERS: dict[str, Callable[[str, str], object]] = {
+    "bool": _flag, "int | None": _threads, "Guard | None": _guard,
+}  # fmt: skip
 
 config = Config.from_environment(dict(os.environ))

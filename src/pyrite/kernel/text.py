@@ -41,11 +41,19 @@ def name_nodes(kernel: Kernel) -> dict[Node, str]:
     return printer.names
 
 
+def line_of(kernel: Kernel, node: Node) -> str:
+    """Return the line of a node in the text, for messages about it."""
+    printer = _Printer(kernel)
+    printer.text()
+    return printer.line_of.get(node, node.kind)
+
+
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.names: dict[Node, str] = {}
         self.lines: list[str] = []
+        self.line_of: dict[Node, str] = {}
         self.numbered = 0
         self.controls = 0
 
@@ -71,7 +79,8 @@ class _Printer:
             elif node.regions:
                 self.control(node, indent)
             else:
-                self.lines.append(indent + self.line(node))
+                line = self.line_of[node] = self.line(node)
+                self.lines.append(indent + line)
         if region.yields:
             self.lines.append(f"{indent}yield {self.all(region.yields)}")
 

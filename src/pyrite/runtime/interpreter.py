@@ -1,7 +1,7 @@
 """The runtime that judges: kernels run by `kernel.interpret` on NumPy memory, at once.
 
 It is slow, checks every access and every missing barrier, and has no device name: what runs on it
-is right, or the kernel is wrong.
+is right, or the kernel is wrong.  An operand that is a view has its own elements and no others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.verify import verify
 from pyrite.runtime.bundle import LaunchList
+from pyrite.runtime.poison import Reach
 from pyrite.runtime.protocol import MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
@@ -29,9 +30,10 @@ _UNWRITTEN = 0xAB
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class InterpreterBuffer:
-    """Bytes of the host."""
+    """Bytes of the host; of a view with a reach no others are touched."""
 
     data: Array
+    reach: Reach | None = None
 
     @property
     def nbytes(self) -> int:
@@ -91,17 +93,25 @@ class InterpreterRuntime:
         self._require_open()
         self._launches += 1
         kernel = executable.kernel
-        values = [
-            binding.data.view(parameter.value_type.dtype.numpy)
-            if isinstance(binding, InterpreterBuffer)
-            else binding
-            for parameter, binding in zip(kernel.parameters, bindings, strict=True)
-        ]
-        interpret(kernel, tuple(grid), *values)
+        values: list[Any] = []
+        own: dict[str, Array] = {}
+        for parameter, binding in zip(kernel.parameters, bindings, strict=True):
+            if isinstance(binding, InterpreterBuffer):
+                dtype = parameter.value_type.dtype
+                values.append(binding.data.view(dtype.numpy))
+                if binding.reach is not None:
+                    own[parameter.attr[1]] = binding.reach.elements(dtype.itemsize)
+            else:
+                values.append(binding)
+        interpret(kernel, tuple(grid), *values, own=own)
 
     def bundle(self, steps: Sequence[Step]) -> LaunchList:
         """Return launches that can be made many times."""
         return LaunchList(self.launch, steps)
+
+    def within(self, buffer: InterpreterBuffer, reach: Reach) -> InterpreterBuffer:
+        """Return the buffer, of which nothing but the reach may be touched."""
+        return InterpreterBuffer(buffer.data, reach)
 
     def copy(self, source: InterpreterBuffer, target: InterpreterBuffer) -> None:
         """Copy now."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import joined
+from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
 from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
@@ -43,6 +44,7 @@ class CubeBackend(Backend):
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.launcher = Launcher(runtime)
+        self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
         self._planned: Recent[Hashable, Recording] = Recent(RECORDINGS)
@@ -138,7 +140,11 @@ class CubeBackend(Backend):
         """Run a lowering that cannot be recorded."""
         faults = self.launcher.faults
         before = faults.latest
-        results = lowering(self.launcher, op, inputs, attrs, out)
+        guard = self._guard
+        if guard is None:
+            results = lowering(self.launcher, op, inputs, attrs, out)
+        else:
+            results = guarded(guard, inputs, lambda i: lowering(self.launcher, op, i, attrs, out))
         doubt = None if faults.latest is before else faults.latest
         for i in inputs:
             if isinstance(i, CubeTensor) and i.doubt is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.fault import Doubt, joined
+from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
@@ -192,11 +193,15 @@ class Recorder(Launcher):
             sizes=tuple(memory.sizes),
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
-            bundle=self.runtime.bundle(steps) if steps else None,
+            bundle=self._bundle(steps) if steps else None,
             results=tuple(
                 (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
         )
+
+    def _bundle(self, steps: Sequence[Step]) -> Bundle:
+        bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
+        return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
 
     @staticmethod
     def _slot(tensor: CubeTensor) -> Slot:

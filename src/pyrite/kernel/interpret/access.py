@@ -64,12 +64,19 @@ class Access(Arithmetic):
         return index, mask
 
     def check_bounds(self, node: Node, memory: Memory, index: Array, mask: Array) -> None:
-        outside = mask & ((index < 0) | (index >= memory.size))
-        if outside.any():
-            at = np.argwhere(outside)[0]
+        self.refuse(node, index, mask & ((index < 0) | (index >= memory.size)),
+                    f"outside of {memory.size} elements")  # fmt: skip
+        if memory.own is not None:
+            is_own = memory.own[np.clip(index, 0, len(memory.own) - 1)]
+            outside = mask & ~(is_own & (index < len(memory.own)))
+            self.refuse(node, index, outside, "outside of the layout of its operand")
+
+    def refuse(self, node: Node, index: Array, wrong: Array, why: str) -> None:
+        """Raise KernelError if an element that is touched is wrong."""
+        if wrong.any():
+            at = np.argwhere(wrong)[0]
             name = name_nodes(self.kernel)[node.inputs[0]]
-            what = f"{name}[{index[tuple(at)]}] is outside of {memory.size} elements"
-            self.fault(node, what, int(at[0]))
+            self.fault(node, f"{name}[{index[tuple(at)]}] is {why}", int(at[0]))
 
     def touch(self, node: Node, memory: Memory, how: How, where: Array, mask: Array) -> None:
         """Note what is read or written; a fault where nothing orders it with another touch."""

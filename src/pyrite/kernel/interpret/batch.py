@@ -10,7 +10,7 @@ import numpy as np
 from pyrite.errors import KernelError
 from pyrite.kernel.interpret.memory import Memory
 from pyrite.kernel.ir import Kernel, Node, Region
-from pyrite.kernel.text import name_nodes
+from pyrite.kernel.text import line_of, name_nodes
 from pyrite.types import Array
 
 
@@ -58,8 +58,8 @@ class Batch(ABC):
 
     def fault(self, node: Node, what: str, lane: int | None = None) -> NoReturn:
         """Raise KernelError for what a node does, in the invocation of a lane."""
-        name = name_nodes(self.kernel).get(node)
+        name, line = name_nodes(self.kernel).get(node), line_of(self.kernel, node)
         where = f"{node.kind} {name}" if name else node.kind
         if lane is not None:
             where += f" in workgroup {self.group[lane]}, invocation {self.local[lane]}"
-        raise KernelError(f"kernel {self.kernel.name!r}: {what} at {where}")
+        raise KernelError(f"kernel {self.kernel.name!r}: {what} at {where}: {line}")

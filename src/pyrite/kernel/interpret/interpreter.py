@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,13 @@ def interpret(
     workgroups: int | tuple[int, ...],
     *values: Array | Number,
     subgroup_size: int = 32,
+    own: Mapping[str, Array] | None = None,
 ) -> None:
     """Run the kernel on ``workgroups`` of each axis; buffers are written in place.
 
     ``values`` are arrays for buffers and numbers for arguments, in the order of the parameters.
+    ``own`` says by the name of a buffer which of its first elements are the operand's: to touch
+    another one is a fault too.
     Raises KernelError for a fault: see the head of this package.
 
     >>> import pyrite
@@ -48,7 +51,7 @@ def interpret(
         if parameter.kind == "argument":
             arguments[parameter] = np.array([value], dtype=dtype_of(parameter).numpy)
         else:
-            buffers[parameter] = _buffer(parameter, value)
+            buffers[parameter] = _buffer(parameter, value, (own or {}).get(parameter.attr[1]))
     total = x * y * z
     at_once = max(1, BATCH // kernel.invocations)
     with np.errstate(all="ignore"):
@@ -58,7 +61,7 @@ def interpret(
             batch.region(kernel.body)
 
 
-def _buffer(parameter: Node, value: Any) -> Memory:
+def _buffer(parameter: Node, value: Any, own: Array | None) -> Memory:
     if not isinstance(value, np.ndarray) or value.dtype != dtype_of(parameter).numpy:
         raise KernelError(
             f"buffer {parameter.attr[1]!r} requires an array of {dtype_of(parameter).name}, got "
@@ -66,7 +69,7 @@ def _buffer(parameter: Node, value: Any) -> Memory:
         )
     if value.ndim != 1 or not value.flags.c_contiguous:
         raise KernelError(f"buffer {parameter.attr[1]!r} requires a flat array")
-    return Memory(value, len(value), is_tracked=parameter.attr[2] != "read")
+    return Memory(value, len(value), is_tracked=parameter.attr[2] != "read", own=own)
 
 
 class Interpreter(Subgroups):

@@ -24,10 +24,18 @@ class Memory:
     """A buffer, or the shared or private memories of all invocations."""
 
     def __init__(
-        self, data: Array, size: int, base: Array | None = None, *, is_tracked: bool
+        self,
+        data: Array,
+        size: int,
+        base: Array | None = None,
+        *,
+        is_tracked: bool,
+        own: Array | None = None,
     ) -> None:
         self.data = data
         self.size = size
+        #: Of the first elements whether they may be touched; without it all may be.
+        self.own = own
         #: Where the memory of each invocation begins in ``data``; a buffer has one beginning.
         self.base = base
         self.is_tracked = is_tracked

@@ -51,10 +51,10 @@ class Block:
 class CpuBuffer:
     """A buffer; its block goes back to the allocator when nobody holds it: see `Lease`."""
 
-    __slots__ = ("__weakref__", "_block", "address", "nbytes")
+    __slots__ = ("__weakref__", "address", "block", "nbytes")
 
     def __init__(self, block: Block, nbytes: int) -> None:
-        self._block = block
+        self.block = block
         self.address = block.address
         self.nbytes = nbytes
 
@@ -64,7 +64,7 @@ class CpuBuffer:
 
     def bytes(self) -> Array:
         """Return its memory as uint8, without a copy: valid while the buffer is held."""
-        return self._block.memory[: self.nbytes]
+        return self.block.memory[: self.nbytes]
 
     def lease(self) -> memoryview:
         """Return its memory, without a copy: whoever holds the view holds the buffer."""
@@ -212,11 +212,7 @@ class Allocator:
         try:
             return self._make(capacity)
         except MemoryError:
-            free = psutil.virtual_memory().available
-            raise DeviceError(
-                f"cpu requires room for {capacity:,} bytes, got none: the system has {free:,} "
-                f"free, {self._live:,} are in use here; use smaller batches, or checkpoint"
-            ) from None
+            raise no_room(capacity, self._live) from None
 
     def _make(self, capacity: int) -> Block:
         block = Block(capacity)
@@ -233,6 +229,15 @@ class Allocator:
                 self._kept -= capacity
             if not blocks:
                 del self._free[capacity]
+
+
+def no_room(capacity: int, live: int) -> DeviceError:
+    """Return the error of who asks for so many bytes when there are none."""
+    free = psutil.virtual_memory().available
+    return DeviceError(
+        f"cpu requires room for {capacity:,} bytes, got none: the system has {free:,} "
+        f"free, {live:,} are in use here; use smaller batches, or checkpoint"
+    )
 
 
 @lru_cache(maxsize=1024)

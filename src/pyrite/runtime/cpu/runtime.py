@@ -32,6 +32,7 @@ from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
+from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Compiler, Retired
@@ -116,7 +117,9 @@ class CpuRuntime:
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
-        self._allocator = Allocator(self._stream.now, self._stream.done)
+        self._allocator: Allocator | GuardedAllocator = Allocator(
+            self._stream.now, self._stream.done
+        )
         weakref.finalize(self, self._executor.close).atexit = False
 
     # ---- kernels ----

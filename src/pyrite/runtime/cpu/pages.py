@@ -1,0 +1,84 @@
+"""Pages of the system's memory, those without access, and how many there may be."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from ctypes import c_int, c_long, c_size_t, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pyrite.types import Array
+
+PAGE: Final = mmap.PAGESIZE
+
+#: A guarded block is this many mappings: a page before it, itself, a page after it.
+MAPPINGS: Final = 3
+
+_FAILED: Final = c_void_p(-1).value
+
+
+class Pages:
+    """Memory between two pages without access, given back by `release` and not before."""
+
+    __slots__ = ("_start", "address", "memory", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        """Raise MemoryError where the system gives none; ``nbytes`` are whole pages."""
+        libc = _libc()
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        start = libc.mmap(None, nbytes + 2 * PAGE, NO_ACCESS, flags, -1, 0)
+        if start == _FAILED:
+            raise MemoryError
+        self._start: int = start
+        self.address = start + PAGE
+        self.nbytes = nbytes
+        if libc.mprotect(self.address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE):
+            self.release()
+            raise MemoryError
+        whole: Any = (ctypes.c_ubyte * nbytes).from_address(self.address)
+        self.memory: Array = np.frombuffer(whole, np.uint8)
+
+    def close(self) -> None:
+        """Let nobody touch it any more; the addresses stay taken."""
+        _libc().mprotect(self.address, self.nbytes, NO_ACCESS)
+        _libc().madvise(self.address, self.nbytes, mmap.MADV_DONTNEED)
+
+    def release(self) -> None:
+        """Give it back."""
+        _libc().munmap(self._start, self.nbytes + 2 * PAGE)
+
+
+#: Of a page that faults when it is touched; not in `mmap` of every Python.
+NO_ACCESS: Final = 0
+
+
+def has_pages() -> bool:
+    """Whether this system lets a program take the access to pages away."""
+    return os.name == "posix"
+
+
+def most_mappings() -> int:
+    """Return how many more mappings this process may well have: three quarters of what is left."""
+    try:
+        limit = int(Path("/proc/sys/vm/max_map_count").read_text())
+        taken = len(Path("/proc/self/maps").read_bytes().splitlines())
+    except OSError:
+        return sys.maxsize
+    return max(0, limit - taken) * 3 // 4
+
+
+@cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = c_void_p
+    libc.mmap.argtypes = [c_void_p, c_size_t, c_int, c_int, c_int, c_long]
+    libc.mprotect.argtypes = [c_void_p, c_size_t, c_int]
+    libc.madvise.argtypes = [c_void_p, c_size_t, c_int]
+    libc.munmap.argtypes = [c_void_p, c_size_t]
+    return libc
