@@ -10,6 +10,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.op import public
 from pyrite.runtime import wgpu as runtime
+from pyrite.runtime.wgpu.guarded import new_runtime
 
 
 class SharedWgpu(CubeBackend):
@@ -18,7 +19,7 @@ class SharedWgpu(CubeBackend):
     def __init__(self, gpu: Any) -> None:
         self.shared = runtime.init_device(gpu)
         # Its methods take its own buffers only, which no Protocol can say.
-        made: Any = runtime.WgpuRuntime(self.shared, name="wgpu:shared")
+        made: Any = new_runtime(self.shared, "wgpu:shared")
         super().__init__(made)
 
 

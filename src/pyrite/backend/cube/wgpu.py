@@ -6,7 +6,7 @@ from typing import Any
 
 from pyrite.backend.cube.backend import CubeBackend
 from pyrite.runtime.wgpu.adapter import open_device
-from pyrite.runtime.wgpu.runtime import WgpuRuntime
+from pyrite.runtime.wgpu.guarded import new_runtime
 
 
 class Wgpu(CubeBackend):
@@ -20,7 +20,7 @@ class Wgpu(CubeBackend):
         name = f"wgpu:{int(number)}" if int(number) else "wgpu"
         device = open_device(int(number))
         # Its methods take its own buffers only, which no Protocol can say.
-        runtime: Any = WgpuRuntime(device, name=name)
+        runtime: Any = new_runtime(device, name)
         super().__init__(runtime)
         self.is_software = device.is_software
         self.details = device.name + (", on the processors" if device.is_software else "")

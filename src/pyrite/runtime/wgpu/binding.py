@@ -90,4 +90,4 @@ def bound_size(buffer: Buffer) -> int:
     one that ends inside a vector of 64-bit numbers cannot be bound as such.
     """
     rest = buffer.storage.capacity - buffer.offset
-    return min(max((buffer.nbytes + 31) & ~31, 32), rest)
+    return min(max((buffer.nbytes + buffer.margin + 31) & ~31, 32), rest)

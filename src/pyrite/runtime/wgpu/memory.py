@@ -86,6 +86,9 @@ class Buffer:
 
     __slots__ = ("contents", "key", "lease", "nbytes", "offset")
 
+    #: Bytes behind it that its binding shows too, in the guarded mode.
+    margin = 0
+
     def __init__(self, lease: Lease, offset: int, nbytes: int) -> None:
         self.lease = lease
         self.contents = lease.contents

@@ -55,6 +55,7 @@ class WgpuRuntime:
     """
 
     alignment = ALIGNMENT
+    pool_type = Pool
 
     def __init__(
         self, device: Device | None = None, *, name: str = "wgpu", limit: int | None = None
@@ -72,7 +73,7 @@ class WgpuRuntime:
         self._queue = Queue(life, self._poller, self._validator)
         largest = self.device.limits["max-buffer-size"] & -ALIGNMENT
         self._read_backs = ReadBackPool(life, largest)
-        self._pool = Pool(
+        self._pool = self.pool_type(
             partial(device_buffer, life), self.synchronize, self._groups.forget,
             is_usable=self._is_usable, limit=limit, largest=largest,
         )  # fmt: skip
