@@ -35,3 +35,18 @@ def test_a_number_of_threads_is_checked_when_it_is_set(count: object) -> None:
 def test_a_flag_is_yes_or_no() -> None:
     with pytest.raises(ArgumentError, match=r"PYRITE_STRICT requires .* got 'maybe'"):
         Config.from_environment({"PYRITE_STRICT": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("1", "after"), ("before", "before"), ("After", "after"), ("0", None)]
+)
+def test_a_guard_is_a_side_or_yes(text: str, wanted: str | None) -> None:
+    assert Config.from_environment({"PYRITE_GUARD": text}).guard == wanted
+
+
+def test_a_guard_is_checked_when_it_is_set() -> None:
+    config = Config(guard="before")
+
+    with pytest.raises(ArgumentError, match=r"config\.guard requires one of \('after', 'before'"):
+        config.guard = "around"  # type: ignore[assignment]
+    assert config.guard == "before"

@@ -125,6 +125,14 @@ class Shadow(CpuView):
         self.nbytes = reach.end
         self._expected = base.bytes().copy()
 
+    def view(self, offset: int, nbytes: int) -> CpuView:
+        """Return a part of it."""
+        return CpuView(self.base, self.offset + offset, nbytes)
+
+    def bytes(self) -> Array:
+        """Return the memory of what is there."""
+        return self.base.bytes()
+
     def damage(self) -> str | None:
         """Return where it was written to, in words, or None: it is an operand that is read."""
         if not np.array_equal(self._expected, self.base.bytes()):
