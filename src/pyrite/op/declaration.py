@@ -37,6 +37,7 @@ def primitive(
     promotes: tuple[int, ...] | Literal["all"] | None = None,
     sync: bool = False,
     view: bool = False,
+    accumulates: bool = False,
     domain: tuple[Any, ...] | None = None,
     samples: tuple[Sample, ...] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -45,7 +46,8 @@ def primitive(
     ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
     in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
     (low, high) or one such pair per input; ``sync`` marks a result whose shape depends on values,
-    ``view`` one that holds only elements of its input, at other places.
+    ``view`` one that holds only elements of its input, at other places; ``accumulates`` an op whose
+    reference adds up or multiplies many elements, and is computed in float64.
     """
     if (scalar is None) == (reference is None):
         raise TypeError("a primitive has either a scalar rule or a reference")
@@ -54,7 +56,7 @@ def primitive(
     return _declare(
         scalar=scalar, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
         accepts=accepts, returns=returns, promotes=promotes, sync=sync, view=view,
-        domain=domain, samples=samples,
+        accumulates=accumulates, domain=domain, samples=samples,
     )  # fmt: skip
 
 

@@ -191,6 +191,7 @@ class Op:
     kernels: tuple[Any, ...] = ()
     sync: bool = False
     view: bool = False
+    accumulates: bool = False
     domain: tuple[Any, ...] | None = None
     samples: tuple[Sample, ...] = ()
     doc: str = field(default="", repr=False)

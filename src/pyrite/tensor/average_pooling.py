@@ -145,6 +145,7 @@ class AveragePooling(MaxPooling):
 
     @primitive(
         reference=_mean,
+        accumulates=True,
         infer=_mean_type,
         canonical=_mean_attributes,
         vjp=(
@@ -177,6 +178,7 @@ class AveragePooling(MaxPooling):
 
     @primitive(
         reference=_shared,
+        accumulates=True,
         infer=_shared_type,
         vjp=(lambda c, *_, sizes, **windows: c.avg_pool(**windows),),
         accepts="float",

@@ -210,6 +210,7 @@ class Contraction(Sets):
 
     @primitive(
         reference=_matmul,
+        accumulates=True,
         infer=_matmul_type,
         vjp=(lambda g, _, _x, y: g._matmul(y._swapped()), _right_cotangent),
         promotes="all",

@@ -228,6 +228,7 @@ class Convolution(Attention):
 
     @primitive(
         reference=_convolution,
+        accumulates=True,
         infer=_convolution_type,
         canonical=_window_attributes,
         vjp=(_transposed_in_x, _transposed_in_weight),
@@ -260,6 +261,7 @@ class Convolution(Attention):
 
     @primitive(
         reference=_input_gradient,
+        accumulates=True,
         infer=_input_gradient_type,
         vjp=(
             lambda g, _, _y, weight, *, sizes, **windows: g.convolution(weight, **windows),
@@ -291,6 +293,7 @@ class Convolution(Attention):
 
     @primitive(
         reference=_weight_gradient,
+        accumulates=True,
         infer=_weight_gradient_type,
         vjp=(
             _transposed_weight_in_x,

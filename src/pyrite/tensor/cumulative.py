@@ -27,7 +27,7 @@ from pyrite.op import (
 from pyrite.tensor.axis import axis_of, span
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.joining import concat
-from pyrite.tensor.reduction import accumulation_dtype
+from pyrite.tensor.reduction import accumulation_dtype, running_dtype
 from pyrite.tensor.statistics import Statistics
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
 
@@ -63,7 +63,7 @@ def _scan(fold: np.ufunc, initial: int) -> Callable[..., Array]:
     def reference(
         x: Array, *, axis: int, dtype: DType, include_initial: bool, reverse: bool
     ) -> Array:
-        kind = dtype.compute.numpy
+        kind = running_dtype(dtype)
         ordered = np.flip(x, axis) if reverse else x
         found: Array = fold.accumulate(ordered, axis=axis, dtype=kind)
         if include_initial:
@@ -220,6 +220,7 @@ class Cumulative(Statistics):
 
     @primitive(
         reference=_scan(np.add, 0),
+        accumulates=True,
         canonical=_scanning("cumulative_sum"),
         infer=_scanned,
         vjp=(_cumulative_sum_vjp,),
@@ -250,6 +251,7 @@ class Cumulative(Statistics):
 
     @primitive(
         reference=_scan(np.multiply, 1),
+        accumulates=True,
         canonical=_scanning("cumulative_prod"),
         infer=_scanned,
         vjp=(_cumulative_prod_vjp,),
@@ -318,6 +320,7 @@ class Cumulative(Statistics):
 
     @primitive(
         reference=_recurrence,
+        accumulates=True,
         canonical=_recurrence_axis,
         infer=_recurrence_type,
         vjp=(_terms_vjp, _links_vjp),
@@ -341,6 +344,7 @@ class Cumulative(Statistics):
 
     @primitive(
         reference=_running_logsumexp,
+        accumulates=True,
         canonical=axis_of("cumulative_logsumexp"),
         infer=lambda x, *, axis: x,
         vjp=(_running_logsumexp_vjp,),

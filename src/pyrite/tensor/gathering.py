@@ -275,6 +275,7 @@ class Gathering(Rearrangement):
 
     @primitive(
         reference=_embedding_gradient,
+        accumulates=True,
         infer=_embedding_gradient_type,
         vjp=(None, lambda h, _, indices: h.embedding(indices)),
         accepts="any",

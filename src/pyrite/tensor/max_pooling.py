@@ -212,6 +212,7 @@ class MaxPooling(Resampling):
 
     @primitive(
         reference=_scattered,
+        accumulates=True,
         infer=_scattered_type,
         vjp=(lambda c, _, _g, indices: _read(c, indices), None),
         samples=(

@@ -339,6 +339,7 @@ class Rearrangement(Joining):
 
     @primitive(
         reference=_overlap_added,
+        accumulates=True,
         infer=_overlap_type,
         vjp=(lambda g, _, x_type, *, axis, step: g.sliding_window(axis, x_type.shape[-1], step),),
         samples=(

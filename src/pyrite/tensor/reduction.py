@@ -70,11 +70,25 @@ def _accumulated(x: TensorType, *, axis: Axes, dtype: DType, keepdims: bool) -> 
 
 
 def _sum(x: Array, *, axis: Axes, dtype: DType, keepdims: bool) -> Any:
-    return np.sum(x, axis=axis, dtype=dtype.compute.numpy, keepdims=keepdims)
+    return _summed(x, axis, keepdims, running_dtype(dtype))
 
 
 def _prod(x: Array, *, axis: Axes, dtype: DType, keepdims: bool) -> Any:
-    return np.prod(x, axis=axis, dtype=dtype.compute.numpy, keepdims=keepdims)
+    return np.prod(x, axis=axis, dtype=running_dtype(dtype), keepdims=keepdims)
+
+
+def running_dtype(dtype: DType) -> np.dtype[Any]:
+    """Return the dtype in which a reference adds up or multiplies to results of a dtype."""
+    return np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+def _summed(x: Array, axis: Axes, keepdims: bool, dtype: np.dtype[Any]) -> Array:
+    """Return sums over axes, added in pairs: NumPy does so along the last axis of memory only."""
+    kept = reduced_shape(x.shape, axis, False)
+    rows = np.ascontiguousarray(x.transpose(axes_last(x.ndim, axis)))
+    rows = rows.reshape((*kept, math.prod(x.shape[a] for a in axis)))
+    sums: Array = rows.sum(-1, dtype=dtype)
+    return sums.reshape(reduced_shape(x.shape, axis, keepdims))
 
 
 def _sum_vjp(g: Any, _: Any, x_type: TensorType, *, axis: Axes, keepdims: bool) -> Any:
@@ -107,7 +121,7 @@ def _mean_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
 def _mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
     # Not np.mean, which warns of an empty mean instead of returning NaN in silence.
     count = x.dtype.type(math.prod(x.shape[a] for a in axis))
-    return np.sum(x, axis=axis, keepdims=keepdims) / count
+    return _summed(x, axis, keepdims, x.dtype) / count
 
 
 def _mean_vjp(g: Any, _: Any, x_type: TensorType, *, axis: Axes, keepdims: bool) -> Any:
@@ -141,6 +155,7 @@ class Reduction(Indexing):
 
     @primitive(
         reference=_sum,
+        accumulates=True,
         canonical=_accumulating("sum"),
         infer=_accumulated,
         vjp=(_sum_vjp,),
@@ -163,6 +178,7 @@ class Reduction(Indexing):
 
     @primitive(
         reference=_prod,
+        accumulates=True,
         canonical=_accumulating("prod"),
         infer=_accumulated,
         vjp=(_prod_vjp,),
@@ -184,6 +200,7 @@ class Reduction(Indexing):
 
     @primitive(
         reference=_mean,
+        accumulates=True,
         canonical=axes_of("mean"),
         infer=_mean_type,
         vjp=(_mean_vjp,),

@@ -201,6 +201,7 @@ class Scattering(Gathering):
     # ---- an index along one axis ----
     @primitive(
         reference=_scattered,
+        accumulates=True,
         canonical=_scatter_axis,
         infer=_scatter_type,
         vjp=(
@@ -241,6 +242,7 @@ class Scattering(Gathering):
 
     @primitive(
         reference=_scattered,
+        accumulates=True,
         canonical=_scatter_axis,
         infer=_scatter_type,
         vjp=_scatter_reduce_vjp,
@@ -303,6 +305,7 @@ class Scattering(Gathering):
 
     @primitive(
         reference=_scattered_nd,
+        accumulates=True,
         infer=_scatter_nd_type,
         vjp=(
             lambda g, _, _x, indices, *, shape, reduction: (
@@ -332,6 +335,7 @@ class Scattering(Gathering):
 
     @primitive(
         reference=_scattered_nd,
+        accumulates=True,
         infer=_scatter_nd_type,
         vjp=_scatter_nd_reduce_vjp,
         accepts="any",

@@ -400,6 +400,7 @@ class Sets(Sorting):
 
     @primitive(
         reference=_bincount_within,
+        accumulates=True,
         infer=_bincount_type,
         vjp=(None, _weights_vjp),
         accepts="any",

@@ -105,6 +105,7 @@ class Unfolding(TransposedConvolution):
 
     @primitive(
         reference=_fold4d,
+        accumulates=True,
         infer=_fold4d_type,
         canonical=_fold4d_attributes,
         vjp=(lambda g, *_, output_size, **windows: g.unfold4d(**windows),),

@@ -1,7 +1,8 @@
 """The reference: every op by its own rules, in NumPy.  Slow and plain, the judge of all others.
 
 Dtypes are pinned: a result that is not of the inferred type is an error of ours, never converted.
-float16 and bfloat16 are computed in float32 and rounded once per op.
+float16 and bfloat16 are computed in float32 and rounded once per op.  Ops that add up many elements
+are computed in float64: in float32 a long sum would be the least exact of all backends'.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.backend.protocol import Backend
 from pyrite.op import Attributes, Constant, Op, require_reference
-from pyrite.types import Array, TensorType, dtype
+from pyrite.types import Array, DType, TensorType, dtype
 
 ALGEBRA = NumPyAlgebra()
 
@@ -47,6 +48,8 @@ class NumPy(Backend):
                 return (_elementwise(op, arrays, attrs, out[0]),)
             require_reference(op, self.name)
             assert op.reference is not None
+            if op.accumulates:
+                arrays = [_widened(a) for a in arrays]
             result = op.reference(*arrays, **attrs)
             results = result if isinstance(result, tuple) else (result,)
             return [
@@ -84,6 +87,11 @@ def _operand(value: Any) -> Array | None:
     return array.astype(np.float32) if narrow else array
 
 
+def _widened(array: Array | None) -> Array | None:
+    """Return floats as float64."""
+    return array if array is None or array.dtype.kind != "f" else array.astype(np.float64)
+
+
 def _elementwise(op: Op, arrays: list[Array | None], attrs: Attributes, out: TensorType) -> Array:
     assert op.scalar is not None
     result = np.asarray(op.scalar(ALGEBRA, *arrays, **attrs))
@@ -100,7 +108,13 @@ def _pinned(op: Op, result: Any, out: TensorType | None) -> Array:
         return array
     assert array.shape == out.shape, f"{op} inferred {out}, its reference gave {array.shape}"
     if array.dtype != out.dtype.numpy:
-        is_rounding = out.dtype.compute is not out.dtype and array.dtype == np.float32
-        assert is_rounding, f"{op} inferred {out}, its reference gave {array.dtype}"
+        assert array.dtype == _computed(op, out.dtype), (
+            f"{op} inferred {out}, its reference gave {array.dtype}"
+        )
         array = array.astype(out.dtype.numpy)
     return array
+
+
+def _computed(op: Op, dtype: DType) -> np.dtype[Any]:
+    """Return the dtype in which results of a dtype are computed, before they are rounded."""
+    return np.dtype(np.float64) if op.accumulates and dtype.is_float else dtype.compute.numpy
