@@ -306,7 +306,8 @@ class Arithmetic(TensorBase):
         >>> pyrite.tensor(1.0).nextafter(2.0).item() - 1 == 2**-23
         True
         """
-        return self._nextafter(other)
+        # Not self._nextafter: as a function it may get a number before a tensor.
+        return Arithmetic._nextafter(self, other)
 
     # ---- extrema ----
 

@@ -48,6 +48,10 @@ from pyrite.tensor.namespace import NamespaceInfo as NamespaceInfo
 from pyrite.tensor.namespace import __array_api_version__ as __array_api_version__
 from pyrite.tensor.namespace import __array_namespace_info__ as __array_namespace_info__
 from pyrite.tensor.namespace import astype as astype
+from pyrite.tensor.namespace import conj as conj
+from pyrite.tensor.namespace import imag as imag
+from pyrite.tensor.namespace import real as real
+from pyrite.tensor.namespace import reshape as reshape
 from pyrite.tensor.printing import check_closeness as check_closeness
 from pyrite.tensor.printing import print_options as print_options
 from pyrite.tensor.printing import set_print_options as set_print_options
@@ -255,7 +259,6 @@ relu = Tensor.relu
 relu6 = Tensor.relu6
 remainder = Tensor.remainder
 repeat = Tensor.repeat
-reshape = Tensor.reshape
 rms_norm = Tensor.rms_norm
 roll = Tensor.roll
 rot90 = Tensor.rot90
@@ -332,9 +335,9 @@ __all__ = [
     "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "broadcast_arrays",
     "broadcast_to", "can_cast", "cartesian_grid", "cat", "categorical", "causal_mask", "ceil",
-    "celu", "check_closeness", "chunk", "clamp", "clip", "concat", "contains_nan", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-    "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
+    "celu", "check_closeness", "chunk", "clamp", "clip", "concat", "conj", "contains_nan",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "convolution", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
     "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
     "cummin_with_indices", "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad",
     "diag", "diag_mask", "diagonal", "diff", "digamma", "divide", "dot", "dropout", "e", "einsum",
@@ -342,9 +345,9 @@ __all__ = [
     "expand_dims", "expm1", "eye", "finfo", "flatten", "flip", "floor", "floor_divide", "fmod",
     "fold4d", "from_dlpack", "from_torch", "full", "full_like", "gather_nd", "gelu",
     "generate_autoregressive_mask", "generate_padding_mask", "glu", "greater", "greater_equal",
-    "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "hypot", "iinfo", "inf",
-    "instance_norm", "interpolate", "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan",
-    "kron", "kthvalue", "layer_norm", "leaky_relu", "lerp", "less", "less_equal", "lgamma",
+    "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "hypot", "iinfo", "imag",
+    "inf", "instance_norm", "interpolate", "isclose", "isdtype", "isfinite", "isin", "isinf",
+    "isnan", "kron", "kthvalue", "layer_norm", "leaky_relu", "lerp", "less", "less_equal", "lgamma",
     "linear", "linspace", "local_response_norm", "log", "log1p", "log2", "log10", "log_sigmoid",
     "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
     "logspace", "logsumexp", "masked_select", "matmul", "matrix_transpose", "matvec", "max",
@@ -356,7 +359,7 @@ __all__ = [
     "normal", "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
     "pairwise_distance", "permutation", "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle",
     "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile", "quiet_softmax",
-    "rad2deg", "randint", "randint_like", "random_bits", "reciprocal", "relu", "relu6",
+    "rad2deg", "randint", "randint_like", "random_bits", "real", "reciprocal", "relu", "relu6",
     "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90", "round", "rsqrt",
     "scaled_dot_product_attention",
     "scatter", "scatter_nd", "searchsorted", "selu", "set_print_options", "shrink", "shuffle",

@@ -1,5 +1,8 @@
 """What the array API standard asks of the namespace: its version, devices and dtypes.
 
+And its functions that have another signature than the methods, or no meaning but for complex
+numbers, which Pyrite lacks.
+
 Source: array API standard 2024.12, inspection, data-apis.org/array-api/2024.12.
 """
 
@@ -10,6 +13,7 @@ from typing import Any, Final
 from pyrite.backend.device import Device, DeviceLike, default_device, device_names, device_problem
 from pyrite.backend.device import device as as_device
 from pyrite.op import public
+from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.inspection import isdtype
 from pyrite.tensor.tensor import ARRAY_API_VERSIONS, Tensor
 from pyrite.types import DTYPES, DType, DTypeLike, default_float, default_int
@@ -87,3 +91,34 @@ def astype(
     [1]
     """
     return (x if device is None else x.to(device)).astype(dtype)
+
+
+@public
+def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> Tensor:
+    """Return the elements of x in row-major order as another shape, one size of which may be -1.
+
+    ``copy`` is the array API's and changes nothing, as in `astype`.
+
+    >>> import pyrite
+    >>> reshape(pyrite.arange(6), shape=(2, -1)).shape
+    (2, 3)
+    """
+    return x.reshape(shape=shape)
+
+
+@public
+def conj(x: Tensor, /) -> Tensor:
+    """Return the complex conjugate: of real numbers, the only ones there are, x itself."""
+    return x.positive()
+
+
+@public
+def real(x: Tensor, /) -> Tensor:
+    """Return the real part: of real numbers x itself."""
+    return x.positive()
+
+
+@public
+def imag(x: Tensor, /) -> Tensor:
+    """Return the imaginary part: of real numbers zeros."""
+    return zeros_like(x)

@@ -199,6 +199,10 @@ class Tensor(Loss):
         return float(self._only("float").item())
 
     @public
+    def __complex__(self) -> complex:
+        return complex(self._only("complex").item())
+
+    @public
     def __int__(self) -> int:
         return int(self._only("int").item())
 
