@@ -40,6 +40,7 @@ from pyrite.op import primitive as primitive
 from pyrite.synchronization import no_sync as no_sync
 from pyrite.synchronization import sync_count as sync_count
 from pyrite.tensor import functions as _functions
+from pyrite.tensor.einops import declare_to_einops as _declare_to_einops
 from pyrite.tensor.functions import *  # noqa: F403 - its __all__ is repeated below
 from pyrite.tensor.parameter import Parameter as Parameter
 from pyrite.tensor.parameter import State as State
@@ -123,6 +124,8 @@ __all__ = [
     "value_and_grad",
 ]
 __all__ += _functions.__all__
+
+_declare_to_einops()
 
 # What needs more than NumPy, or is for the rare occasion, is imported when it is first used.
 if _typing.TYPE_CHECKING:
