@@ -6,13 +6,16 @@ Ops return at once; only looking at values waits.  ``no_sync()`` forbids that wi
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TypeVar
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from inspect import iscoroutinefunction
+from typing import Any, Generic, TypeVar
 
-from pyrite.errors import SyncError
+from pyrite.errors import PyriteError, SyncError
 
 T = TypeVar("T")
 
@@ -74,18 +77,123 @@ def sync_count() -> int:
 async def awaited(read: Callable[[], T]) -> T:
     """Return what ``read`` returns, waiting on a thread, so that the event loop goes on meanwhile.
 
-    Such a read is not hidden, and hence allowed inside ``no_sync()``.
+    Such a read is not hidden, and hence allowed inside ``no_sync()``.  Whoever gives up leaves the
+    thread to end by itself.
 
     >>> import asyncio
     >>> asyncio.run(awaited(lambda: 7))
     7
     """
-    # Half of the time to import pyrite; who awaits has it loaded already.
-    import asyncio
 
     def allowed() -> T:
         # The thread runs in a copy of this context, so nothing is to be set back.
         _forbidden.set(False)
         return read()
 
-    return await asyncio.to_thread(allowed)
+    loop = event_loop()
+    if loop is not None and loop.__name__ == "asyncio":
+        found: T = await loop.to_thread(allowed)
+        return found
+    started = _Started(allowed)
+    for pause in pauses():
+        if not started.is_alive():
+            break
+        await sleep(pause)
+    return started.result()
+
+
+class _Started(threading.Thread, Generic[T]):
+    """Work on a thread of its own, in a copy of the context."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__(name="pyrite-wait", daemon=True)
+        context = copy_context()
+        self._work: Callable[[], T] = lambda: context.run(work)
+        self._found: list[T] = []
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Do the work; whatever ends it is raised by `result`."""
+        try:
+            self._found.append(self._work())
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> T:
+        """Return what the work returned, or raise what it raised, when the thread has ended."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None
+        return self._found.pop()
+
+
+def when_done(wait: Callable[[], object], then: Callable[[], object]) -> None:
+    """Call ``then`` on a thread of its own when ``wait`` has returned, or raised."""
+
+    def run() -> None:
+        with suppress(PyriteError):
+            wait()
+        then()
+
+    threading.Thread(
+        target=copy_context().run, args=(run,), name="pyrite-wait", daemon=True
+    ).start()
+
+
+# ---- waiting in a coroutine, whatever drives it ----
+
+
+def pauses() -> Iterator[float]:
+    """Give seconds to sleep between questions: none at first, then a tenth of the time so far.
+
+    A millisecond at most: what is asked costs some microseconds.
+    """
+    start = time.perf_counter()
+    while True:
+        waited = time.perf_counter() - start
+        yield 0.0 if waited < 200e-6 else min(waited / 10, 1e-3)
+
+
+async def sleep(seconds: float) -> None:
+    """Let the event loop go on for so long, by its own sleep.
+
+    A loop that is not known, or a program that drives the coroutine by hand, is given None; so that
+    one that drives without a pause does not take the whole processor, this thread sleeps before.
+    """
+    loop = event_loop()
+    if loop is not None:
+        await loop.sleep(seconds)
+    else:
+        time.sleep(seconds)
+        await _Turn()
+
+
+class _Turn:
+    """Gives the driver of a coroutine one turn."""
+
+    def __await__(self) -> Generator[None]:
+        yield None
+
+
+def event_loop() -> Any:
+    """Return the module of the event loop that drives this coroutine; it has ``sleep``.
+
+    Loops name themselves by the hooks for asynchronous generators, which they set while they run.
+    None for one that does not, or whose module has no sleep.
+    """
+    hook = sys.get_asyncgen_hooks().firstiter
+    name = (getattr(hook, "__module__", None) or "").partition(".")[0]
+    loop = sys.modules.get(_SLEEPS.get(name, name))
+    if loop is not None and iscoroutinefunction(getattr(loop, "sleep", None)):
+        return loop
+    # Loops in the place of asyncio's own, as uvloop's, have its sleep.
+    asyncio = sys.modules.get("asyncio")
+    is_running = asyncio is not None and asyncio._get_running_loop() is not None
+    return asyncio if is_running else None
+
+
+#: Where the sleep of a loop is, if not in the package of that name.
+_SLEEPS = {"rendercanvas": "rendercanvas.utils.asyncadapter"}

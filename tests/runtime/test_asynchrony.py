@@ -7,6 +7,12 @@ until it lasts long enough.  Of an op or a read that waited, no amount of work w
 from __future__ import annotations
 
 import asyncio
+import collections
+import queue
+import threading
+import time
+import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -145,6 +151,189 @@ def test_a_read_that_is_cancelled_does_no_harm(queued: pyrite.Device) -> None:
     asyncio.run(give_up())
 
     assert (x + 1.0).sum().item() == 2.0 * (1 << 20)
+
+
+# ---- whatever drives the coroutine ----
+
+
+def by_asyncio(body: Callable[[], Any]) -> Any:
+    return asyncio.run(body())
+
+
+def by_hand(body: Callable[[], Any]) -> Any:
+    coroutine = body()
+    while True:
+        try:
+            assert coroutine.send(None) is None
+        except StopIteration as stop:
+            return stop.value
+
+
+def by_turns(body: Callable[[], Any]) -> Any:
+    """A loop of a few lines, with another task beside it."""
+    turns = 0
+
+    @types.coroutine
+    def ticking() -> Any:
+        nonlocal turns
+        while True:
+            turns += 1
+            yield
+
+    tasks, found = collections.deque([ticking(), body()]), None
+    while len(tasks) == 2:
+        task = tasks.popleft()
+        try:
+            task.send(None)
+        except StopIteration as stop:
+            found = stop.value
+        else:
+            tasks.append(task)
+    assert turns
+    return found
+
+
+def by_trio(body: Callable[[], Any]) -> Any:
+    return pytest.importorskip("trio").run(body)
+
+
+def by_rendercanvas(name: str) -> Callable[[Callable[[], Any]], Any]:
+    def run(body: Callable[[], Any]) -> Any:
+        if name == "trio":
+            pytest.importorskip("trio")
+        module = pytest.importorskip(f"rendercanvas.{name}")
+        loop: Any = {"raw": "RawLoop", "asyncio": "AsyncioLoop", "trio": "TrioLoop"}[name]
+        loop, outcome = getattr(module, loop)(), []
+
+        async def main() -> None:
+            try:
+                outcome.append(await body())
+            except BaseException as error:
+                outcome.append(error)
+                if not isinstance(error, Exception):
+                    raise
+            finally:
+                loop.stop(force=True)
+
+        loop._stop_when_no_canvases = False  # else it ends after 0.1 s, and cancels
+        loop.add_task(main)
+        loop.run()
+        (found,) = outcome
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    return run
+
+
+DRIVERS = {
+    "asyncio": by_asyncio, "hand": by_hand, "turns": by_turns, "trio": by_trio,
+    **{f"rendercanvas.{n}": by_rendercanvas(n) for n in ("raw", "asyncio", "trio")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("name", [*EVERYWHERE, "candle"])
+def test_any_loop_drives_what_is_awaited(name: str, driver: str) -> None:
+    device = working(name)
+    x = pyrite.full((1 << 16,), 2.0, device=device)
+    large = pyrite.ones((1 << 19,), device=device)
+
+    async def body() -> Any:
+        await device.synchronize_async()
+        arrays = await pyrite.read_async(x.max(), (large + 1.0))
+        # Candle has no argwhere.
+        places = await (x[:3] > 1.0).to(name.replace("candle", "cpu")).argwhere_async()
+        return (
+            await (x + 1.0).sum().item_async(), (await (x * 2.0).to_numpy_async())[-1],
+            arrays[0].item(), arrays[1].sum(), places.shape,
+        )  # fmt: skip
+
+    assert DRIVERS[driver](body) == (3.0 * (1 << 16), 4.0, 2.0, 2.0 * (1 << 19), (3, 1))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_any_loop_gets_the_errors(queued: pyrite.Device, driver: str) -> None:
+    x = pyrite.arange(4, device=queued)
+    outside = x.take(pyrite.tensor([9], device=queued), 0)
+
+    with pytest.raises(IndexRangeError, match="take requires"):
+        DRIVERS[driver](outside.to_numpy_async)
+
+
+def test_a_coroutine_that_is_closed_leaves_nothing(queued: pyrite.Device) -> None:
+    x = pyrite.ones((1 << 20,), device=queued)
+    coroutine = work(x, 4).to_numpy_async()
+    coroutine.send(None)
+    coroutine.close()
+    for thread in threading.enumerate():
+        if thread.name == "pyrite-wait":
+            thread.join(60)
+
+    assert not [t for t in threading.enumerate() if t.name == "pyrite-wait"]
+    assert (x + 1.0).sum().item() == 2.0 * (1 << 20)
+
+
+def test_trio_cancels_what_is_awaited(queued: pyrite.Device) -> None:
+    trio = pytest.importorskip("trio")
+    x = pyrite.ones((1 << 20,), device=queued)
+
+    async def give_up() -> bool:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await work(x, 4).to_numpy_async()
+        return bool(scope.cancelled_caught)
+
+    assert trio.run(give_up)
+    assert (x + 1.0).sum().item() == 2.0 * (1 << 20)
+
+
+# ---- without a loop ----
+
+
+@pytest.mark.parametrize("name", [*EVERYWHERE, "candle"])
+def test_what_is_ready_is_asked_without_waiting(name: str) -> None:
+    x = pyrite.ones((1 << 16,), device=working(name))
+    with pyrite.no_sync():
+        y = work(x, 4)
+        deadline = time.monotonic() + 60
+        while not y.is_ready():
+            assert time.monotonic() < deadline
+            work(x, 1)  # what is asked for later does not delay it
+            time.sleep(0.001)
+    assert 0.0 < y[0].item() < 1.0
+
+
+def test_what_is_under_way_is_not_ready(queued: pyrite.Device) -> None:
+    x = pyrite.ones((1 << 20,), device=queued)
+
+    assert any(not work(x, amount).is_ready() for amount in amounts())
+
+
+@pytest.mark.parametrize("name", [*EVERYWHERE, "candle"])
+def test_a_function_is_called_when_a_tensor_is_ready(name: str) -> None:
+    x = pyrite.tensor([1.0, 2.0], device=working(name))
+    leaf = x.to(autodiff(x.device)).require_grad()
+    done: queue.Queue[pyrite.Tensor] = queue.Queue()
+
+    for y in (x * 2.0, (leaf * 2.0)):
+        y.when_ready(done.put)
+        found = done.get(timeout=60)
+        assert found is y
+        assert found.is_ready()
+        assert found.tolist() == [2.0, 4.0]
+    assert done.empty()
+
+
+def test_it_is_called_of_what_failed_too(queued: pyrite.Device) -> None:
+    x = pyrite.arange(4, device=queued)
+    outside = x.take(pyrite.tensor([9], device=queued), 0)
+    done: queue.Queue[pyrite.Tensor] = queue.Queue()
+
+    outside.when_ready(done.put)
+
+    with pytest.raises(IndexRangeError):
+        done.get(timeout=60).numpy()
 
 
 # ---- what is read ----

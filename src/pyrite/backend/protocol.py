@@ -136,6 +136,13 @@ class Backend(ABC):
         """Wait until all work that was submitted is done, while the event loop runs on."""
         await awaited(self.synchronize)
 
+    def is_ready(self, handle: Handle) -> bool:
+        """Return whether a read of a handle would not wait for the device; never waits itself."""
+        return True
+
+    def wait(self, handle: Handle) -> None:
+        """Wait until the values of a handle are computed; what is wrong with them reads say."""
+
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators: the array or buffer itself."""
         return handle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,7 @@ from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError, ZeroRankError
 from pyrite.op import Executor, public
-from pyrite.synchronization import note_sync
+from pyrite.synchronization import note_sync, when_done
 from pyrite.tensor.habits import missing
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
@@ -143,6 +144,40 @@ class Tensor(Loss):
     def _read(self, asked: str) -> Array:
         note_sync(asked)
         return self._backend.download(self._handle)
+
+    def is_ready(self) -> bool:
+        """Return whether the values are computed, so that a read would not wait for the device.
+
+        It never waits.  What was asked for is submitted; with that, values that an index outside
+        its axis has spoilt are ready too, and a read says so.
+        """
+        computed = self._undecorated()
+        return computed._backend.is_ready(computed._handle)
+
+    def when_ready(self, function: Callable[[Tensor], object], /) -> None:
+        """Call the function with this tensor when `is_ready`, on a thread of its own.
+
+        For programs without an event loop, or with one that takes calls from other threads, as
+        ``loop.call_soon_threadsafe`` and a queue.  It is called once, also when the device fails:
+        then a read in it says so.  What it raises goes to ``threading.excepthook``.
+
+        >>> import pyrite, queue
+        >>> done = queue.Queue()
+        >>> pyrite.ones((2,)).sum().when_ready(done.put)
+        >>> done.get(timeout=60).item()
+        2.0
+        """
+        computed = self._undecorated()
+        # What is asked for later does not delay it.
+        computed._backend.is_ready(computed._handle)
+        when_done(lambda: computed._backend.wait(computed._handle), lambda: function(self))
+
+    def _undecorated(self) -> Tensor:
+        """Return the tensor under all decorators."""
+        tensor: Tensor = self
+        while (inner := tensor.inner()) is not tensor:
+            tensor = inner
+        return tensor
 
     async def to_numpy_async(self) -> Array:
         """Return the values as `numpy` does, awaited: the event loop goes on meanwhile."""

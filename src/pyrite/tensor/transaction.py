@@ -58,9 +58,8 @@ def _by_device(tensors: Sequence[Tensor]) -> dict[Backend, tuple[list[int], list
             raise DTypeError(
                 f"read requires tensors, got {type(tensor).__name__}; unpack a list: read(*tensors)"
             )
-        while (inner := tensor.inner()) is not tensor:
-            tensor = inner
-        places, handles = groups[tensor._backend]
+        plain = tensor._undecorated()
+        places, handles = groups[plain._backend]
         places.append(place)
-        handles.append(tensor._handle)
+        handles.append(plain._handle)
     return groups

@@ -206,6 +206,22 @@ class CubeBackend(Backend):
         if look.wanted:
             look.take(await self.runtime.read_all_async(look.wanted))
 
+    def is_ready(self, handle: CubeTensor) -> bool:
+        """Return whether a read of a tensor would not wait for the device; never waits itself."""
+        return self.runtime.is_done(self._submission_of(handle))
+
+    def wait(self, handle: CubeTensor) -> None:
+        """Wait until the values of a tensor are computed."""
+        self.runtime.wait(self._submission_of(handle))
+
+    def _submission_of(self, handle: CubeTensor) -> int:
+        """Return the submission after which its values are there: of when this is first asked."""
+        try:
+            return handle.awaited
+        except AttributeError:
+            handle.awaited = self.runtime.flush()
+            return handle.awaited
+
     def primitive(self, handle: CubeTensor) -> CubePrimitive:
         """Return the memory of a tensor and how it lies there; what was asked for is flushed.
 

@@ -6,7 +6,7 @@ so a tensor is a value, and its memory is given back when no tensor holds the bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.backend.cube.fault import Doubt
 from pyrite.backend.cube.layout import (
@@ -33,6 +33,8 @@ class CubeTensor:
     strides: Strides
     offset: int = 0
     doubt: Doubt | None = None
+    #: The submission after which its values are there, once somebody asked; else not set.
+    awaited: int = field(init=False, repr=False)
 
     @classmethod
     def dense(cls, buffer: Buffer, type: TensorType) -> CubeTensor:

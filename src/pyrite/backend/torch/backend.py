@@ -339,6 +339,17 @@ class Torch(
     def __repr__(self) -> str:
         return f"Torch({self.name.partition(':')[2]!r})"
 
+    def is_ready(self, handle: Any) -> bool:
+        """Return whether PyTorch's stream of this thread is idle; without one, True."""
+        if self.device.type == "cuda":
+            return bool(torch.cuda.current_stream(self.device).query())
+        return True
+
+    def wait(self, handle: Any) -> None:
+        """Wait until all work that was submitted is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def synchronize(self) -> None:
         """Wait until all work that was submitted is done."""
         if self.device.type == "cuda":

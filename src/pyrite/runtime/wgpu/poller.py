@@ -1,17 +1,17 @@
 """Waiting for a device: it is asked again and again, with sleeps between.
 
-At first without a sleep, then with one of a tenth of what was waited, up to 1 ms.  A wait inside
-wgpu-native would keep every other thread from submitting until the device is idle.
+`pyrite.synchronization.pauses` says how long they are.  A wait inside wgpu-native would keep every
+other thread from submitting until the device is idle.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pyrite.runtime.wgpu.life import Life
 from pyrite.runtime.wgpu.native import poll
+from pyrite.synchronization import pauses, sleep
 
 #: Asks something that the callbacks of finished work change.
 Question = Callable[[], bool]
@@ -31,22 +31,14 @@ class Poller:
 
     def wait(self, question: Question) -> None:
         """Return when the answer is yes."""
-        for pause in _pauses():
+        for pause in pauses():
             if self.is_now(question):
                 return
             time.sleep(pause)
 
     async def wait_async(self, question: Question) -> None:
         """Return when the answer is yes; the event loop runs on meanwhile."""
-        for pause in _pauses():
+        for pause in pauses():
             if self.is_now(question):
                 return
-            await asyncio.sleep(pause)
-
-
-def _pauses() -> Iterator[float]:
-    """Seconds between polls: see the head of this file."""
-    start = time.perf_counter()
-    while True:
-        waited = time.perf_counter() - start
-        yield 0.0 if waited < 200e-6 else min(waited / 10, 1e-3)
+            await sleep(pause)

@@ -13,7 +13,6 @@ application that does that must not.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -41,6 +40,7 @@ from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
 from pyrite.runtime.wgpu.submission import Copy, Launch, Place
 from pyrite.runtime.wgpu.validation import Validator
+from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape
 
 #: Bytes that are copied by another thread when a read is awaited, for the event loop's sake.
@@ -285,7 +285,7 @@ class WgpuRuntime:
         await self._poller.wait_async(lambda: all(r.is_ready() for r in read_backs))
         if sum(buffer.nbytes for buffer, _, _ in wanted) < AWAY:
             return self._finish(read_backs, wanted)
-        return await asyncio.to_thread(self._finish, read_backs, wanted)
+        return await awaited(lambda: self._finish(read_backs, wanted))
 
     def _request(self, wanted: Wanted) -> list[ReadBack]:
         with self._life.lock:
