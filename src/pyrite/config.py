@@ -44,6 +44,9 @@ class Config:
     #: ``cpu`` what lies right "after" a buffer, or "before" it, cannot be touched at all; 1 means
     #: "after".  For tests: it is slow.  Read when a device is first used.
     guard: Guard | None = None
+    #: The level of processors for which the device ``cpu`` is compiled, as ``x86-64-v3``; None for
+    #: all that this processor has.  Read when the device is first used.
+    cpu_level: str | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "threads" and value is not None:

@@ -38,7 +38,7 @@ PATIENCE = 120
 HANG_KEPT = 86_400
 
 #: Environment variables that drivers, or the trial itself, read begin with one of these.
-_READ = ("VK_", "WGP", "PYRITE_THREADS")
+_READ = ("VK_", "WGP", "PYRITE_THREADS", "PYRITE_CPU_LEVEL")
 
 #: How a process ends that a driver brought down: by these signals, or on Windows from this code on.
 _CRASHES = [-getattr(signal, f"SIG{name}", 0) for name in ("SEGV", "ABRT", "BUS", "ILL", "FPE")]

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cache
 
 from llvmlite import binding
 
 from pyrite.kernel.target.llvm import LLVMTarget
 
-_ARM = ("aarch64", "arm64")
-
 
 @cache
 def host_target() -> LLVMTarget:
     """Return the target of the processor that runs this process, with all its features."""
-    triple = binding.get_process_triple()
-    features = binding.get_host_cpu_features()
     return target_of(
-        triple,
+        binding.get_process_triple(),
         binding.get_host_cpu_name(),
-        features.flatten(),
-        {n for n, has in features.items() if has},
+        binding.get_host_cpu_features().flatten(),
+        host_features(),
     )
 
 
-def target_of(triple: str, cpu: str, flattened: str, features: set[str]) -> LLVMTarget:
+@cache
+def host_features() -> frozenset[str]:
+    """Return the features of the processor that runs this process, by LLVM's names."""
+    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+def is_arm(triple: str) -> bool:
+    """Whether a target is 64-bit Arm; else it is x86-64."""
+    return triple.startswith(("aarch64", "arm64"))
+
+
+def target_of(triple: str, cpu: str, flattened: str, features: Set[str]) -> LLVMTarget:
     """Return the target with the vectors and instructions that its features give."""
-    is_arm = triple.startswith(_ARM)
     if "avx512f" in features:
         vector_bytes = 64
     else:
@@ -36,6 +43,6 @@ def target_of(triple: str, cpu: str, flattened: str, features: set[str]) -> LLVM
         cpu,
         flattened,
         vector_bytes,
-        has_fma=is_arm or "fma" in features,
-        has_float16=is_arm or "f16c" in features,
+        has_fma=is_arm(triple) or "fma" in features,
+        has_float16=is_arm(triple) or "f16c" in features,
     )

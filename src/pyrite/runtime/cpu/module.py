@@ -18,11 +18,14 @@ from pyrite.errors import KernelError
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cache import DiskCache, source_version
 
-_SOURCES = (
+#: The packages whose files make code what it is: those that `pyrite.runtime.cpu` imports.
+SOURCES = (
     "pyrite.kernel",
+    "pyrite.kernel.build",
     "pyrite.kernel.passes",
     "pyrite.kernel.polyfill",
     "pyrite.kernel.target",
+    "pyrite.kernel.target.llvm",
     "pyrite.runtime.cpu",
 )
 
@@ -88,15 +91,7 @@ class Compiler:
     def key(self, *what: str) -> tuple[str, ...]:
         """All that an object depends on: what it is made from, the processor, and who made it."""
         version = ".".join(map(str, binding.llvm_version_info))
-        target = self.target
-        return (
-            *what,
-            target.triple,
-            target.cpu,
-            target.features,
-            version,
-            source_version(*_SOURCES),
-        )
+        return (*what, repr(self.target), version, source_version(*SOURCES))
 
     def compile(self, text: str) -> bytes:
         """Return the object of a module.  Raises KernelError with LLVM's message."""

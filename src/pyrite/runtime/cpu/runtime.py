@@ -33,9 +33,9 @@ from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
-from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
-from pyrite.runtime.cpu.module import Code, Compiler, Retired
+from pyrite.runtime.cpu.module import Code, Retired
+from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
@@ -110,8 +110,8 @@ class CpuRuntime:
     ) -> None:
         self.config = config or CpuConfig()
         disk = DiskCache(cache) if isinstance(cache, Path) else cache or default_cache()
-        self.target = target or host_target()
-        self.compiler = Compiler(self.target, disk)
+        self.compiler = compiler_for(target, disk)
+        self.target = self.compiler.target
         self._executor = Executor(self.compiler, threads, patience=self.config.patience)
         self._stream = Stream(self._executor)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)

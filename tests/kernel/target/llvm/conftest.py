@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,16 +36,56 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
     runtime.close()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for a level on each that this processor has, and on the processor."""
+    if "level" in metafunc.fixturenames:
+        names = []
+        if find_spec("llvmlite"):
+            from pyrite.runtime.cpu.level import levels
+
+            names = [level.name for level in levels()]
+        metafunc.parametrize("level", ["host", *names], scope="module")
+
+
+@pytest.fixture(scope="module")
+def level_runtime(level: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
+    """The processors of this computer, as those of a level."""
+    pytest.importorskip("llvmlite")
+    from pyrite.runtime.cpu.host import host_target
+    from pyrite.runtime.cpu.level import level_target
+    from pyrite.runtime.cpu.runtime import CpuRuntime
+
+    target = host_target() if level == "host" else level_target(level)
+    runtime = CpuRuntime(target=target, threads=1, cache=tmp_path_factory.mktemp("cache"))
+    yield runtime
+    runtime.close()
+
+
+def require_agreement(
+    runtime: CpuRuntime, kernel: Kernel, grid: Sequence[int], values: Sequence[Any]
+) -> None:
+    """Run a kernel natively and interpreted, and compare all buffers."""
+    expected = interpreted(verify(kernel), grid, values, subgroup_size=1)
+    for got, want in zip(launched(runtime, kernel, grid, values), expected, strict=True):
+        np.testing.assert_array_equal(bits(np.asarray(got)), bits(np.asarray(want)), str(kernel))
+
+
 @pytest.fixture
 def agree(runtime: CpuRuntime) -> Callable[..., None]:
-    """Run a kernel natively and interpreted, and compare all buffers."""
+    """Require that a kernel computes what it does interpreted."""
 
     def check(kernel: Kernel, grid: Sequence[int], *values: Any) -> None:
-        expected = interpreted(verify(kernel), grid, values, subgroup_size=1)
-        for got, want in zip(launched(runtime, kernel, grid, values), expected, strict=True):
-            np.testing.assert_array_equal(
-                bits(np.asarray(got)), bits(np.asarray(want)), str(kernel)
-            )
+        require_agreement(runtime, kernel, grid, values)
+
+    return check
+
+
+@pytest.fixture
+def agree_at_level(level_runtime: CpuRuntime) -> Callable[..., None]:
+    """Require the same of the code for a level."""
+
+    def check(kernel: Kernel, grid: Sequence[int], *values: Any) -> None:
+        require_agreement(level_runtime, kernel, grid, values)
 
     return check
 

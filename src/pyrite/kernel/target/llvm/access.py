@@ -146,11 +146,29 @@ class Accesses(Assembly):
         self.call(
             "void",
             f"llvm.masked.{kind}.{names[0]}.{names[1]}",
-            (type, stored),
+            (type, self.fence(stored, memory_type(of.dtype), of.width)),
             (pointer, at),
             ("i32", str(of.dtype.itemsize)),
             (vector("i1", of.width), mask_name),
         )
+
+    def fence(self, x: str, element: str, width: int) -> str:
+        """Return a vector that LLVM takes as it is, whatever made it; no instruction.
+
+        Else a masked store of integers that were just narrowed becomes one that narrows, and that,
+        under a mask of one lane, a store of the wide integer: the neighbours are overwritten.
+        The only fence of LLVM is one for floats.
+
+        Source: https://github.com/llvm/llvm-project/issues/179489, in LLVM 22 and before.
+        """
+        if not element.startswith("i"):
+            return x
+        type = vector(element, width)
+        floats = ("half", 1) if (nbits := int(element[1:]) * width) < 32 else ("float", nbits // 32)
+        opaque = vector(*floats)
+        bits = self.convert("bitcast", x, type, opaque)
+        kept = self.call(opaque, f"llvm.arithmetic.fence.{mangled(*floats)}", (opaque, bits))
+        return self.convert("bitcast", kept, opaque, type)
 
     def hints(self, node: Node, type: str) -> str:
         """The alignment of a store; past the caches if its buffer is one that streams."""
