@@ -1,12 +1,16 @@
 """A tensor as a kernel sees it: a binding, strides that are constants, an offset that is not.
 
-Coordinates are values of the kernel or Python ints; places are element indices of a buffer.
+Coordinates are values of the kernel or Python ints; places are element indices of a buffer.  How
+far apart neighbours lie is said by the layout alone: `Operand.load_along` and `Operand.store_along`
+are the only vectors that kernels read and write of tensors, and take whatever stride there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
 
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
@@ -18,16 +22,34 @@ from pyrite.types import DType, Number, bool_
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a kernel is compiled for of a tensor: all but the buffer and the value of its offset."""
+    """What a kernel is compiled for of a tensor: all but the buffer and the value of its offset.
+
+    ``alignment`` is a number of which the place of every row's first element is a multiple.
+    """
 
     dtype: DType
     strides: Strides
     has_offset: bool = False
+    alignment: int = 1
 
 
-def layout_of(tensor: CubeTensor) -> Layout:
-    """Return the layout of a tensor."""
-    return Layout(tensor.dtype, tensor.strides, tensor.offset != 0)
+def layout_of(tensor: CubeTensor, width: int = 1) -> Layout:
+    """Return the layout of a tensor, for a kernel whose vectors have so many elements."""
+    return Layout(
+        tensor.dtype, tensor.strides, tensor.offset != 0,
+        alignment_of(tensor.strides, tensor.offset, width),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def alignment_of(strides: Strides, offset: int, width: int, axis: int = -1) -> int:
+    """Return what divides the width, the offset, and all strides but that of one axis.
+
+    >>> alignment_of((12, 4, 1), 0, 8), alignment_of((12, 4, 1), 2, 8)
+    (4, 2)
+    """
+    others = [stride for n, stride in enumerate(strides) if n != axis % len(strides)]
+    return gcd(width, offset, *others)
 
 
 class Operand:
@@ -41,20 +63,61 @@ class Operand:
         self.offset = b.scalar(f"{name}_offset", index) if layout.has_offset else None
 
     def at(self, coordinates: Sequence[Value | int]) -> Value:
-        """Return where an element lies in the buffer."""
+        """Return where an element lies in the buffer, or each of those at a vector of coordinates.
+
+        There is a place for each, also where a stride of 0 makes them the same.
+        """
         b = self.builder
         place: Value | int = 0 if self.offset is None else self.offset
         for coordinate, stride in zip(coordinates, self.layout.strides, strict=True):
             if stride == 0 or (isinstance(coordinate, int) and coordinate == 0):
                 continue
             place = place + (coordinate if stride == 1 else coordinate * stride)
-        return b.index(place)
+        width = max((c.width for c in coordinates if not isinstance(c, int)), default=1)
+        return self._spread(b.index(place), width)
 
-    def load(
-        self, place: Value, *, width: int = 1, mask: Value | None = None, is_aligned: bool = False
+    def load(self, place: Value, *, mask: Value | None = None) -> Value:
+        """Return the element at a place, or those at a vector of places; 0 where masked."""
+        return self._widened(self.memory.load(place, mask=mask))
+
+    def load_along(
+        self, place: Value, width: int, *, axis: int = -1, step: int = 1,
+        mask: Value | None = None, exists: Value | None = None, is_aligned: bool = False,
+    ) -> Value:  # fmt: skip
+        """Return so many elements along an axis, ``step`` apart, of which the first is at a place.
+
+        They are 0 where the ``mask`` along the axis is false, and all where there are no such
+        coordinates on the other axes, that is, ``exists`` is false.  ``is_aligned`` says that the
+        coordinate on the axis is a multiple of the width.
+        """
+        stride = step * self.layout.strides[axis] if width > 1 else 1
+        if stride == 0:
+            return self._repeated(place, width, mask, exists)
+        if exists is not None:
+            mask = exists if mask is None else mask & self._spread(exists, mask.width)
+        if stride != 1:
+            return self.load(self._places(place, width, stride), mask=mask)
+        is_aligned = is_aligned and self.layout.alignment % width == 0
+        return self._widened(self.memory.load(place, width=width, mask=mask, is_aligned=is_aligned))
+
+    def _repeated(
+        self, place: Value, width: int, mask: Value | None, exists: Value | None
     ) -> Value:
-        """Return the elements from a place on, or at a vector of places; 0 where masked."""
-        x = self.memory.load(place, width=width, mask=mask, is_aligned=is_aligned)
+        """Return one element as often as it is wanted; its place is on the axis wherever it is."""
+        b = self.builder
+        x = b.splat(self.load(place, mask=exists), width)
+        if mask is None:
+            return x
+        return b.select(self._spread(mask, width), x, b.const(0, x.type))
+
+    def _spread(self, x: Value, width: int) -> Value:
+        return x if x.width == width else self.builder.splat(x, width)
+
+    def _places(self, first: Value, width: int, stride: int) -> Value:
+        """Return places a stride apart."""
+        return first if width == 1 else first + iota(self.builder, width) * stride
+
+    def _widened(self, x: Value) -> Value:
         return self.builder.cast(x, x.dtype.compute)
 
     def __getitem__(self, coordinates: Sequence[Value | int]) -> Value:
@@ -64,12 +127,32 @@ class Operand:
         """Ask for what lies at a place and will be read soon."""
         self.memory.prefetch(place)
 
-    def store(
-        self, place: Value, value: Value, *, mask: Value | None = None, is_aligned: bool = False
-    ) -> None:
-        """Write elements in the tensor's dtype from a place on, or at a vector of places."""
-        narrow = self.builder.cast(value, self.layout.dtype)
-        self.memory.store(place, narrow, mask=mask, is_aligned=is_aligned)
+    def store(self, place: Value, value: Value, *, mask: Value | None = None) -> None:
+        """Write an element in the tensor's dtype at a place, or several at a vector of places.
+
+        Of several at one place the others are its neighbours on the last axis.
+        """
+        if place.width < value.width:
+            self.store_along(place, value, mask=mask)
+        else:
+            self.memory.store(place, self._narrowed(value), mask=mask)
+
+    def store_along(
+        self, place: Value, value: Value, *, axis: int = -1, mask: Value | None = None,
+        is_aligned: bool = False,
+    ) -> None:  # fmt: skip
+        """Write neighbours on an axis, of which the first is at a place; as `load_along`."""
+        width = value.width
+        stride = self.layout.strides[axis] if width > 1 else 1
+        assert stride, "nothing is written to elements that share a place"
+        if stride != 1:
+            self.store(self._places(place, width, stride), value, mask=mask)
+            return
+        is_aligned = is_aligned and self.layout.alignment % width == 0
+        self.memory.store(place, self._narrowed(value), mask=mask, is_aligned=is_aligned)
+
+    def _narrowed(self, value: Value) -> Value:
+        return self.builder.cast(value, self.layout.dtype)
 
     def __setitem__(self, coordinates: Sequence[Value | int], value: Value) -> None:
         self.store(self.at(coordinates), value)

@@ -145,8 +145,9 @@ class _OuterProducts:
                     others[1:], here, row, plus(start, times(loop.index, inner)), length
                 )
             return
-        missing = len(self.w.counts) - len(at)
-        at = [*at, *([0] * missing)] if len(at) > 1 else [*at, row, *([0] * missing)]
+        at = at if len(at) > 1 else [*at, row]
+        # An image and a place on each axis: the line begins at the beginning of those not walked.
+        at = [*at, *[0] * (1 + len(self.w.counts) - len(at))]
         with self.b.for_(0, self.config.block_o, step=_SQUARE) as output:
             self.turn_line(at, output.index, start, length)
 

@@ -33,8 +33,8 @@ def doubled(along: Along) -> None:
 
     def write(lanes: Lanes) -> None:
         at = x.at([*along.row, lanes.first])
-        value = x.load(at, width=lanes.width, mask=lanes.mask)
-        out.store(out.at([*along.row, lanes.first]), value + value, mask=lanes.mask)
+        value = x.load_along(at, lanes.width, mask=lanes.mask)
+        out.store_along(out.at([*along.row, lanes.first]), value + value, mask=lanes.mask)
 
     def pair(first: Value, is_masked: bool) -> None:
         for begin in (first, first + along.width):

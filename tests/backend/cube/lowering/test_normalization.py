@@ -142,7 +142,7 @@ def test_a_softmax_is_one_kernel(fresh: Device) -> None:
 @pytest.mark.parametrize(("machine", "fetches"), [(CPU, True), (GPU, False)])
 def test_while_a_row_is_computed_the_next_one_is_fetched(machine: Machine, fetches: bool) -> None:
     layout, config = Layout(float32, (256, 1)), rows.select(256, float32, machine)
-    row = rows.Row("softmax", 3, 256, [layout], [layout], [], config, 1, is_aligned=True)
+    row = rows.Row("softmax", 3, 256, [layout], [layout], [], config, 1)
     row.run(normalization._softmax)
     loops = [n for n in row.b.build().walk() if n.kind == "for"]
 

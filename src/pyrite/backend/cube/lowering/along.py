@@ -5,8 +5,8 @@
 
         def twice(lanes: Lanes) -> None:
             at = [*along.row, lanes.first]
-            value = x.load(x.at(at), width=lanes.width, mask=lanes.mask)
-            out.store(out.at(at), value * 2, mask=lanes.mask)
+            value = x.load_along(x.at(at), lanes.width, mask=lanes.mask)
+            out.store_along(out.at(at), value * 2, mask=lanes.mask)
 
         along.write(twice)
 

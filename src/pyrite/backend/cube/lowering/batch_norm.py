@@ -70,12 +70,10 @@ class Channel(NumberedRow):
 
     def __init__(
         self, name: str, channels: Channels, sources: Sequence[Layout], targets: Sequence[Layout],
-        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int, *,
-        is_aligned: bool,
+        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int,
     ) -> None:  # fmt: skip
         super().__init__(
             name, channels.count, channels.length, sources, targets, numbers, results, config, grid,
-            is_aligned=is_aligned,
         )  # fmt: skip
         self._inner = channels.inner
 

@@ -19,6 +19,7 @@ from pyrite.backend.cube.lowering.registry import Input
 from pyrite.backend.cube.operand import (
     Layout,
     Operand,
+    alignment_of,
     bindings_of,
     invocation_of,
     iota,
@@ -111,7 +112,6 @@ class _Plan:
     target: Layout
     shape: Shape
     is_whole: bool
-    is_aligned: bool
     config: ElementwiseConfig
 
     @property
@@ -186,8 +186,10 @@ def _plan(
     is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
     found = config or select(sizes, machine, is_turned=is_turned)
     layouts = [
-        Layout(dtype, strides or (0,), has_offset)
-        for (dtype, _, has_offset, _), (_, strides) in zip(seen, flat, strict=True)
+        Layout(
+            dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, found.width)
+        )
+        for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
     ]
     remaining = iter(layouts)
     return _Plan(
@@ -195,10 +197,6 @@ def _plan(
         target=layouts[-1],
         shape=() if len(sizes) == 1 else sizes,
         is_whole=sizes[-1] % found.width == 0,
-        is_aligned=all(
-            _is_aligned(layout, offset, found.width)
-            for layout, (_, _, _, offset) in zip(layouts, seen, strict=True)
-        ),
         config=found,
     )
 
@@ -207,12 +205,6 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
     if isinstance(seen, tuple):
         return next(layouts)
     return _Argument(seen) if isinstance(seen, DType) else seen
-
-
-def _is_aligned(layout: Layout, offset: int, width: int) -> bool:
-    """Whether every vector of consecutive elements begins at a multiple of the width."""
-    *outer, last = layout.strides
-    return last != 1 or (offset % width == 0 and all(s % width == 0 for s in outer))
 
 
 class _Body:
@@ -268,27 +260,12 @@ class _Body:
     def value(self, source: Any, coordinates: list[Value | int]) -> Value | None:
         if not isinstance(source, Operand):
             return source if source is None else self.spread(source)
-        place, step = source.at(coordinates), source.layout.strides[-1]
-        if step == 0:
-            return self.spread(source.load(place))
-        if step == 1:
-            aligned = self.plan.is_aligned
-            return source.load(place, width=self.width, mask=self.mask, is_aligned=aligned)
-        return source.load(self.places(place, step), mask=self.mask)
+        place = source.at(coordinates)
+        return source.load_along(place, self.width, mask=self.mask, is_aligned=True)
 
     def put(self, coordinates: list[Value | int], result: Value) -> None:
-        place, step = self.target.at(coordinates), self.plan.target.strides[-1]
-        if step == 1:
-            aligned = self.plan.is_aligned
-            self.target.store(place, result, mask=self.mask, is_aligned=aligned)
-        else:
-            self.target.store(self.places(place, step), result, mask=self.mask)
-
-    def places(self, first: Value, step: int) -> Value:
-        """Return where the elements lie that are a stride apart from the first on."""
-        if self.width == 1:
-            return first
-        return first + iota(self.b, self.width) * step
+        place = self.target.at(coordinates)
+        self.target.store_along(place, result, mask=self.mask, is_aligned=True)
 
     def spread(self, x: Value) -> Value:
         return x if x.width == self.width else self.b.splat(x, self.width)

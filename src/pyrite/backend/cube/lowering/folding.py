@@ -73,15 +73,14 @@ def copy_taps(along: Along, axes: tuple[Sliding, ...]) -> None:
         positions = last.start(lanes.positions) + shift
         mask = lanes.mask
         if mask is not None or lanes.width == 1:
-            found = has_row & inside(positions)
+            found = inside(positions)
             mask = found if mask is None else mask & found
-        step = last.stride * x.layout.strides[-1]
-        if step == 1:
-            place = x.at([*image, row, last.start(lanes.first) + shift])
-            value = x.load(place, width=lanes.width, mask=mask)
-        else:
-            value = x.load(x.at([*image, row, positions]), mask=mask)
-        columns.store(columns.at([*along.row, lanes.first]), value, mask=lanes.mask)
+        place = x.at([*image, row, last.start(lanes.first) + shift])
+        value = x.load_along(
+            place, lanes.width, step=last.stride, mask=mask,
+            exists=None if mask is None else has_row,
+        )  # fmt: skip
+        columns.store_along(columns.at([*along.row, lanes.first]), value, mask=lanes.mask)
 
     along.write(write, fits)
 
@@ -141,7 +140,7 @@ class Folding:
 
     def store(self, first: Value, total: Value, *, mask: Value | None = None) -> None:
         (target,) = self.along.targets
-        target.store(target.at([*self.along.row, first]), total, mask=mask)
+        target.store_along(target.at([*self.along.row, first]), total, mask=mask)
 
     def fits(self, first: Value) -> Value | None:
         """Return whether all taps over a vector of elements are of windows that exist."""
@@ -257,12 +256,9 @@ class Folding:
         """Return the elements of (N, C, *taps, *windows), or of (N, C, *windows), at cells."""
         taps = cells.taps if has_taps else ()
         place = x.at([*self.along.row[:2], *taps, *cells.windows])
-        step = x.layout.strides[-1]
-        if not cells.is_run:
-            return x.load(place, mask=cells.mask)
-        if step == 1:
-            return x.load(place, width=self.along.width, mask=cells.mask)
-        return x.load(place + iota(self.b, self.along.width) * step, mask=cells.mask)
+        if cells.is_run:
+            return x.load_along(place, self.along.width, mask=cells.mask)
+        return x.load(place, mask=cells.mask)
 
 
 Held = Callable[[Folding, Cells], Value]

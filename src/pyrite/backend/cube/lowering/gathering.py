@@ -67,10 +67,9 @@ def _store_found(
         inside = inside & is_inside
     each.fail(~inside)
     at = each.at if width == 1 else [*each.at[:-1], b.index(each.at[-1]) * width]
-    mask = inside if width == 1 else b.splat(inside, width)
-    found = x.load(x.at(rest(at, [index for _, index in places])), width=width, mask=mask)
+    place = x.at(rest(at, [index for _, index in places]))
     result = each.operands[-1]
-    result.store(result.at(at), found)
+    result.store_along(result.at(at), x.load_along(place, width, exists=inside))
 
 
 @lowers("take_along_axis")

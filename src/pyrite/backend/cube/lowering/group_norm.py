@@ -1,6 +1,6 @@
 """Group norm and its gradients, in which a group of channels of a sample is a row.
 
-A row is (C / groups, S): its channels, by what each has in a sample, without gaps.  Weight and bias
+A row is (C / groups, S): its channels, by what each has in a sample.  Weight and bias
 are found by the channel that an element is of.  The gradients of those are sums over samples too:
 a second kernel, whose rows are the channels of samples, normalises by the moments that the first
 has left.  Formulas and precision are those of the composites.
@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.elementwise import contiguous
 from pyrite.backend.cube.lowering.numbered_rows import (
     NumberedRow,
     Operands,
@@ -79,13 +78,11 @@ class GroupRow(NumberedRow):
 
     def __init__(
         self, name: str, groups: Groups, sources: Sequence[Layout], targets: Sequence[Layout],
-        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int, *,
-        is_aligned: bool,
+        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int,
     ) -> None:  # fmt: skip
         self._groups = groups
         super().__init__(
             name, groups.rows, groups.length, sources, targets, numbers, results, config, grid,
-            is_aligned=is_aligned,
         )  # fmt: skip
 
     def _reader(self, operand: Operand) -> Make:
@@ -102,8 +99,9 @@ class GroupRow(NumberedRow):
         groups = self._groups
         first = self._row % groups.count * groups.channels
         if groups.size == 1:
+            is_aligned = groups.channels % at.width == 0
             place = operand.at([first + at.first])
-            return operand.load(place, width=at.width, mask=at.mask, is_aligned=self.is_aligned)
+            return operand.load_along(place, at.width, mask=at.mask, is_aligned=is_aligned)
         if groups.channels == 1:
             return self.spread(operand[[first]], at)
         if at.width == 1 or groups.size % at.width == 0:
@@ -143,12 +141,11 @@ class ChannelRow(NumberedRow):
 
     def __init__(
         self, name: str, groups: Groups, sources: Sequence[Layout], targets: Sequence[Layout],
-        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int, *,
-        is_aligned: bool,
+        numbers: Sequence[Layout], results: Sequence[Layout], config: RowsConfig, grid: int,
     ) -> None:  # fmt: skip
         super().__init__(
             name, groups.rows * groups.channels, groups.size, sources, targets, numbers, results,
-            config, grid, is_aligned=is_aligned,
+            config, grid,
         )  # fmt: skip
         self._groups = groups
 
@@ -200,7 +197,7 @@ def group_norm(
     x, *vectors = inputs
     groups, eps = Groups.of(x.shape, attrs["num_groups"]), attrs["eps"]
     has = [v is not None for v in vectors]
-    given = [contiguous(launcher, v) for v in vectors if v is not None]
+    given = [v for v in vectors if v is not None]
     target = launcher.empty(out[0])
     shape = (groups.rows, groups.length)
 
@@ -280,7 +277,7 @@ def _by_group(
 
     sources = [flattened(launcher, t, shape) for t in (g, x)]
     if weight is not None:
-        sources.append(contiguous(launcher, weight))
+        sources.append(weight)
     written = [flattened(launcher, t, shape) for t in targets]
     variant = content_of((eps, weight is None, bool(targets), bool(moments)))
     for_groups(launcher, name, variant, groups, Operands(sources, written, (), moments), body)

@@ -51,11 +51,9 @@ class NumberedRow(Row):
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
         targets: Sequence[Layout], numbers: Sequence[Layout], results: Sequence[Layout],
-        config: RowsConfig, grid: int, *, is_aligned: bool, can_fail: bool = False,
+        config: RowsConfig, grid: int, *, can_fail: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(
-            name, rows, length, sources, targets, (), config, grid, is_aligned=is_aligned
-        )
+        super().__init__(name, rows, length, sources, targets, (), config, grid)
         b = self.b
         self._numbers = [Operand(b, f"number{i}", of, "read") for i, of in enumerate(numbers)]
         self._results = [Operand(b, f"result{i}", of, "write") for i, of in enumerate(results)]
@@ -138,19 +136,13 @@ def for_numbered_rows(
     body calls ``fail``.
     """
     groups = (operands.sources, operands.targets, operands.numbers, operands.results)
-    layouts = tuple([tuple([layout_of(t) for t in group]) for group in groups])
-    elements = (*operands.sources, *operands.targets)
-    is_aligned = all(_is_aligned(t, config.width) for t in elements)
+    layouts = tuple([tuple([layout_of(t, config.width) for t in group]) for group in groups])
 
     def build(grid: int) -> Kernel:
-        row = make(*layouts, config, grid, is_aligned=is_aligned)
+        row = make(*layouts, config, grid)
         row.run(lambda _: body(row))
         return row.b.build()
 
     bindings = [b for group in groups for t in group for b in bindings_of(t)]
     workgroups = -(-rows // config.slots)
-    launcher.launch((key, layouts, is_aligned, config), build, bindings, workgroups, fault)
-
-
-def _is_aligned(x: CubeTensor, width: int) -> bool:
-    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])
+    launcher.launch((key, layouts, config), build, bindings, workgroups, fault)

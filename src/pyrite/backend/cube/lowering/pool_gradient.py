@@ -51,7 +51,8 @@ def of_one_window(
         def write(lanes: Lanes) -> None:
             numbers = [along.b.value(x, vector(x.dtype, lanes.width)) for x in given]
             found = rule(*numbers, lanes.positions)
-            result.store(result.at([*along.row, lanes.first]), found, mask=lanes.mask)
+            place = result.at([*along.row, lanes.first])
+            result.store_along(place, found, mask=lanes.mask)
 
         along.write(write)
 
@@ -102,9 +103,10 @@ def shares(
 
         def share(lanes: Lanes) -> None:
             counts = divisor(b, axes, [*row, lanes.positions], bounds, g.dtype.compute)
-            found = source.load(source.at([*along.row, lanes.positions]), mask=lanes.mask)
-            place = result.at([*along.row, lanes.first])
-            result.store(place, found / counts, mask=lanes.mask)
+            at = [*along.row, lanes.first]
+            found = source.load_along(source.at(at), lanes.width, mask=lanes.mask)
+            place = result.at(at)
+            result.store_along(place, found / counts, mask=lanes.mask)
 
         along.write(share)
 

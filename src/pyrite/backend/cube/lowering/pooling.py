@@ -86,7 +86,8 @@ class Pool:
         state = self.over(0, [], self.fold.start(self, lanes), lanes)
         results = self.fold.end(self, state, lanes)
         for target, result in zip(self.along.targets, results, strict=True):
-            target.store(target.at([*self.along.row, lanes.first]), result, mask=lanes.mask)
+            place = target.at([*self.along.row, lanes.first])
+            target.store_along(place, result, mask=lanes.mask)
 
     def over(self, number: int, at: list[Value], state: State, lanes: Lanes) -> State:
         """Fold the taps along the axes from ``number`` on, at positions of those before."""
@@ -171,11 +172,7 @@ class Pool:
     ) -> Value:
         """Return the elements of a row a stride apart, the outside one where there is none."""
         place = self.source.at([*self.image, *at, first])
-        step = stride * self.source.layout.strides[-1]
-        if step == 1:
-            x = self.source.load(place, width=width, mask=mask)
-        else:
-            x = self.source.load(place + iota(self.b, width) * step, mask=mask)
+        x = self.source.load_along(place, width, step=stride, mask=mask)
         if mask is None or self.fold.outside == 0:
             return x
         return self.b.select(mask, x, self.fold.outside)

@@ -16,7 +16,6 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.along import Along, AlongConfig, Lanes, along_rows
 from pyrite.backend.cube.lowering.along import candidates as along_candidates
 from pyrite.backend.cube.lowering.along import select as select_along
-from pyrite.backend.cube.lowering.elementwise import contiguous
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.rows import MOST_KEPT
 from pyrite.backend.cube.lowering.window import UNROLLED
@@ -119,7 +118,8 @@ class Resampling:
 
     def vector(self, lanes: Lanes) -> None:
         (target,) = self.along.targets
-        target.store(target.at([*self.along.row, lanes.first]), self.found(lanes), mask=lanes.mask)
+        place = target.at([*self.along.row, lanes.first])
+        target.store_along(place, self.found(lanes), mask=lanes.mask)
 
     def found(self, lanes: Lanes) -> Value:
         """Return a vector of results."""
@@ -151,10 +151,8 @@ class Resampling:
 
     def run(self, at: Sequence[Value | int], lanes: Lanes) -> Value:
         """Return neighbours of a row of the source."""
-        place, step = self.source.at([*at, lanes.first]), self.source.layout.strides[-1]
-        if step == 1 or lanes.width == 1:
-            return self.source.load(place, width=lanes.width, mask=lanes.mask)
-        return self.source.load(place + iota(self.b, lanes.width) * step, mask=lanes.mask)
+        place = self.source.at([*at, lanes.first])
+        return self.source.load_along(place, lanes.width, mask=lanes.mask)
 
     # ---- sums over taps ----
 
@@ -198,10 +196,10 @@ class Resampling:
         """Return the place and the weight of one tap of an element, or of a vector of them."""
         at = first + number * line.count + line.first
         width, mask = (1, None) if lanes is None else (lanes.width, lanes.mask)
-        place = self.places.memory.load(self.places.at([at]), width=width, mask=mask)
+        place = self.places.load_along(self.places.at([at]), width, mask=mask)
         if self.weights is None:
             return place, None
-        return place, self.weights.load(self.weights.at([at]), width=width, mask=mask)
+        return place, self.weights.load_along(self.weights.at([at]), width, mask=mask)
 
     def added(self, total: Value | None, x: Value, weight: Value | None) -> Value:
         if weight is None:
@@ -220,7 +218,7 @@ def resample(
     lines: Sequence[Line], target: CubeTensor, config: ResamplingConfig | None = None, *,
     skips: bool,
 ) -> None:  # fmt: skip
-    """Write x read anew along lines, by tables without gaps, to the target."""
+    """Write x read anew along lines, by tables, to the target."""
     config = config or select(x, lines, target.shape, launcher.machine)
 
     def body(along: Along) -> None:
@@ -249,9 +247,6 @@ def lower(
 ) -> Sequence[CubeTensor]:
     """One kernel for all axes."""
     x, places, weights = inputs
-    if weights is not None:
-        weights = contiguous(launcher, weights)
     target, lines = launcher.empty(out[0]), lines_of(attrs)
-    places = contiguous(launcher, places)
     resample(launcher, x, places, weights, lines, target, skips=attrs["skips"])
     return [target]

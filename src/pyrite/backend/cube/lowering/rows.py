@@ -149,13 +149,12 @@ class Row:
 
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
-        targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int, *,
-        is_aligned: bool,
+        targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int,
     ) -> None:  # fmt: skip
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         self.dtype = sources[0].dtype.compute
-        self.rows, self.length, self.config, self.is_aligned = rows, length, config, is_aligned
+        self.rows, self.length, self.config = rows, length, config
         read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
         written = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
         added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
@@ -248,7 +247,7 @@ class Row:
     def _reader(self, operand: Operand) -> Make:
         def load(at: At) -> Value:
             place = self._place(operand, at)
-            return operand.load(place, width=at.width, mask=at.mask, is_aligned=self.is_aligned)
+            return operand.load_along(place, at.width, mask=at.mask, is_aligned=True)
 
         return self._remembered(load) if self._turns else load
 
@@ -274,8 +273,7 @@ class Row:
                 put(at, value)
 
         def put(at: At, value: Value) -> None:
-            place = self._place(operand, at)
-            operand.store(place, value, mask=at.mask, is_aligned=self.is_aligned)
+            operand.store_along(self._place(operand, at), value, mask=at.mask, is_aligned=True)
 
         return store
 
@@ -485,21 +483,17 @@ def for_rows(
         return
     config = config or select(length, sources[0].dtype.compute, launcher.machine)
     operands = [*sources, *targets, *sums]
-    is_aligned = all(_is_aligned(t, config.width) for t in operands)
+    width = config.width
 
     def build(grid: int) -> Kernel:
-        of, to, by = ([layout_of(t) for t in group] for group in (sources, targets, sums))
-        row = Row(name, rows, length, of, to, by, config, grid, is_aligned=is_aligned)
+        of, to, by = ([layout_of(t, width) for t in group] for group in (sources, targets, sums))
+        row = Row(name, rows, length, of, to, by, config, grid)
         row.run(body)
         return row.b.build()
 
     bindings = [b for t in operands for b in bindings_of(t)]
     counts = (len(sources), len(targets))
-    layouts = tuple(layout_of(t) for t in operands)
-    key = (name, variant, rows, length, counts, layouts, is_aligned, config)
+    layouts = tuple(layout_of(t, width) for t in operands)
+    key = (name, variant, rows, length, counts, layouts, config)
     per_workgroup = config.workgroup_size // config.lanes
     launcher.launch(key, build, bindings, -(-groups_of(rows, config) // per_workgroup))
-
-
-def _is_aligned(x: CubeTensor, width: int) -> bool:
-    return x.offset % width == 0 and all(s % width == 0 for s in x.strides[:-1])

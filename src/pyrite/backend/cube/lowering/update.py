@@ -15,7 +15,14 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.elementwise import ElementwiseConfig, contiguous, select
 from pyrite.backend.cube.lowering.registry import Input, lowers
-from pyrite.backend.cube.operand import Layout, Operand, bindings_of, invocation_of, iota
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    alignment_of,
+    bindings_of,
+    invocation_of,
+    iota,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.trace import RecordingAlgebra
@@ -100,7 +107,6 @@ class _Plan:
     sources: tuple[Layout | DType | None, ...]
     dtype: DType
     is_whole: bool
-    is_aligned: bool
     config: ElementwiseConfig
 
 
@@ -131,10 +137,10 @@ def update(
         for i in inputs
     ]
     config = select((count,), launcher.machine)
-    offsets = [i.offset for i in sources if isinstance(i, CubeTensor)]
     plan = _Plan(
-        op.name, tuple(sorted(attrs.items())), tuple(_kind(i, dtype) for i in sources), dtype,
-        count % config.width == 0, all(n % config.width == 0 for n in offsets), config,
+        op.name, tuple(sorted(attrs.items())),
+        tuple(_kind(i, dtype, config.width) for i in sources), dtype, count % config.width == 0,
+        config,
     )  # fmt: skip
     targets = [launcher.empty(TensorType(shape, dtype)) for _ in range(_results(plan))]
     if count:
@@ -149,9 +155,9 @@ def update(
     return targets
 
 
-def _kind(x: Input, dtype: DType) -> Layout | DType | None:
+def _kind(x: Input, dtype: DType, width: int) -> Layout | DType | None:
     if isinstance(x, CubeTensor):
-        return Layout(x.dtype, (1,), x.offset != 0)
+        return Layout(x.dtype, (1,), x.offset != 0, alignment_of((1,), x.offset, width))
     return None if x is None else dtype.compute
 
 
@@ -182,17 +188,16 @@ def _kernel(plan: _Plan, grid: int) -> Kernel:
         else s if s is None else b.scalar(f"x{i}", s)
         for i, s in enumerate(plan.sources)
     ]  # fmt: skip
-    written = Layout(plan.dtype, (1,))
+    written = Layout(plan.dtype, (1,), alignment=width)
     targets = [Operand(b, f"out{i}", written, "write") for i in range(_results(plan))]
     first = invocation_of(b) * width
     mask = None if plan.is_whole else first + iota(b, width) < count
-    aligned = plan.is_aligned
     with b.if_(first < count):
         values = [
-            s.load(s.at([first]), width=width, mask=mask, is_aligned=aligned)
+            s.load_along(s.at([first]), width, mask=mask, is_aligned=True)
             if isinstance(s, Operand) else s
             for s in sources
         ]  # fmt: skip
         for target, value in zip(targets, _stepped(plan, values), strict=True):
-            target.store(target.at([first]), value, mask=mask, is_aligned=aligned)
+            target.store_along(target.at([first]), value, mask=mask, is_aligned=True)
     return b.build()

@@ -43,6 +43,15 @@ class Problem:
         return element_count(self.reduced)
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Those of the outputs, then those of what is reduced."""
+        return self.output_strides + self.reduced_strides
+
+    def axis_along(self, config: ReductionConfig) -> int:
+        """Return the axis along which the elements of a vector lie: the last of a side."""
+        return len(self.outputs) - 1 if config.along == "columns" else -1
+
+    @property
     def is_columns(self) -> bool:
         """Whether neighbours in memory belong to different outputs."""
         return bool(self.outputs) and self.output_strides[-1] == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyrite.backend.cube.lowering.reduction.config import Problem, ReductionConfig
 from pyrite.backend.cube.lowering.reduction.fold import Fold, State
@@ -22,17 +21,13 @@ class _Body:
 
     def __init__(
         self, fold: Fold, problem: Problem, sources: Sequence[Layout], targets: Sequence[DType],
-        config: ReductionConfig, grid: int, *, is_aligned: bool, takes: bool, ends: bool,
+        config: ReductionConfig, grid: int, *, takes: bool, ends: bool,
     ) -> None:  # fmt: skip
         self.fold, self.problem, self.config = fold, problem, config
-        self.is_aligned, self.takes, self.ends = is_aligned, takes, ends
+        self.takes, self.ends = takes, ends
         b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
-        strides = problem.output_strides + problem.reduced_strides
-        self.sources = [
-            Operand(b, f"x{i}", replace(source, strides=strides), "read")
-            for i, source in enumerate(sources)
-        ]
+        self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(sources)]
         self.targets = [
             Operand(b, f"out{i}", Layout(target, (1,)), "write") for i, target in enumerate(targets)
         ]
@@ -144,9 +139,9 @@ class _Body:
 
     def loaded(self, at: Sequence[Value | int], position: Value, mask: Value | None) -> State:
         """Return the states of neighbouring elements, or the neighbouring states, of the source."""
-        width, is_aligned = self.config.width, self.is_aligned
+        width, axis = self.config.width, self.problem.axis_along(self.config)
         values = tuple(
-            source.load(source.at(at), width=width, mask=mask, is_aligned=is_aligned)
+            source.load_along(source.at(at), width, axis=axis, mask=mask, is_aligned=True)
             for source in self.sources
         )
         return self.fold.take(self.k, values[0], position) if self.takes else values
@@ -208,7 +203,7 @@ class _Body:
 
         def write() -> None:
             for target, result in zip(self.targets, results, strict=True):
-                target.store(place, result)
+                target.store_along(place, result)
 
         if exists is None:
             write()
@@ -225,14 +220,13 @@ def reduction_kernel(
     config: ReductionConfig,
     grid: int,
     *,
-    is_aligned: bool,
     takes: bool,
     ends: bool,
 ) -> Kernel:
     """Return the kernel of a fold; see `_Body`."""
     body = _Body(
         fold, problem, sources, targets, config, grid,
-        is_aligned=is_aligned, takes=takes, ends=ends,
+        takes=takes, ends=ends,
     )  # fmt: skip
     body.write()
     return body.b.build()

@@ -12,7 +12,7 @@ from pyrite.backend.cube.lowering.elementwise import map_elements
 from pyrite.backend.cube.lowering.reduction.config import Problem, ReductionConfig, select
 from pyrite.backend.cube.lowering.reduction.fold import Fold
 from pyrite.backend.cube.lowering.reduction.kernel import reduction_kernel
-from pyrite.backend.cube.operand import Layout, bindings_of
+from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value
@@ -80,21 +80,20 @@ def _launch(
     together = config.width * config.vectors if config.along == "columns" else 1
     per_workgroup = config.workgroup_size // config.lanes
     groups = -(-(problem.count // together) // per_workgroup)
-    read = tuple(Layout(x.dtype, (), x.offset != 0) for x in sources)
+    read = tuple(_layout(x, problem, config) for x in sources)
     written = tuple(target.dtype for target in targets)
-    is_aligned = all(_is_aligned(problem, x.offset, config) for x in sources)
     given = (fold, problem, read, written, config)
-    computed = (fold.name, fold.variant, content_of(fold.start), is_aligned, takes, ends)
+    computed = (fold.name, fold.variant, content_of(fold.start), takes, ends)
     launcher.launch(
         ("reduce", computed, problem, read, written, config),
-        lambda grid: reduction_kernel(*given, grid, is_aligned=is_aligned, takes=takes, ends=ends),
+        lambda grid: reduction_kernel(*given, grid, takes=takes, ends=ends),
         [b for t in (*sources, *targets) for b in bindings_of(t)],
         groups * config.parts,
     )
 
 
-def _is_aligned(problem: Problem, offset: int, config: ReductionConfig) -> bool:
-    """Whether every vector begins at a multiple of its width in the buffer."""
-    outer, inner = problem.output_strides, problem.reduced_strides
-    others = (*outer, *inner[:-1]) if config.along == "rows" else (*outer[:-1], *inner)
-    return all(step % config.width == 0 for step in (offset, *others))
+def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig) -> Layout:
+    """Return the layout of a source by the coordinates of both sides."""
+    axis = problem.axis_along(config)
+    alignment = alignment_of(problem.strides, x.offset, config.width, axis)
+    return Layout(x.dtype, problem.strides, x.offset != 0, alignment)

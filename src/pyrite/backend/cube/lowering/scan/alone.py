@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.lowering.reduction import State
 from pyrite.backend.cube.lowering.scan.walk import Line, Walk
-from pyrite.backend.cube.operand import invocation_of, iota, unravel
-from pyrite.kernel import KernelBuilder, Value
+from pyrite.backend.cube.operand import invocation_of, unravel
+from pyrite.kernel import Value
 
 
 class WalkAlone(Walk):
@@ -78,13 +78,9 @@ class WalkAlone(Walk):
         # In the order of the scan they may go backward in memory.
         order = range(items - 1, -1, -1) if self.lines.is_reverse else range(items)
         first = i + (items - 1) if self.lines.is_reverse else i
-        *_, line_step, step = self.lines.source
+        line_step = self.lines.source[-2]
         start = self.read_at(line, first)
-        read = [
-            self.source.load(_neighbours(b, start + n * line_step, items, step))
-            if step != 1 else self.source.load(start + n * line_step, width=items)
-            for n in range(width)
-        ]  # fmt: skip
+        read = [self.source.load_along(start + n * line_step, items) for n in range(width)]
         states = [carry]
         for number, at in enumerate(order):
             x = b.make([values[at] for values in read])
@@ -96,14 +92,12 @@ class WalkAlone(Walk):
 
     def put_turned(self, line: Line, first: Value, states: Sequence[State]) -> None:
         """Write the results of neighbouring elements of several lines, line by line."""
-        b, items = self.b, len(states)
-        *_, line_step, step = self.lines.target
+        b, line_step = self.b, self.lines.target[-2]
         start = self.written_at(line, first)
         results = [self.ended(state) for state in states]
         for n in range(self.config.width):
             turned = [b.make([x[n] for x in each]) for each in zip(*results, strict=True)]
-            place = start + n * line_step
-            self.store(place if step == 1 else _neighbours(b, place, items, step), turned)
+            self.store(start + n * line_step, turned, axis=-1)
 
     def before(self, part: Value, first: Value, empty: list[State]) -> list[State]:
         """Return the folds of the parts before this one."""
@@ -117,11 +111,6 @@ class WalkAlone(Walk):
                 found[strip] = self.join(state, other)
             loop.yield_(*(value for state in found for value in state))
         return _grouped(loop.results, states)
-
-
-def _neighbours(b: KernelBuilder, first: Value, count: int, step: int) -> Value:
-    """Return the places of so many elements of a line."""
-    return first + iota(b, count) * step
 
 
 def _grouped(flat: Sequence[Value], size: int) -> list[State]:

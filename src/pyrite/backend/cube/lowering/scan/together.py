@@ -79,7 +79,7 @@ class WalkTogether(Walk):
             place = lane + number * lanes
             results = self.ended(_load(self.tile, place))
             inside = begin + place < end
-            self.store(self.written_at(at, begin + place), results, inside)
+            self.store(self.written_at(at, begin + place), results, axis=-1, mask=inside)
 
     def taken(self, at: Line, i: Value, end: Value) -> State:
         """Return the state of one element of a line, or of none behind its end."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyrite.backend.cube.lowering.reduction import Fold, State
 from pyrite.backend.cube.lowering.scan.config import ScanConfig
 from pyrite.backend.cube.lowering.scan.lines import Lines
-from pyrite.backend.cube.operand import Layout, Operand, iota
+from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
@@ -86,19 +86,13 @@ class Walk:
 
     def read(self, line: Line, i: Value, width: int) -> Value:
         """Return element i of so many lines."""
-        place = self.read_at(line, i)
-        if width == 1 or self.lines.are_neighbours:
-            return self.source.load(place, width=width)
-        return self.source.load(place + iota(self.b, width) * self.lines.source[-2])
+        return self.source.load_along(self.read_at(line, i), width, axis=-2)
 
     def put(self, line: Line, i: Value | int, state: State, width: int) -> None:
         """Write the results of the elements up to i of so many lines, if this launch does."""
         if not self.targets:
             return
-        place = self.written_at(line, i)
-        if width > 1 and not self.lines.are_neighbours:
-            place = place + iota(self.b, width) * self.lines.target[-2]
-        self.store(place, self.ended(state))
+        self.store(self.written_at(line, i), self.ended(state), axis=-2)
 
     def put_initial(self, line: Line, width: int) -> None:
         """Write the results of no elements."""
@@ -108,7 +102,9 @@ class Walk:
         """Return the results of a state."""
         return [end(self.k, state) for end in self.ends]
 
-    def store(self, place: Value, results: Sequence[Value], mask: Value | None = None) -> None:
-        """Write each result to its target, all at one place."""
+    def store(
+        self, place: Value, results: Sequence[Value], *, axis: int, mask: Value | None = None
+    ) -> None:
+        """Write each result to its target, all from one place on along an axis."""
         for target, result in zip(self.targets, results, strict=True):
-            target.store(place, result, mask=mask)
+            target.store_along(place, result, axis=axis, mask=mask)

@@ -56,5 +56,5 @@ class KeySource:
         """Return the keys of elements of a row from i on; where masked the highest."""
         b = self.builder
         place = self.operand.at([*row, i])
-        key = self.key.of(b, self.operand.load(place, width=width, mask=mask))
+        key = self.key.of(b, self.operand.load_along(place, width, mask=mask))
         return key if mask is None else b.select(mask, key, self.key.highest)
