@@ -2,7 +2,9 @@
 
 A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.mark.sample`, so that
 `make test` stays short; `--full` runs every case. The sample depends on the test's name alone:
-the same cases run on every machine and in every worker, until the cases themselves change.
+the same cases run on every machine and in every worker, until the cases themselves change. With
+`varies=True` it depends on the commit as well, so that in time every case has run; the closing word
+says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again.
 """
 
 from __future__ import annotations
@@ -10,14 +12,20 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 from pyrite.config import config as settings
+
+#: Names the seed of samples that vary, to repeat one.
+SEED = "PYRITE_TEST_SEED"
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 
@@ -42,6 +50,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts its background jobs deaf to Ctrl-C, and some tests send it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@cache
+def seed_of_samples() -> str:
+    """The seed of samples that vary: a setting, or else the commit."""
+    if SEED in os.environ:
+        return os.environ[SEED]
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "no commit"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers of this test and of the seed of samples that vary."""
+    return random.Random(f"{seed_of_samples()} {request.node.nodeid}")
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +123,8 @@ def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
         groups[value_of(item, by)].append(item)
     chosen: list[pytest.Item] = []
     for key, group in groups.items():
-        generator = random.Random(f"{name} {key}")
+        seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
+        generator = random.Random(f"{name} {key}{seed}")
         chosen += generator.sample(group, min(count, len(group)))
     return chosen
 
@@ -133,6 +160,7 @@ def report_sampled(terminal: pytest.TerminalReporter) -> None:
     terminal.section("sampled (make test-all runs every case)")
     for name, (count, total) in sorted(sampled.items()):
         terminal.line(f"{count:6} of {total:<6} {name}")
+    terminal.line(f"samples that vary: {SEED}={seed_of_samples()} repeats them")
 
 
 def report_skipped(terminal: pytest.TerminalReporter) -> None:
