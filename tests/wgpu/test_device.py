@@ -17,7 +17,7 @@ pytest.importorskip("wgpu")
 import wgpu
 
 import pyrite
-from pyrite.errors import DeviceError
+from pyrite.errors import DeviceError, DTypeError
 from pyrite.wgpu import init_device
 
 
@@ -133,3 +133,61 @@ def test_a_device_that_the_application_lets_go_of_lives_on(application: wgpu.GPU
     gc.collect()
 
     assert (x + 1.0).tolist() == [2.0] * 4
+
+
+# ---- features that the application did not request ----
+
+
+@pytest.fixture(scope="module")
+def bare() -> wgpu.GPUDevice:
+    return wgpu.gpu.request_adapter_sync().request_device_sync()
+
+
+WIDE = {"int64": "shader-int64", "uint64": "shader-int64", "float64": "shader-f64"}
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("how", ["tensor", "to", "from_dlpack", "zeros", "astype", "from_buffer"])
+def test_a_dtype_whose_feature_was_not_requested_is_refused_at_once(
+    bare: wgpu.GPUDevice, dtype: str, how: str
+) -> None:
+    shared, array = init_device(bare), np.arange(3).astype(dtype)
+
+    def made() -> pyrite.Tensor:
+        if how == "tensor":
+            return pyrite.tensor(array, device=shared)
+        if how == "to":
+            return pyrite.tensor(array, device="numpy").to(shared)
+        if how == "from_dlpack":
+            return pyrite.from_dlpack(array, device=shared)
+        if how == "zeros":
+            return pyrite.zeros((3,), dtype=dtype, device=shared)
+        if how == "astype":
+            return pyrite.ones((3,), device=shared).astype(dtype)
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        buffer = bare.create_buffer(size=64, usage=usage)
+        return pyrite.wgpu.from_buffer(buffer, (3,), dtype)
+
+    with pytest.raises(DTypeError, match=rf"requires .*{dtype}.*{WIDE[dtype]}.*required_features"):
+        made()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float16", "bfloat16"])
+def test_other_dtypes_need_no_feature(bare: wgpu.GPUDevice, dtype: str) -> None:
+    x = pyrite.tensor([0.0, 1.0, 1.0], device="numpy").astype(dtype).to(init_device(bare))
+
+    assert (x == x).tolist() == [True] * 3
+    assert x.astype("int32").tolist() == [0, 1, 1]
+
+
+def test_what_to_request_is_listed() -> None:
+    adapter = wgpu.gpu.request_adapter_sync()
+    wanted = pyrite.wgpu.required_features(adapter)
+    shared = init_device(adapter.request_device_sync(required_features=wanted))
+
+    assert wanted == [f for f in pyrite.wgpu.FEATURES if f in adapter.features]
+    for dtype, feature in WIDE.items():
+        if feature in wanted:
+            assert (pyrite.tensor(np.arange(3).astype(dtype), device=shared) + 1).tolist()[2] == 3
+    with pytest.raises(DeviceError, match=r"required_features requires a wgpu\.GPUAdapter"):
+        pyrite.wgpu.required_features("wgpu")

@@ -7,7 +7,7 @@ is right, or the kernel is wrong.  An operand that is a view has its own element
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,7 @@ class InterpreterRuntime:
     name = "interpreter"
     #: As small as the widest element allows, so that views at odd places are tried.
     alignment = 8
+    lacking: Mapping[DType, str] = {}
 
     def __init__(self) -> None:
         self._executables: dict[str, InterpretedKernel] = {}

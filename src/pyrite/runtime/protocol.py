@@ -9,7 +9,7 @@ gets it comes later in the stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -97,6 +97,8 @@ class Runtime(Protocol):
     name: str
     #: Offsets of views are multiples of this many bytes.
     alignment: int
+    #: Dtypes that kernels cannot touch here, and why, as the end of an error says it.
+    lacking: Mapping[DType, str]
 
     def compile(self, kernel: Kernel) -> Executable:
         """Return the kernel compiled; the same one again for an equal kernel.

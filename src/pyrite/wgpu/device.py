@@ -6,10 +6,14 @@ import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
+import wgpu
+
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
+from pyrite.errors import DeviceError
 from pyrite.op import public
 from pyrite.runtime import wgpu as runtime
+from pyrite.runtime.wgpu.adapter import FEATURES
 from pyrite.runtime.wgpu.guarded import new_runtime
 
 
@@ -34,13 +38,29 @@ def init_device(gpu: Any) -> Device:
 
     The same one again for as long as somebody holds it, or a tensor of it.  Pyrite submits its work
     to the queue of that GPUDevice and never destroys it; the features and limits are those that it
-    was made with.  Raises DeviceError if it is something else, or destroyed.
+    was made with: `required_features` lists what to request.  Raises DeviceError if it is something
+    else, or destroyed.
     """
     with _lock:
         backend = _backends.get(id(gpu))
         if backend is None or backend.shared.is_destroyed:
             backend = _backends[id(gpu)] = SharedWgpu(gpu)
     return Device(backend)
+
+
+@public
+def required_features(adapter: Any) -> list[str]:
+    """Return the features that Pyrite can use and a ``wgpu.GPUAdapter`` has, of `FEATURES`.
+
+    For ``adapter.request_device_sync(required_features=...)``: without ``shader-int64`` a device
+    has no tensors of int64 and uint64, without ``shader-f64`` none of float64; the others make
+    kernels faster.  Raises DeviceError for what is no adapter.
+    """
+    if not isinstance(adapter, wgpu.GPUAdapter):
+        raise DeviceError(
+            f"required_features requires a wgpu.GPUAdapter, got {type(adapter).__name__}"
+        )
+    return [feature for feature in FEATURES if feature in adapter.features]
 
 
 def device_of(gpu: Any) -> Device | None:

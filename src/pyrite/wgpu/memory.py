@@ -7,6 +7,7 @@ from typing import Any
 import wgpu
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.backend import require_dtype
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
@@ -37,7 +38,8 @@ def from_buffer(
     """
     type = TensorType(normalize_shape("from_buffer", shape), as_dtype(dtype))
     where = as_device(device) if device is not None else _known_device(buffer)
-    runtime = _runtime(where, "from_buffer")
+    runtime: Any = _runtime(where, "from_buffer")
+    require_dtype(runtime, "from_buffer", type.dtype)
     if not isinstance(offset, int) or offset < 0:
         raise ArgumentError(f"from_buffer requires an offset of 0 bytes or more, got {offset!r}")
     room = getattr(buffer, "size", 0) - offset

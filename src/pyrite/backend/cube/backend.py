@@ -26,11 +26,11 @@ from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
-from pyrite.errors import DeviceError, UnsupportedKernelError
+from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import Array, TensorType, dtype
+from pyrite.types import Array, DType, TensorType, dtype
 
 REFERENCE = NumPy()
 
@@ -161,6 +161,7 @@ class CubeBackend(Backend):
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
         type = TensorType(array.shape, dtype(array.dtype))
+        require_dtype(self.runtime, "a tensor", type.dtype)
         _require_indexable("upload", type)
         return CubeTensor.dense(self.runtime.upload(array), type)
 
@@ -245,6 +246,16 @@ class CubeBackend(Backend):
 
     def __repr__(self) -> str:
         return f"CubeBackend({self.runtime.name})"
+
+
+def require_dtype(runtime: Runtime, what: str, dtype: DType) -> None:
+    """Raise DTypeError for a dtype with which a device cannot compute."""
+    if dtype in runtime.lacking:
+        narrow = {"float": "float32", "int": "int32", "uint": "uint32"}[dtype.kind]
+        raise DTypeError(
+            f"{what} requires a dtype that {runtime.name} computes with, got {dtype.name}; use "
+            f"dtype={narrow!r}, or {runtime.lacking[dtype]}"
+        )
 
 
 def _require_indexable(op: str, *types: TensorType) -> None:

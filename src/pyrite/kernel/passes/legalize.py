@@ -13,8 +13,8 @@ becomes an atomic one, and elements are put in by an atomic ``and`` and ``or``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyrite.errors import DTypeError
 from pyrite.kernel.build import Value
@@ -41,6 +41,8 @@ class Capabilities:
     name: str
     computes: frozenset[DType]
     stores: frozenset[DType]
+    #: What an application may do about a dtype that is not there.
+    remedies: Mapping[DType, str] = field(default_factory=dict)
 
 
 #: WebGPU without optional features.
@@ -94,6 +96,7 @@ class _Legalizer(Rewriter):
             raise DTypeError(
                 f"{self.kernel} requires {dtype.name}, which {self.capabilities.name} lacks; use "
                 f"{instead}: x.astype(pyrite.{instead}), or another device: x.to('cpu')"
+                + "".join(f"; or {r}" for d, r in self.capabilities.remedies.items() if d is dtype)
             )
         return {"float": float32, "int": int32, "uint": uint32}.get(dtype.kind, dtype)
 

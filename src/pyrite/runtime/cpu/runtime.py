@@ -7,7 +7,7 @@ import struct
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,7 @@ class CpuRuntime:
 
     name = "cpu"
     alignment = ALIGNMENT
+    lacking: Mapping[DType, str] = {}
 
     def __init__(
         self,

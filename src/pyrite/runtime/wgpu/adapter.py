@@ -20,12 +20,18 @@ import wgpu
 
 from pyrite.errors import DeviceError
 from pyrite.runtime.wgpu.native import Pointer, opening
+from pyrite.types import DType, float16, float64, int64, uint64
 
 #: What kernels use where an adapter has it.  Subgroup operations, half floats, 64-bit numbers,
 #: arguments without a buffer, and times of a pass.
 FEATURES = (
     "immediates", "shader-f16", "shader-f64", "shader-int64", "subgroup", "timestamp-query",
 )  # fmt: skip
+
+#: The dtypes of 16 and 64 bits, and what a device must have to compute with them.
+DTYPE_FEATURES = {
+    float16: "shader-f16", float64: "shader-f64", int64: "shader-int64", uint64: "shader-int64",
+}  # fmt: skip
 
 #: What every WebGPU device grants: https://www.w3.org/TR/webgpu/#limits.
 DEFAULT_LIMITS = {
@@ -99,6 +105,17 @@ class Device:
             self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"]
         )
         return largest & -256
+
+    @property
+    def lacking(self) -> dict[DType, str]:
+        """The dtypes that it has no tensors of, with what to do; 16-bit floats are widened."""
+        return {
+            dtype: f"request its feature {feature!r}: see pyrite.wgpu.required_features"
+            if self.is_external
+            else f"this GPU has no feature {feature!r}"
+            for dtype, feature in DTYPE_FEATURES.items()
+            if dtype.itemsize > 4 and feature not in self.features
+        }
 
     @property
     def has_immediates(self) -> bool:

@@ -8,10 +8,9 @@ from pyrite.kernel.passes.split_buffers import split_buffers
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.recent import KERNELS, Recent
-from pyrite.runtime.wgpu.adapter import Device
+from pyrite.runtime.wgpu.adapter import DTYPE_FEATURES, Device
 from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
 from pyrite.runtime.wgpu.shader import Layouts
-from pyrite.types import float16, float64, int64, uint64
 
 
 class Compiler:
@@ -65,11 +64,6 @@ class Compiler:
 
 def _capabilities(name: str, device: Device) -> Capabilities:
     """What kernels have in registers and in memory on the device."""
-    optional = {
-        float16: "shader-f16",
-        float64: "shader-f64",
-        int64: "shader-int64",
-        uint64: "shader-int64",
-    }
-    more = {dtype for dtype, feature in optional.items() if feature in device.features}
-    return Capabilities(name, WEBGPU.computes | more, WEBGPU.stores | more)
+    more = {dtype for dtype, feature in DTYPE_FEATURES.items() if feature in device.features}
+    lacking = device.lacking if device.is_external else {}
+    return Capabilities(name, WEBGPU.computes | more, WEBGPU.stores | more, lacking)

@@ -62,6 +62,7 @@ class WgpuRuntime:
     ) -> None:
         self.device = open_device() if device is None else device
         self.name = name
+        self.lacking = self.device.lacking
         if limit is None and self.device.is_software:
             limit = psutil.virtual_memory().total // 4 * 3
         self._life = life = Life(self.device, name)
