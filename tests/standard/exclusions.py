@@ -32,7 +32,6 @@ UNJUDGED = {"isin": _NEXT}
 MISSING_METHODS = {
     "__setitem__": "tensors are values; x.at[key].set(v) makes another",
     "__buffer__": "Python's buffer protocol is no part of the standard; __dlpack__ is",
-    "__rmatmul__": "the left side of @ is always a tensor, whose __matmul__ is taken",
     **dict.fromkeys(
         (
             "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imod__",
@@ -54,6 +53,9 @@ DIFFERENT = {
     "result_type": "uint64 beside a signed integer is an error here, and left open by the standard",
     "unique_all": "of several NaN, whose order the standard leaves open",
 }
+
+#: Functions for which the standard leaves open which of two zeros is returned.
+EITHER_ZERO = {"maximum": "0.0 is the greater here", "minimum": "-0.0 is the lesser here"}
 
 #: Special values for which NumPy, the judge, is not the standard's: function, and why.
 NOT_JUDGED = {

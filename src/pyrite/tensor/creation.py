@@ -155,9 +155,18 @@ def _host_array(data: Any) -> Array:
             f"tensor requires an array that NumPy can read, got {type(data).__name__}: {error}; "
             "a torch.Tensor is read by pyrite.from_torch"
         ) from None
+    if _mixes_integers(array):
+        whole = np.asarray(data, dtype=object)
+        if all(type(n) is int for n in whole.flat):
+            return whole
     if array.dtype.kind in "OUSMmV" and array.dtype != np.dtype("bfloat16"):
         raise DTypeError(f"tensor requires numbers, got {type(data).__name__} {data!r:.40}")
     return array
+
+
+def _mixes_integers(array: Array) -> bool:
+    """Whether it may be of integers below and above 2 ** 63, of which NumPy makes floats."""
+    return array.dtype == np.float64 and bool((np.abs(array) >= 2.0**63).any())
 
 
 def _host_dtype(data: Any, array: Array) -> DType:
@@ -166,13 +175,13 @@ def _host_dtype(data: Any, array: Array) -> DType:
         return as_dtype(array.dtype)
     if array.size == 0:
         return default_float
-    return {"i": default_int, "u": default_int, "f": default_float}.get(
+    return {"i": default_int, "u": default_int, "O": default_int, "f": default_float}.get(
         array.dtype.kind
     ) or as_dtype(array.dtype)
 
 
 def _require_held(array: Array, dtype: DType) -> None:
-    if array.dtype.kind in "iu" and array.size:
+    if array.dtype.kind in "iuO" and array.size:
         for extreme in (int(array.min()), int(array.max())):
             if not int(dtype.lowest) <= extreme <= int(dtype.highest):
                 raise DTypeError(

@@ -301,9 +301,9 @@ class Cumulative(Statistics):
     @public
     def diff(
         self,
+        n: int = 1,
         axis: int = -1,
         *,
-        n: int = 1,
         prepend: Self | None = None,
         append: Self | None = None,
     ) -> Self:
