@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -158,7 +159,8 @@ def test_the_namespace_is_pyrite_for_every_version_that_it_follows() -> None:
 def test_the_namespace_is_inspected(full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not full:
         # To try PyTorch and wgpu takes seconds.
-        monkeypatch.setattr("pyrite.tensor.namespace.device_names", lambda: [*DEVICES])
+        module = sys.modules["pyrite.tensor.namespace"]
+        monkeypatch.setattr(module, "device_names", lambda: [*DEVICES])
     info = pyrite.__array_namespace_info__()
     capabilities = info.capabilities()
     assert capabilities["boolean indexing"] is True
