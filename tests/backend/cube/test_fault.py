@@ -89,8 +89,7 @@ def doubts() -> int:
 
 
 def open_launches(device: Device) -> int:
-    word = faults_of(device)._word
-    return 0 if word is None else len(word.open)
+    return sum(len(word.open) for word in faults_of(device)._open)
 
 
 # ---- from the index to the read ----
@@ -498,3 +497,82 @@ def test_the_first_failure_wins_over_later_numbers() -> None:
     two.settle(fault.Failure("it", "here"))
     assert joined(two, three) is joined(three, two) is two
     assert joined(one, three) is three
+
+
+# ---- threads ----
+
+
+@pytest.mark.parametrize("readers", [1, 3])
+def test_a_failure_of_one_thread_is_no_error_of_anothers(device: Device, readers: int) -> None:
+    """Each thread's results are its own, and where they meet both count."""
+    rounds, start = 60, threading.Barrier(readers + 1)
+    shared, spoilt = taken(device, 2), numbers(device).take(indices(device, 3, 1), 0)
+
+    def failing() -> int:
+        start.wait()
+        found = 0
+        for _ in range(rounds):
+            with pytest.raises(IndexRangeError):
+                (taken(device, BAD) + shared).numpy()
+            found += 1
+        return found
+
+    def sound() -> list[str]:
+        wrong: list[str] = []
+        start.wait()
+        for n in range(rounds):
+            try:
+                first = taken(device, n % 4) + spoilt
+                second = taken(device, 1) * shared
+                pyrite.read(first, second) if n % 2 else (first.tolist(), second.tolist())
+            except IndexRangeError as error:
+                wrong.append(str(error))
+        return wrong
+
+    with ThreadPoolExecutor(readers + 1) as pool:
+        failed = pool.submit(failing)
+        others = [pool.submit(sound) for _ in range(readers)]
+        assert failed.result(120) == rounds
+        assert [other.result(120) for other in others] == [[]] * readers
+
+
+def test_what_comes_of_two_threads_fails_with_either(device: Device) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        good = pool.submit(taken, device, 2).result()
+        bad = pool.submit(taken, device, BAD).result()
+    here, wrong = taken(device, 1), taken(device, BAD)
+    both = (good + here, good + wrong, bad + here, bad + wrong)
+
+    outcomes = []
+    for x in both:
+        try:
+            outcomes.append(x.tolist())
+        except IndexRangeError:
+            outcomes.append(None)
+
+    # In one thread what was launched before a failure is sound; this was in each.
+    assert outcomes == [[3.0, 2.0], None, None, None]
+    with pytest.raises(IndexRangeError):
+        pyrite.read(good, bad)
+    assert good.tolist() == [2.0, 1.0]
+
+
+def test_synchronize_finds_the_failure_of_a_thread_that_ended(cpu: Device) -> None:
+    thread = threading.Thread(target=lambda: taken(cpu, BAD))
+    thread.start()
+    thread.join()
+
+    with pytest.raises(IndexRangeError):
+        cpu.synchronize()
+    cpu.synchronize()
+
+
+def test_threads_that_come_and_go_leave_nothing_open(cpu: Device) -> None:
+    kept = []
+    for n in range(2 * fault.WORDS):
+        thread = threading.Thread(target=lambda n=n: kept.append(taken(cpu, n % 4)))
+        thread.start()
+        thread.join()
+
+    assert len(faults_of(cpu)._open) <= fault.WORDS
+    assert [x.tolist()[0] for x in kept] == [n % 4 for n in range(2 * fault.WORDS)]

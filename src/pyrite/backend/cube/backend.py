@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyrite.backend.cube.custom import first_of
-from pyrite.backend.cube.fault import joined
+from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, elementwise
@@ -145,7 +145,7 @@ class CubeBackend(Backend):
             results = lowering(self.launcher, op, inputs, attrs, out)
         else:
             results = guarded(guard, inputs, lambda i: lowering(self.launcher, op, i, attrs, out))
-        doubt = None if faults.latest is before else faults.latest
+        doubt: AnyDoubt | None = None if faults.latest is before else faults.latest
         for i in inputs:
             if isinstance(i, CubeTensor) and i.doubt is not None:
                 doubt = joined(doubt, i.doubt)

@@ -1,14 +1,15 @@
 """Indices that were outside: found by a kernel, raised by every read of what came of them.
 
 A kernel cannot raise.  One that reads or writes by index tests each index, and puts the number of
-its launch into the device's error word where one fails; the read goes on with 0, the write is
+its launch into an error word of the device where one fails; the read goes on with 0, the write is
 dropped.  So what it writes is in doubt, as is all that is computed from that, until a read has
 looked at the word.  From then on it is good, or every read of it raises the error, which names the
 op and the user's line.
 
-The word keeps the first failure.  The checked launches between that one and the read that notices
-it cannot be told apart, so what they wrote raises the same error, right or wrong.  What no checked
-launch had a part in is never in doubt.
+Each thread has a word, which keeps the first failure.  The checked launches of the thread between
+that one and the read that notices it cannot be told apart, so what they wrote raises the same
+error, right or wrong.  What no checked launch had a part in is never in doubt, and what other
+threads launched only where it is used.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _GREATEST: Final = 2**32 - 1
 _LAUNCHES: Final = 2**31
 #: When no read has looked after so many launches, the next one waits for a look: all are noted.
 _OPEN: Final = 2**14
+#: So many words may have launches that no read has looked after: as many threads, or more.
+WORDS: Final = 64
 
 
 class Doubt:
@@ -39,9 +42,9 @@ class Doubt:
     What became of the launch is noted here and nowhere else, so it is forgotten with the tensors.
     """
 
-    __slots__ = ("failure", "is_open", "location", "message", "number")
+    __slots__ = ("failure", "is_open", "location", "message", "number", "word")
 
-    def __init__(self, number: int, message: str, location: str) -> None:
+    def __init__(self, number: int, message: str, location: str, word: _Word | None = None) -> None:
         self.number = number
         #: What the error says, and the user's line.
         self.message, self.location = message, location
@@ -49,6 +52,13 @@ class Doubt:
         self.is_open = True
         #: What its tensors raise: that this launch failed, or an earlier one.
         self.failure: Failure | None = None
+        #: The word that it may have set.
+        self.word = word
+
+    @property
+    def parts(self) -> tuple[Doubt, ...]:
+        """Itself."""
+        return (self,)
 
     def settle(self, failure: Failure | None) -> None:
         """Note what became of the launch, once."""
@@ -63,20 +73,55 @@ class Doubt:
             raise self.failure.error()
 
 
-def joined(one: Doubt | None, other: Doubt) -> Doubt:
+class Joint:
+    """The checked launches of several threads, the latest of each, that one tensor came of."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Doubt, ...]) -> None:
+        self.parts = parts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known yet that one failed, or that none did."""
+        return any(d.is_open for d in self.parts) and self.failure is None
+
+    @property
+    def failure(self) -> Failure | None:
+        """What its tensors raise."""
+        return next((d.failure for d in self.parts if d.failure is not None), None)
+
+    def require_sound(self) -> None:
+        """Raise IndexRangeError if one is known to have failed."""
+        for doubt in self.parts:
+            doubt.require_sound()
+
+
+AnyDoubt = Doubt | Joint
+
+
+def joined(one: AnyDoubt | None, other: AnyDoubt) -> AnyDoubt:
     """Return the doubt of what comes of both: it fails if one of them does.
 
-    Of two that are open it is the later: if the earlier failed, both will have.
+    Of two of one word that are open it is the later: if the earlier failed, both will have.
     """
-    if one is None or other.failure is not None:
+    if one is None or one is other:
         return other
-    if one.failure is not None:
-        return one
-    return one if one.number > other.number else other
+    if not one.is_open:
+        return other if one.failure is None else one
+    if not other.is_open:
+        return one if other.failure is None else other
+    latest: dict[_Word | None, Doubt] = {}
+    for doubt in (*one.parts, *other.parts):
+        found = latest.get(doubt.word)
+        if found is None or doubt.number > found.number:
+            latest[doubt.word] = doubt
+    parts = tuple(latest.values())
+    return parts[0] if len(parts) == 1 else Joint(parts)
 
 
 class Faults:
-    """The error word of one runtime, and the launches that may have set it."""
+    """The error words of one runtime, and the launches that may have set them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -85,7 +130,9 @@ class Faults:
         self._lock = threading.RLock()
         #: The numbers that were given so far, and those of them that are in the stream.
         self._last = self._launched = 0
-        self._word: _Word | None = None
+        #: The words with launches that no read has looked after.
+        self._open: dict[_Word, None] = {}
+        #: Of each thread its word, and the doubt of its last launch.
         self._of_thread = threading.local()
 
     @property
@@ -104,83 +151,95 @@ class Faults:
         location = user_location()
         with self._lock:
             word = self._word_with_room()
+            self._open[word] = None
             for message in messages:
                 self._last += 1
-                doubt = word.open[self._last] = Doubt(self._last, message, location)
+                doubt = word.open[self._last] = Doubt(self._last, message, location, word)
                 operands += (word.buffer, word.value_of(doubt.number))
             run(operands)
             self._launched = self._last
         self._of_thread.latest = doubt
         return doubt
 
-    def look(self, doubts: Iterable[Doubt | None]) -> Look:
+    def look(self, doubts: Iterable[AnyDoubt | None]) -> Look:
         """Return what a read of tensors of these doubts has to look at besides: mostly nothing.
 
         Raises IndexRangeError if one is known to have failed.
         """
-        given = [doubt for doubt in dict.fromkeys(doubts) if doubt is not None]
-        if not given:
-            return Look(self, None)
+        found = [doubt for doubt in doubts if doubt is not None]
+        if not found:
+            return Look(self, ())
+        given = list(dict.fromkeys(part for doubt in found for part in doubt.parts))
         with self._lock:
-            is_open = any(doubt.is_open for doubt in given)
-            look = Look(self, self._word if is_open else None, self._launched, given)
+            words = dict.fromkeys(d.word for d in given if d.is_open and d.word is not None)
+            look = Look(self, tuple(words), self._launched, given)
         _require_sound(given)
         return look
 
     def look_at_all(self) -> Look:
         """Return what is to be read to know of every launch."""
         with self._lock:
-            given = [] if self._word is None else [*self._word.open.values()]
-            return Look(self, self._word if given else None, self._launched, given)
+            given = [doubt for word in self._open for doubt in word.open.values()]
+            return Look(self, tuple(self._open), self._launched, given)
 
-    def settle(self, look: Look, value: int) -> None:
-        """Note what a look found in its word."""
-        word = look.word
-        assert word is not None, "it was read"
+    def settle(self, word: _Word, last: int, value: int) -> None:
+        """Note what a look after the launches up to ``last`` found in a word."""
         with self._lock:
-            if word.settle(look.last, value) and self._word is word:
-                # What this one says would hide the failures of launches to come.
-                self._word = None
+            # What a word says that was set would hide the failures of launches to come.
+            word.is_spent |= word.settle(last, value)
+            if not word.open:
+                self._open.pop(word, None)
 
     def _word_with_room(self) -> _Word:
         """Return the word for the next launch.  It waits if too many are open; nothing raises."""
-        word = self._word
+        word: _Word | None = getattr(self._of_thread, "word", None)
         if word is not None and (
             len(word.open) >= _OPEN or self._last + 1 - word.first >= _LAUNCHES
         ):
-            ((value,),) = self._runtime.read_all(word.wanted)
-            word.settle(self._last, int(value))
+            self._settle_at_once((word,))
             word = None
-        if word is None:
+        if word is None or word.is_spent:
+            if len(self._open) >= WORDS:
+                self._settle_at_once(tuple(self._open))
             buffer = self._runtime.upload(np.zeros(1, np.uint32))
-            word = self._word = _Word(buffer, self._last + 1)
+            word = self._of_thread.word = _Word(buffer, self._last + 1)
         return word
+
+    def _settle_at_once(self, words: tuple[_Word, ...]) -> None:
+        values = self._runtime.read_all([one for word in words for one in word.wanted])
+        for word, (value,) in zip(words, values, strict=True):
+            self.settle(word, self._last, int(value))
 
 
 class Look:
-    """A look at the word, if it is needed, by a read that comes after the launches to ``last``."""
+    """A look at words, if any, by a read that comes after the launches to ``last``."""
 
     def __init__(
-        self, faults: Faults, word: _Word | None, last: int = 0, doubts: Sequence[Doubt] = ()
+        self,
+        faults: Faults,
+        words: tuple[_Word, ...],
+        last: int = 0,
+        doubts: Sequence[Doubt] = (),
     ) -> None:
         self._faults = faults
         self._doubts = doubts
-        self.word = word
+        self.words = words
         self.last = last
 
     @property
     def wanted(self) -> Wanted:
         """What is to be read, behind all else."""
-        return () if self.word is None else self.word.wanted
+        return [one for word in self.words for one in word.wanted]
 
     def take(self, found: Sequence[Array]) -> Sequence[Array]:
-        """Return what was read, but for the word.  Raises IndexRangeError if a launch failed."""
-        if self.word is None:
+        """Return what was read, but for the words.  Raises IndexRangeError if a launch failed."""
+        if not self.words:
             return found
-        *found, value = found
-        self._faults.settle(self, int(value[0]))
+        count = len(found) - len(self.words)
+        for word, value in zip(self.words, found[count:], strict=True):
+            self._faults.settle(word, self.last, int(value[0]))
         _require_sound(self._doubts)
-        return found
+        return found[:count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +258,17 @@ class Failure:
         return error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Word:
     """A word on the device, and by number the launches since ``first`` that may have set it.
 
-    ``open`` are those that no read has looked after, in order.
+    ``open`` are those that no read has looked after, in order; ``is_spent`` that one has set it.
     """
 
     buffer: Buffer
     first: int
     open: dict[int, Doubt] = field(default_factory=dict)
+    is_spent: bool = False
 
     @property
     def wanted(self) -> Wanted:
@@ -234,6 +294,7 @@ class _Word:
             failure = Failure(first.message, first.location)
             for number, doubt in self.open.items():
                 doubt.settle(failure if number >= failed else None)
+            self.open.clear()
         return failed is not None
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyrite.backend.cube.fault import Doubt, joined
+from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
@@ -261,7 +261,7 @@ class Recording:
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
         """Make the launches for inputs; return the results."""
         operands: list[Any] = []
-        doubt: Doubt | None = None
+        doubt: AnyDoubt | None = None
         for i in inputs:
             if type(i) is CubeTensor:
                 operands.append(i.buffer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyrite.backend.cube.fault import Doubt
+from pyrite.backend.cube.fault import AnyDoubt
 from pyrite.backend.cube.layout import (
     Strides,
     broadcast_strides,
@@ -32,7 +32,7 @@ class CubeTensor:
     type: TensorType
     strides: Strides
     offset: int = 0
-    doubt: Doubt | None = None
+    doubt: AnyDoubt | None = None
     #: The submission after which its values are there, once somebody asked; else not set.
     awaited: int = field(init=False, repr=False)
 
