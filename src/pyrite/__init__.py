@@ -37,6 +37,7 @@ from pyrite.config import config as config
 from pyrite.op import composite as composite
 from pyrite.op import custom_op as custom_op
 from pyrite.op import primitive as primitive
+from pyrite.runtime.cache import CacheWarning as CacheWarning
 from pyrite.synchronization import no_sync as no_sync
 from pyrite.synchronization import sync_count as sync_count
 from pyrite.tensor import functions as _functions
@@ -70,6 +71,7 @@ from pyrite.types import uint64 as uint64
 __all__ = [
     "Autodiff",
     "Backend",
+    "CacheWarning",
     "DType",
     "Device",
     "FallbackWarning",

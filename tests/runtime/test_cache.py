@@ -10,6 +10,7 @@ import pytest
 import pyrite
 from pyrite.runtime import cache
 from pyrite.runtime.cache import DiskCache, default_cache, source_version
+from pyrite.runtime.folder import Folder, OwnedFolder, PlainFolder
 
 
 def entries(folder: Path) -> list[Path]:
@@ -59,7 +60,7 @@ def test_one_flipped_bit_is_damage(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError("no room")
 
     disk = DiskCache(tmp_path)
@@ -131,12 +132,13 @@ def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_file_that_cannot_be_removed_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(path: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(path)
+    def refuses(folder: Folder, name: str) -> None:
+        raise PermissionError(name)
 
     DiskCache(tmp_path).put(bytes(1000), "old")
     monkeypatch.setattr(cache, "LIMIT", 100)
-    monkeypatch.setattr(Path, "unlink", refuses)
+    monkeypatch.setattr(OwnedFolder, "remove", refuses)
+    monkeypatch.setattr(PlainFolder, "remove", refuses)
 
     disk = DiskCache(tmp_path)
     disk.put(bytes(1000), "new")

@@ -61,16 +61,23 @@ def problem_as_default(name: str, *, anew: bool = False) -> str | None:
     ``anew`` tries it whatever is known from before.
     """
     store, key = default_cache(), ("verdict", name, *_circumstances())
-    kept = store.get(*key)
-    problem: str | None
-    if kept is not None and not anew:
-        problem, until = json.loads(kept)
-        if time.time() < until:
-            return problem
+    kept = None if anew else _kept_verdict(store.get(*key))
+    if kept is not None and time.time() < kept[1]:
+        return kept[0]
     problem, lasting = _trial(name)
     if lasting:
         store.put(json.dumps([problem, time.time() + lasting]).encode(), *key)
     return problem
+
+
+def _kept_verdict(entry: bytes | None) -> tuple[str | None, float] | None:
+    """Return what was kept of a trial, and until when; None for what is none."""
+    try:
+        problem, until = json.loads(entry or b"")
+    except (ValueError, TypeError):
+        return None
+    is_verdict = isinstance(problem, str | None) and isinstance(until, int | float)
+    return (problem, until) if is_verdict else None
 
 
 def _trial(name: str) -> tuple[str | None, float]:

@@ -5,11 +5,13 @@ A tied parameter has several paths and one array: any of its names in a file wil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pyrite.errors import RecordError
+from pyrite.opening import open_file
 from pyrite.record import Record, fit, load_pytorch, load_sharded
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
@@ -80,7 +82,7 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
         return found
     if file.suffix in PYTORCH_SUFFIXES:
         return load_pytorch(file)
-    if file.is_dir():
+    if os.path.isdir(file):
         _require_index(file)
         return load_sharded(file)
     if file.suffix == ".json":
@@ -88,7 +90,7 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     if file.suffix == ".safetensors":
         arrays: Mapping[str, Array] = Record.load(file).arrays
         return arrays
-    missing = "" if file.exists() else ", which does not exist"
+    missing = "" if os.path.exists(file) else ", which does not exist"
     raise RecordError(
         f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got "
         f"{file}{missing}"
@@ -111,7 +113,7 @@ def _require_index(folder: Path) -> None:
 def is_safetensors(file: Path) -> bool:
     """Whether a file is what `Module.save` writes, whatever its name: a size, then JSON."""
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             return stream.read(9)[8:] == b"{"
     except OSError:
         return False

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PathLike = str | os.PathLike[str]
+from pyrite.opening import PathLike as PathLike
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import mmap
 import os
 
 from pyrite.errors import RecordError
-from pyrite.record.atomic import PathLike
+from pyrite.opening import PathLike, open_file
 
 #: First bytes of what people really hand over in place of a weight file.
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -38,11 +38,11 @@ def map_file(path: PathLike) -> memoryview:
     """
     name = os.fspath(path)
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: it shrank to nothing meanwhile
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise RecordError(f"loading requires a readable file, got {name!r}: {reason}") from error
 

@@ -26,7 +26,7 @@ import ml_dtypes
 import numpy as np
 
 from pyrite.errors import RecordError
-from pyrite.record.atomic import PathLike
+from pyrite.opening import PathLike, open_file
 from pyrite.record.mapping import describe, map_file
 from pyrite.record.safetensors import (
     MAX_RANK,
@@ -191,7 +191,7 @@ class _Archive:
 
     def _directory(self, path: PathLike) -> dict[str, zipfile.ZipInfo]:
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_file(path) as file, zipfile.ZipFile(file) as archive:
                 infos = archive.infolist()
         except _ZIP_ERRORS as error:
             raise RecordError(

@@ -31,7 +31,7 @@ class ShardedCheckpoint(Mapping[str, Array]):
 
     def __init__(self, path: PathLike) -> None:
         given = Path(path)
-        self.path = given / INDEX_NAME if given.is_dir() else given
+        self.path = given / INDEX_NAME if os.path.isdir(given) else given
         self.shard_of = _read_index(self.path)
         self._open: dict[str, SafetensorsFile] = {}
         _require_present(self.path, set(self.shard_of.values()))

@@ -1,8 +1,10 @@
 """Compiled code on disk, for the next process.
 
 A file is one blob with its checksum, named by the hash of all that it depends on, so that an entry
-is never out of date and never wrong: a damaged or foreign file is not an entry, and is written
-anew.  Files appear by renaming, hence whole; many processes may write the same at once.
+is never out of date and never wrong: a damaged file is not an entry, and is written anew.  Files
+appear by renaming, hence whole; many processes may write the same at once.
+
+What is read is run.  That nobody else wrote it is for `OwnedFolder` to say, not for the checksum.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 import threading
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 from pyrite.config import config
+from pyrite.runtime.folder import Folder, UntrustedError, folder_at
+
+T = TypeVar("T")
 
 _MAGIC = b"pyrite-code-1\n"
 _CHECKSUM = 16
@@ -26,16 +33,30 @@ _CHECKSUM = 16
 #: Bytes on disk; when there are more, the files read least recently go.
 LIMIT = 512 << 20
 
+#: Bytes of one file: a hundred times the largest kernel.
+LARGEST = 64 << 20
+
+
+class CacheWarning(UserWarning):
+    """The folder of compiled code is not this user's alone, so none of it is used."""
+
+
+#: Whether a program was told; it is once.
+_warned = False
+
 
 class DiskCache:
     """Blobs by key, in a folder; see the head of this file.
 
-    ``counts`` has ``hits``, ``misses``, ``damaged`` and ``unwritable``.
+    ``counts`` has ``hits``, ``misses``, ``damaged``, ``refused`` (what is no file, or not this
+    user's) and ``unwritable``.  A folder that others can change is not used; a CacheWarning tells
+    so once.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.counts: Counter[str] = Counter()
+        self._files: Folder | None = None if folder is None else folder_at(folder)
         self._lock = threading.Lock()
         self._is_trimmed = False
 
@@ -47,24 +68,25 @@ class DiskCache:
 
     def put(self, blob: bytes, *key: str) -> None:
         """Store the blob under the key.  Where the folder cannot be written nothing is stored."""
-        if self.folder is None:
+        files, content = self._files, _MAGIC + _checksum(blob) + blob
+        if files is None or len(content) > LARGEST:
             return
-        path = self.folder / _name(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, _MAGIC + _checksum(blob) + blob)
-        except OSError:
-            self._count("unwritable")
+            files.write(_name(key), content)
+        except OSError as error:
+            self._note(error, "unwritable")
         else:
-            self._trim_once()
+            self._trim_once(files)
 
     def _read(self, name: str) -> bytes | None:
-        if self.folder is None:
+        if self._files is None:
             return None
-        path = self.folder / name
         try:
-            content = path.read_bytes()
-        except OSError:
+            content = self._files.read(name, LARGEST)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._note(error, "refused")
             return None
         head, blob = len(_MAGIC) + _CHECKSUM, content[len(_MAGIC) + _CHECKSUM :]
         if content[:head] != _MAGIC + _checksum(blob):
@@ -72,16 +94,54 @@ class DiskCache:
             return None
         return blob
 
+    def _note(self, error: OSError, name: str) -> None:
+        self._count(name)
+        if isinstance(error, UntrustedError):
+            _warn_once(f"{self.folder}: {error}")
+
     def _count(self, name: str) -> None:
         with self._lock:
             self.counts[name] += 1
 
-    def _trim_once(self) -> None:
+    def _trim_once(self, files: Folder) -> None:
         with self._lock:
-            if self._is_trimmed or self.folder is None:
+            if self._is_trimmed:
                 return
             self._is_trimmed = True
-        _trim(self.folder, LIMIT)
+        with suppress(OSError):
+            _trim(files, LIMIT)
+
+
+def _warn_once(what: str) -> None:
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    warnings.warn(
+        "the cache of compiled code requires a folder that this user alone can change, got "
+        f"{what}; nothing is kept there: take it over (chown, chmod 700), or name another in "
+        "PYRITE_CACHE, or 'off'",
+        CacheWarning,
+        stacklevel=2,
+    )
+
+
+def loaded(
+    cache: DiskCache, key: tuple[str, ...], make: Callable[[], bytes],
+    load: Callable[[bytes], T], failure: type[Exception],
+) -> T:  # fmt: skip
+    """Return what ``load`` makes of the entry of a key, or of a new one where there is none.
+
+    An entry that fails to load is made anew: its checksum says that it is what was written, not
+    that it was right.
+    """
+    blob = cache.get(*key)
+    if blob is not None:
+        with suppress(failure):
+            return load(blob)
+    blob = make()
+    cache.put(blob, *key)
+    return load(blob)
 
 
 def default_cache() -> DiskCache:
@@ -92,9 +152,10 @@ def default_cache() -> DiskCache:
     if config.cache == "off":
         return DiskCache(None)
     try:
-        return DiskCache((Path(config.cache) if config.cache else _user_folder()).expanduser())
+        folder = (Path(config.cache) if config.cache else _user_folder()).expanduser()
     except RuntimeError:  # of expanduser
         return DiskCache(None)
+    return DiskCache(folder.absolute())
 
 
 def _user_folder() -> Path:
@@ -103,7 +164,11 @@ def _user_folder() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "pyrite" / "cache"
     if sys.platform == "darwin":
         return Path("~/Library/Caches/pyrite")
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "pyrite"
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # "All paths set in these environment variables must be absolute.  If an implementation
+    # encounters a relative path [...] it should consider the path invalid and ignore it."
+    # Source: XDG Base Directory Specification 0.8
+    return Path(given if os.path.isabs(given) else "~/.cache") / "pyrite"
 
 
 @cache
@@ -132,30 +197,13 @@ def _checksum(blob: bytes) -> bytes:
     return hashlib.blake2b(blob, digest_size=_CHECKSUM).digest()
 
 
-def _write(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _trim(folder: Path, limit: int) -> None:
+def _trim(files: Folder, limit: int) -> None:
     """Remove the oldest files until the rest has at most ``limit`` bytes."""
-    found = []
-    for path in folder.glob("??/*"):
-        try:
-            status = path.stat()
-        except OSError:  # another process trims too
-            continue
-        found.append((max(status.st_atime, status.st_mtime), status.st_size, path))
-    excess = sum(size for _, size, _ in found) - limit
-    for _, size, path in sorted(found):
+    found = files.used()
+    excess = sum(file.size for file in found) - limit
+    for file in sorted(found):
         if excess <= 0:
             break
         with suppress(OSError):  # another process trims too, or holds it open, or owns it
-            path.unlink()
-        excess -= size
+            files.remove(file.name)
+        excess -= file.size

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrite.errors import RecordError, TrainError
+from pyrite.opening import open_file
 from pyrite.record import Record, atomic_write
 from pyrite.train.event import EpochEnded
 from pyrite.train.event_file import read_events
@@ -121,7 +122,8 @@ class RunDirectory:
 
     def _read(self, file: Path) -> str:
         try:
-            return file.read_text("utf-8")
+            with open_file(file) as opened:
+                return opened.read().decode()
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(file, error) from error
 

@@ -27,6 +27,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
+from pyrite.opening import open_file, regular
 from pyrite.train.event import (
     EVENTS,
     Checkpointed,
@@ -126,8 +127,7 @@ class EventWriter:
     def _open(self) -> None:
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(self.path, flags, 0o666)
+        self._descriptor = regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         size = os.fstat(self._descriptor).st_size
         if size:
             os.lseek(self._descriptor, size - 1, os.SEEK_SET)
@@ -153,7 +153,7 @@ class EventReader:
         A last line that has no end yet is left for the next call.  Raises OSError where the file
         cannot be read.
         """
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             first = file.readline()
             if first != self._first:  # of another run: a line has its time
                 self._first, self._position = first, 0

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pyrite.data.dataset import Dataset
 from pyrite.data.source.image import Image, ImageArrayDataset
 from pyrite.errors import ArgumentError, DataError
+from pyrite.opening import open_file
 
 Split = Literal["train", "test"]
 
@@ -93,7 +94,8 @@ def _read(folder: Path, names: Sequence[str], layout: _Layout) -> Dataset[Image]
 def _records(path: Path, layout: _Layout) -> NDArray[np.uint8]:
     """The records of one file: uint8 (N, label bytes + 3072)."""
     try:
-        data = path.read_bytes()
+        with open_file(path) as file:
+            data = file.read()
     except OSError as error:
         raise DataError(
             f"{layout.name} requires a readable file, got {path}: {error.strerror}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TextIO, TypeVar
 
 from pyrite.data.source.row import Field, row_fields
 from pyrite.errors import ArgumentError, DataError
+from pyrite.opening import open_file
 
 Row = TypeVar("Row")
 
@@ -46,7 +48,7 @@ def read_csv(
     """
     layout = _Layout(Path(path), row_fields(row), columns or {}, missing, frozenset(missing_values))
     try:
-        with layout.path.open(encoding="utf-8-sig", newline="") as file:
+        with TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
             lines = _numbered(file, delimiter, layout.path)
             titles = _titles(lines, layout) if header else layout.names
             return [row(**values) for values in _rows(lines, titles, layout)]

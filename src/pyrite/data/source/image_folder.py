@@ -21,6 +21,7 @@ from PIL import ImageOps
 from pyrite.data.dataset import Dataset, checked_index
 from pyrite.data.source.image import Image
 from pyrite.errors import ArgumentError, DataError
+from pyrite.opening import open_file
 
 EXTENSIONS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files with another extension are ignored; case does not matter."""
@@ -76,7 +77,7 @@ def read_image(
     """
     _check_format(size, channels)
     try:
-        with PIL.Image.open(path) as file:
+        with open_file(path) as opened, PIL.Image.open(opened) as file:
             image = ImageOps.exif_transpose(_eight_bit(file))
             image = image.convert(_MODES[channels])
             if size is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pyrite.data.source.row import Field, row_fields
 from pyrite.errors import DataError
+from pyrite.opening import open_file
 
 Row = TypeVar("Row")
 
@@ -27,7 +29,7 @@ def read_json_rows(path: str | PathLike[str], row: type[Row]) -> list[Row]:
     path = Path(path)
     fields = row_fields(row)
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with TextIOWrapper(open_file(path), encoding="utf-8-sig") as file:
             return [
                 row(**_values(line, fields, f"{path}:{number}"))
                 for number, line in enumerate(file, start=1)

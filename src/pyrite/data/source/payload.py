@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from pyrite.errors import DataError
+from pyrite.opening import open_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -33,25 +35,28 @@ class Payload:
         self.path = path
         self.name = name
         try:
-            size = path.stat().st_size
-            self._file: BinaryIO = path.open("rb")
+            self._file: BinaryIO = open_file(path)
+            size = os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise DataError(
                 f"{name} requires a readable file, got {path}: {error.strerror}"
             ) from error
         self.limit = size
-        if self._file.read(2) == GZIP_MAGIC:
+        self._opened = [self._file]
+        is_packed = self._file.read(2) == GZIP_MAGIC
+        self._file.seek(0)
+        if is_packed:
             self.limit = size * MAX_EXPANSION
-            self._file.close()
-            self._file = cast(BinaryIO, gzip.open(path, "rb"))
-        else:
-            self._file.seek(0)
+            # Closing what unpacks does not close what it reads.
+            self._file = cast(BinaryIO, gzip.open(self._file, "rb"))
+            self._opened.append(self._file)
 
     def __enter__(self) -> Payload:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._file.close()
+        for file in reversed(self._opened):
+            file.close()
 
     def read(self, size: int, what: str) -> bytes:
         """The next size bytes, which are `what` in messages.

@@ -311,13 +311,13 @@ def slot(value: int | float, code: str) -> int:
 
 def _load(compiler: Compiler) -> Code:
     key = compiler.key("executor")
-    blob = compiler.cache.get(*key)
-    if blob is None:
+
+    def make() -> bytes:
         text = files(__package__).joinpath("executor.ll").read_text()
         triple = compiler.target.triple
-        blob = compiler.compile(f'target triple = "{triple}"\n{text}{parking(triple)}')
-        compiler.cache.put(blob, *key)
-    return compiler.load(blob, *_FUNCTIONS, "copy")
+        return compiler.compile(f'target triple = "{triple}"\n{text}{parking(triple)}')
+
+    return compiler.cached(key, make, *_FUNCTIONS, "copy")
 
 
 def _cpus() -> list[int]:

@@ -16,7 +16,7 @@ from llvmlite import binding
 
 from pyrite.errors import KernelError
 from pyrite.kernel.target.llvm import LLVMTarget
-from pyrite.runtime.cache import DiskCache, source_version
+from pyrite.runtime.cache import DiskCache, loaded, source_version
 
 #: The packages whose files make code what it is: those that `pyrite.runtime.cpu` imports.
 SOURCES = (
@@ -103,6 +103,10 @@ class Compiler:
         with self._lock:
             blob: bytes = self._machine.emit_object(module)
         return blob
+
+    def cached(self, key: tuple[str, ...], make: Callable[[], bytes], *symbols: str) -> Code:
+        """Return the object on disk under a key, loaded; make it where there is none that loads."""
+        return loaded(self.cache, key, make, lambda blob: self.load(blob, *symbols), KernelError)
 
     def assembly(self, text: str) -> str:
         """Return the machine's assembly of a module, to look at."""

@@ -140,12 +140,12 @@ class CpuRuntime:
     def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> Code:
         compiler = self.compiler
         key = compiler.key("kernel", kernel.digest, repr(streams))
-        blob = compiler.cache.get(*key)
-        if blob is None:
-            blob = self._compiled(kernel, streams)
-            compiler.cache.put(blob, *key)
+
+        def make() -> bytes:
             self._counts["compiled"] += 1
-        return compiler.load(blob, SYMBOL)
+            return self._compiled(kernel, streams)
+
+        return compiler.cached(key, make, SYMBOL)
 
     def _compiled(self, kernel: Kernel, streams: tuple[int, ...]) -> bytes:
         simplified = lowered(verify(kernel), self.target)
