@@ -428,7 +428,11 @@ class Arithmetic(TensorBase):
         domain=(POSITIVE, (-2.0, 2.0)),
     )
     def pow(self, exponent: Self | Number, /) -> Self:
-        """x ** y.  0 ** 0 is 1; an integer to a negative power is 0, 1 or -1 (0 ** -1 is 0)."""
+        """x ** y, as C's pow; an integer to a negative power is 0, 1 or -1 (0 ** -1 is 0).
+
+        x ** 0 is 1 for every x, NaN too, with gradient 0.  Unlike `sqrt`, x ** 0.5 is 0.0 at -0.0
+        and inf at -inf.
+        """
         ...
 
     powf = powi = __pow__ = pow
@@ -476,7 +480,7 @@ def _share(g: Any, loses: Any, ties: Any) -> Any:
 def _pow_slope(x: Any, y: Any) -> Any:
     """The derivative of x ** y by x, which is 0 for y = 0 also where x ** -1 is not finite."""
     if isinstance(y, bool | int | float):
-        return x * 0 if y == 0 else y * x ** (y - 1)
+        return 0 if y == 0 else y * x ** (y - 1)
     return (y == 0)._where(0, y * x ** (y - 1))
 
 

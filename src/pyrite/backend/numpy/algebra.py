@@ -102,7 +102,7 @@ class NumPyAlgebra:
     def pow(self, x: Array, y: Array) -> Array:
         """x ** y; for integers by repeated squaring, a negative exponent giving 0, 1 or -1."""
         if x.dtype.kind == "f":
-            return np.power(x, y)
+            return _power(x, y)
         positive = np.power(x, np.maximum(y, 0))
         if y.dtype.kind == "u":
             return positive
@@ -127,6 +127,16 @@ class NumPyAlgebra:
         unsigned = x.view(f"u{x.dtype.itemsize}")
         counts: Array = np.bitwise_count(unsigned)
         return counts.astype(x.dtype)
+
+
+def _power(x: Array, y: Array) -> Array:
+    """x ** y of floats as C's pow; NumPy takes the root for an exponent that is 0.5 throughout."""
+    power: Array = np.power(x, y)
+    is_root = y == 0.5
+    if not np.any(is_root):
+        return power
+    # -0.0 + 0.0 is 0.0.
+    return np.where(is_root, np.where(x == -np.inf, -x, power + 0), power)
 
 
 def _has_negative_zero(x: Any) -> bool:
