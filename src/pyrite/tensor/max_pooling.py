@@ -102,7 +102,8 @@ def _maximum_at(x: Array, tables: list[Array]) -> tuple[Array, Array]:
     for i in range(1, len(flat)):
         value = images.take(flat[i], axis=1)
         is_better = ~(value <= best) & (best == best)  # NaN beats numbers, nothing beats NaN
-        best = np.maximum(best, value)
+        # Of -0.0 and 0.0 the maximum is their sum, 0.0; NumPy takes either.
+        best = np.where((best == 0) & (value == 0), best + value, np.maximum(best, value))
         chosen = np.maximum(chosen, is_better * np.int32(i))
     indices = flat[chosen, np.arange(flat.shape[1])].astype(default_int.numpy)
     shape = (*x.shape[:2], *(table.shape[1] for table in tables))

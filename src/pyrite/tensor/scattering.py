@@ -89,12 +89,30 @@ def _assign(out: Array, places: tuple[Array, ...], values: Array) -> None:
     out[places] = values
 
 
+def _write_least(out: Array, places: tuple[Array, ...], values: Array) -> None:
+    """Write minima, of which -0.0 is below 0.0: NumPy takes either."""
+    has_minus = (out == 0) & np.signbit(out) if out.dtype.kind == "f" else None
+    np.minimum.at(out, places, values)
+    if has_minus is not None:
+        np.logical_or.at(has_minus, places, (values == 0) & np.signbit(values))
+        out[(out == 0) & has_minus] = -0.0
+
+
+def _write_greatest(out: Array, places: tuple[Array, ...], values: Array) -> None:
+    """Write maxima, of which 0.0 is above -0.0: NumPy takes either."""
+    has_plus = (out == 0) & ~np.signbit(out) if out.dtype.kind == "f" else None
+    np.maximum.at(out, places, values)
+    if has_plus is not None:
+        np.logical_or.at(has_plus, places, (values == 0) & ~np.signbit(values))
+        out[(out == 0) & has_plus] = 0.0
+
+
 _WRITE: dict[str, Callable[..., None]] = {
     "assign": _assign,
     "add": np.add.at,
     "mul": np.multiply.at,
-    "min": np.minimum.at,
-    "max": np.maximum.at,
+    "min": _write_least,
+    "max": _write_greatest,
 }
 
 
