@@ -9,6 +9,7 @@ import pytest
 
 from pyrite.autodiff import grad, saved_bytes, value_and_grad
 from pyrite.autodiff.tape import autodiff
+from pyrite.backend.device import device_names, device_problem
 from pyrite.errors import ArgumentError, AxisError, ShapeError
 from pyrite.tensor.creation import tensor, zeros
 from pyrite.tensor.tensor import Tensor
@@ -176,3 +177,22 @@ def test_an_axis_outside_the_rank_and_a_negative_eps_are_errors() -> None:
 def test_a_cotangent_of_another_shape_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"requires g.shape == \(2, 3\) .* got \(1, 3\)"):
         zeros((1, 3))._layer_norm_backward(zeros((2, 3)), None, axis=-1, eps=0.1, argnums=(0,))
+
+
+@pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
+@pytest.mark.parametrize("width", [1, 2, 3, 8])
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "var"])
+@pytest.mark.parametrize("name", [n for n in device_names() if device_problem(n) is None])
+def test_a_norm_keeps_nan_and_infinity_to_their_rows(name: str, norm: str, width: int) -> None:
+    data = np.ones((4, width), np.float32)
+    data[0, 0], data[2, -1] = np.nan, np.inf
+    x = tensor(data, device=name)
+    found = {
+        "layer_norm": lambda: x.layer_norm(),
+        "rms_norm": lambda: x.rms_norm(),
+        "group_norm": lambda: x.expand_dims(1).group_norm(num_groups=1)[:, 0],
+        "instance_norm": lambda: x.expand_dims(1).instance_norm()[:, 0],
+        "var": lambda: x.var(-1),
+    }[norm]()
+    is_nan = np.isnan(found.numpy()).reshape(4, -1).any(1)
+    np.testing.assert_array_equal(is_nan, [True, False, True, False])

@@ -1,4 +1,4 @@
-"""Every power of every special number, and its slope, is that of C's pow: all devices, all forms."""
+"""Every power of every special number, and its slope, is that of C's pow, everywhere."""
 
 from __future__ import annotations
 

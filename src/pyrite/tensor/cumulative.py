@@ -27,7 +27,7 @@ from pyrite.op import (
 from pyrite.tensor.axis import axis_of, span
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.joining import concat
-from pyrite.tensor.reduction import accumulation_dtype, running_dtype
+from pyrite.tensor.reduction import accumulation_dtype, running_dtype, times_zero
 from pyrite.tensor.statistics import Statistics
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
 
@@ -66,12 +66,24 @@ def _scan(fold: np.ufunc, initial: int) -> Callable[..., Array]:
         kind = running_dtype(dtype)
         ordered = np.flip(x, axis) if reverse else x
         found: Array = fold.accumulate(ordered, axis=axis, dtype=kind)
+        if fold is np.multiply and kind.kind == "f":
+            found = _without_lost_zeros(found, ordered, axis)
         if include_initial:
             edge = np.full_like(found, initial, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
             found = np.concatenate([edge, found], axis)
         return np.flip(found, axis) if reverse else found
 
     return reference
+
+
+def _without_lost_zeros(products: Array, x: Array, axis: int) -> Array:
+    """Return running products with 0 for 0 times an infinity that no element was."""
+    is_nan = np.isnan(products)
+    if not is_nan.any():
+        return products
+    is_zero = np.logical_or.accumulate(x == 0, axis=axis)
+    is_finite = np.logical_and.accumulate(np.isfinite(x), axis=axis)
+    return np.where(is_nan & is_zero & is_finite, 0.0, products)
 
 
 def _without_initial(g: Any, axis: int, include_initial: bool, reverse: bool) -> Any:
@@ -98,7 +110,8 @@ def _cumulative_prod_vjp(
     before = span(products, axis, 1, None) if reverse else span(products, axis, None, -1)
     links = span(wide, axis, None, -1) if reverse else span(wide, axis, 1, None)
     rest = g._linear_recurrence(links, axis=axis, reverse=not reverse)
-    return in_dtype(before * rest, x.dtype)
+    is_finite = wide.isfinite().all(axis, keepdims=True)
+    return in_dtype(times_zero(before, rest, is_finite), x.dtype)
 
 
 _SCANS = (
@@ -269,7 +282,8 @@ class Cumulative(Statistics):
     ) -> Self:
         """Products of all elements up to each along an axis.  Shapes: (..., N, ...) -> the same.
 
-        Arguments as in `cumulative_sum`; it starts from 1.  Its derivatives hold also at zeros.
+        Arguments as in `cumulative_sum`; it starts from 1.  After a zero finite floats give 0, also
+        where the product before it overflowed.  Its derivatives hold also at zeros.
         """
         ...
 

@@ -161,7 +161,7 @@ class Rearrangement(Joining):
         *batch, size = self.shape
         side = size + abs(offset)
         start = offset if offset >= 0 else -offset * side
-        zeros: Any = 0
+        zeros: Any = False if self.dtype.is_bool else 0
         flat: Self = type(self)._slice_update(
             zeros,
             self,
@@ -302,7 +302,7 @@ class Rearrangement(Joining):
 
     def _pad_constant(self, pairs: list[tuple[int, int]], value: Number) -> Self:
         shape = tuple(b + n + a for n, (b, a) in zip(self.shape, pairs, strict=True))
-        background: Any = value
+        background: Any = bool(value) if self.dtype.is_bool and value in (0, 1) else value
         padded: Self = type(self)._slice_update(
             background,
             self,

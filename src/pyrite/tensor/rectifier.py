@@ -60,7 +60,12 @@ class Rectifier(LinearAlgebra):
         accepts="float",
         promotes="all",
         infer=same_type,
-        samples=(sample((2, 3, 2), (3,)), sample((4,), (1,)), sample((2, 3), (1,))),
+        samples=(
+            sample((2, 3, 2), (3,)),
+            sample((4,), (1,)),
+            sample((2, 3), (1,)),
+            sample((), (1,)),
+        ),
     )
     def prelu(self, weight: Self, /) -> Self:
         """x where x > 0, else weight * x: (N, C, ...), (C,) or (1,) -> (N, C, ...).
@@ -73,7 +78,8 @@ class Rectifier(LinearAlgebra):
                 f"prelu requires weight.shape in ((1,), ({channels},)), got {weight.shape} "
                 f"for x of shape {self.shape}"
             )
-        slope = weight.reshape((weight.size, *(1,) * (self.ndim - 2)))
+        shape = () if weight.size == 1 else (weight.size, *(1,) * (self.ndim - 2))
+        slope = weight.reshape(shape)
         return self.where(self > 0, slope * self)
 
     @primitive(

@@ -74,7 +74,12 @@ def _sum(x: Array, *, axis: Axes, dtype: DType, keepdims: bool) -> Any:
 
 
 def _prod(x: Array, *, axis: Axes, dtype: DType, keepdims: bool) -> Any:
-    return np.prod(x, axis=axis, dtype=running_dtype(dtype), keepdims=keepdims)
+    found = np.asarray(np.prod(x, axis=axis, dtype=running_dtype(dtype), keepdims=keepdims))
+    if found.dtype.kind != "f" or not np.isnan(found).any():
+        return found
+    is_zero = np.any(x == 0, axis=axis, keepdims=keepdims)
+    is_finite = np.all(np.isfinite(x), axis=axis, keepdims=keepdims)
+    return np.where(np.isnan(found) & is_zero & is_finite, 0.0, found)
 
 
 def running_dtype(dtype: DType) -> np.dtype[Any]:
@@ -110,8 +115,16 @@ def _product_of_others(x: Any, axis: Axes) -> Any:
     before = span(rows.cumulative_prod(last, include_initial=True), last, None, -1)
     after = span(rows.cumulative_prod(last, include_initial=True, reverse=True), last, 1, None)
     order = axes_last(x.ndim, axis)
-    moved = (before * after).reshape(tuple(x.shape[a] for a in order))
+    is_finite = rows.isfinite().all(last, keepdims=True)
+    moved = times_zero(before, after, is_finite).reshape(tuple(x.shape[a] for a in order))
     return moved.permute_dims(tuple(order.index(a) for a in range(x.ndim)))
+
+
+def times_zero(x: Any, y: Any, is_finite: Any) -> Any:
+    """Return x * y of two products: 0 of 0 and what overflowed, where all factors are finite."""
+    found = x * y
+    is_lost = found.isnan() & ~x.isnan() & ~y.isnan() & is_finite
+    return is_lost._where(0.0, found)
 
 
 def _mean_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
@@ -194,7 +207,8 @@ class Reduction(Indexing):
     ) -> Self:
         """Product over axes; 1 over none.  Shapes: (...) -> the shape without the reduced axes.
 
-        ``dtype`` as in `sum`.  Its derivatives hold also where elements are zero.
+        ``dtype`` as in `sum`.  Finite floats with a zero give 0, also where the others overflow.
+        Its derivatives hold also where elements are zero.
         """
         ...
 

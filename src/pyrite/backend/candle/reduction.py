@@ -7,7 +7,7 @@ made in log(n) steps, one half of an axis with the other.
 from __future__ import annotations
 
 from pyrite.backend.candle.native import ALGEBRA, Native, native
-from pyrite.backend.candle.tensor import CandleTensor, filled, joined
+from pyrite.backend.candle.tensor import CandleTensor, filled, joined, where
 from pyrite.types import DType, Shape, bool_, element_count, float32, float64, int32, int64
 
 #: From how many terms on a sum of float32 is made in float64.
@@ -31,6 +31,8 @@ class Reduction(Native):
         found = ALGEBRA.cast(x, dtype.compute)
         for a in axis:
             found = product_along(found, a)
+        if dtype.is_float:
+            found = _without_lost_zeros(found, x, axis)
         return squeezed(found, axis, keepdims)
 
     @native("any")
@@ -71,6 +73,14 @@ def product_along(x: CandleTensor, axis: int) -> CandleTensor:
         x = joined([both, x.narrow(axis, 2 * half, 1)], axis) if count % 2 else both
         count -= half
     return x
+
+
+def _without_lost_zeros(product: CandleTensor, x: CandleTensor, axis: Shape) -> CandleTensor:
+    """Return products with 0 for 0 times an infinity that no element was."""
+    is_zero, is_wild = x == 0, ALGEBRA.isnan(x) | ALGEBRA.isinf(x)
+    for a in axis:
+        is_zero, is_wild = holds_any(is_zero, a), holds_any(is_wild, a)
+    return where(ALGEBRA.isnan(product) & is_zero & ~is_wild, 0.0, product)
 
 
 def holds_any(x: CandleTensor, axis: int) -> CandleTensor:

@@ -82,10 +82,21 @@ def _accumulated(
     if reverse:
         x = flipped(x, axis)
     (found,) = _scan(lambda x, y: (fold(x[0], y[0]),), (x,), axis)
+    if initial == 1 and x.dtype.is_float:
+        found = _without_lost_zeros(found, x, axis)
     if include_initial:
         edge = filled(initial, reduced(x.shape, axis), x.dtype)
         found = joined([edge, found], axis)
     return flipped(found, axis) if reverse else found
+
+
+def _without_lost_zeros(products: CandleTensor, x: CandleTensor, axis: int) -> CandleTensor:
+    """Return running products with 0 for 0 times an infinity that no element was."""
+    is_wild = ALGEBRA.isnan(x) | ALGEBRA.isinf(x)
+    has_zero, has_wild = _scan(
+        lambda a, b: tuple(i | j for i, j in zip(a, b, strict=True)), (x == 0, is_wild), axis
+    )
+    return where(ALGEBRA.isnan(products) & has_zero & ~has_wild, 0.0, products)
 
 
 def _running_position(x: CandleTensor, axis: int, is_beyond: Fold) -> CandleTensor:

@@ -25,7 +25,10 @@ class Reduction(Native):
         found = x.to(computing_dtype(dtype))
         for a in reversed(axis):
             found = torch.prod(found, a, keepdims, dtype=found.dtype)
-        return found
+        if not axis or not _may_hold_nan(found):
+            return found
+        is_zero = torch.any(x == 0, axis, keepdims) & torch.all(torch.isfinite(x), axis, keepdims)
+        return torch.where(torch.isnan(found) & is_zero, 0.0, found)
 
     @native("mean")
     def mean(self, x: torch.Tensor, *, axis: Shape, keepdims: bool) -> torch.Tensor:
@@ -47,7 +50,7 @@ class Reduction(Native):
 
     @native("cumulative_prod")
     def cumulative_prod(self, x: torch.Tensor, **attrs: Any) -> torch.Tensor:
-        return _scan(torch.cumprod, 1, x, **attrs)
+        return _scan(_running_product, 1, x, **attrs)
 
     @native("cumulative_logsumexp")
     def cumulative_logsumexp(self, x: torch.Tensor, *, axis: int) -> torch.Tensor:
@@ -63,6 +66,21 @@ class Reduction(Native):
             to, come = (i, i + 1) if reverse else (i + 1, i)
             terms[to] = torch.addcmul(terms[to], factors[i], terms[come])
         return torch.stack(terms, axis) if terms else x
+
+
+def _may_hold_nan(x: torch.Tensor) -> bool:
+    """Whether there is a NaN, or to know it one would have to wait for the device."""
+    return x.is_floating_point() and (x.device.type != "cpu" or bool(torch.isnan(x).any()))
+
+
+def _running_product(x: torch.Tensor, axis: int, *, dtype: torch.dtype) -> torch.Tensor:
+    """Return cumprod, with 0 for 0 times an infinity that no element was."""
+    found = torch.cumprod(x, axis, dtype=dtype)
+    if not _may_hold_nan(found):
+        return found
+    is_zero = (x == 0).cumsum(axis) > 0
+    is_finite = (~torch.isfinite(x)).cumsum(axis) == 0
+    return torch.where(torch.isnan(found) & is_zero & is_finite, 0.0, found)
 
 
 def _scan(

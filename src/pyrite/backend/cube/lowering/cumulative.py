@@ -12,7 +12,13 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.elementwise import contiguous, dense, map_elements
-from pyrite.backend.cube.lowering.reduction import State, accumulation, position_of, sum_of
+from pyrite.backend.cube.lowering.reduction import (
+    State,
+    accumulation,
+    position_of,
+    product_of,
+    sum_of,
+)
 from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.scan import scan_axis, scan_results
 from pyrite.backend.cube.operand import truth
@@ -32,10 +38,7 @@ def fold_along(
 ) -> Sequence[CubeTensor]:
     """Running sums and products, maybe with the initial value, maybe from the end."""
     dtype = attrs["dtype"].compute
-    fold = (
-        sum_of(dtype) if op.name == "cumulative_sum"
-        else accumulation("prod", 1, dtype, lambda _, x, y: x * y)
-    )  # fmt: skip
+    fold = sum_of(dtype) if op.name == "cumulative_sum" else product_of(dtype)
     found = scan_axis(
         launcher, fold, inputs[0], attrs["axis"], out[0], has_initial=attrs["include_initial"],
         is_reverse=attrs["reverse"],

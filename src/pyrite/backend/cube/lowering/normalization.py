@@ -126,10 +126,7 @@ def _normal(row: Row, name: str, x: Make, eps: float) -> tuple[Make, Value]:
 
     The variance is taken from the centred values, and there is no mean in an RMS norm.
     """
-    mean = row.mean(x) if name.startswith("layer_norm") else None
-
-    def centred(at: At) -> Value:
-        return x(at) if mean is None else x(at) - row.spread(mean, at)
+    centred = row.centred(x)[1] if name.startswith("layer_norm") else x
 
     def square(at: At) -> Value:
         y = centred(at)

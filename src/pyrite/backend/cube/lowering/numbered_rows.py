@@ -79,11 +79,6 @@ class NumberedRow(Row):
         assert self._error is not None
         self.b.error(self._word, failed, self._error)
 
-    def centred(self, x: Make) -> tuple[Value, Make]:
-        """Return the mean of the values over the row, and what gives them less that."""
-        mean = self.mean(x)
-        return mean, lambda at: x(at) - self.spread(mean, at)
-
     def variance(self, centred: Make) -> Value:
         """Return the biased variance of centred values."""
 

@@ -14,6 +14,7 @@ fixed by the config, so a result has the same bits in every run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
@@ -303,6 +304,18 @@ class Row:
     def mean(self, make: Make) -> Value:
         """Return the mean of the values over the row."""
         return self.sum(make) * (1.0 / self.length)
+
+    def centred(self, make: Make) -> tuple[Value, Make]:
+        """Return the mean of the values over the row, and what gives them less that."""
+        mean = self.mean(make)
+        if self.length == 1:
+            return mean, lambda at: self._less_itself(make(at))
+        return mean, lambda at: make(at) - self.spread(mean, at)
+
+    def _less_itself(self, x: Value) -> Value:
+        """Return x - x, of which drivers make 0 where they see it, also for infinity and NaN."""
+        is_wild = self.k.isnan(x) | self.k.isinf(x)
+        return self.b.select(is_wild, math.nan, self.b.const(0.0, x.type))
 
     def means(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
         """Return the means over the row of each of the ``count`` values that ``make`` gives."""

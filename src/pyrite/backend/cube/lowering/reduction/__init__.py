@@ -23,6 +23,7 @@ from pyrite.backend.cube.lowering.reduction.fold import accumulation as accumula
 from pyrite.backend.cube.lowering.reduction.fold import extremum_of as extremum_of
 from pyrite.backend.cube.lowering.reduction.fold import extremum_of_bits as extremum_of_bits
 from pyrite.backend.cube.lowering.reduction.fold import position_of as position_of
+from pyrite.backend.cube.lowering.reduction.fold import product_of as product_of
 from pyrite.backend.cube.lowering.reduction.fold import sum_of as sum_of
 from pyrite.backend.cube.lowering.reduction.launch import problem_of as problem_of
 from pyrite.backend.cube.lowering.reduction.launch import reduce_axes as reduce_axes
@@ -40,6 +41,7 @@ __all__ = [
     "mean_over",
     "position_of",
     "problem_of",
+    "product_of",
     "reduce_axes",
     "select",
     "sum_of",

@@ -52,6 +52,29 @@ def sum_of(dtype: DType) -> Fold:
     return accumulation("sum", 0, dtype, lambda _, x, y: x + y)
 
 
+def product_of(dtype: DType) -> Fold:
+    """Return the product in a dtype: 0 of finite floats with a zero, whatever overflows around it.
+
+    Joined in any order, 0 may meet an infinity that no element is.  So the state knows of a zero
+    (1) and of an element that is not finite (2).
+    """
+    if not dtype.is_float:
+        return accumulation("prod", 1, dtype, lambda _, x, y: x * y)
+
+    def take(k: RecordingAlgebra, x: Value, _: Value) -> State:
+        x = k.builder.cast(x, dtype)
+        is_wild = k.isnan(x) | k.isinf(x)
+        return x, k.builder.select(is_wild, 2, k.builder.cast(x == 0.0, uint32))
+
+    def end(k: RecordingAlgebra, s: State) -> Value:
+        return k.builder.select(k.isnan(s[0]) & (s[1] == 1), 0.0, s[0])
+
+    def join(_: RecordingAlgebra, s: State, t: State) -> State:
+        return s[0] * t[0], s[1] | t[1]
+
+    return Fold("prod", ((1, dtype), (0, uint32)), take, join, end)
+
+
 def extremum_of(name: str, dtype: DType) -> Fold:
     """Return the "max" or "min": NaN wins, 0.0 is above -0.0, as `maximum`, `minimum` say."""
     state = uint32 if dtype.is_bool else dtype

@@ -9,10 +9,10 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.reduction.fold import (
-    accumulation,
     extremum_of,
     extremum_of_bits,
     position_of,
+    product_of,
     sum_of,
     truth_of,
 )
@@ -29,10 +29,7 @@ def accumulate(
 ) -> Sequence[CubeTensor]:
     """Sums and products, in the dtype that the op states."""
     dtype = attrs["dtype"].compute
-    fold = (
-        sum_of(dtype) if op.name == "sum"
-        else accumulation("prod", 1, dtype, lambda _, x, y: x * y)
-    )  # fmt: skip
+    fold = sum_of(dtype) if op.name == "sum" else product_of(dtype)
     return [reduce_axes(launcher, fold, inputs[0], attrs["axis"], out[0])]
 
 
