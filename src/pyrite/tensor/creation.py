@@ -155,7 +155,8 @@ def _host_array(data: Any) -> Array:
             f"tensor requires an array that NumPy can read, got {type(data).__name__}: {error}; "
             "a torch.Tensor is read by pyrite.from_torch"
         ) from None
-    if _mixes_integers(array):
+    if array.dtype.kind == "f" and type(_first(data)) is int:
+        # Of integers below and above 2 ** 63 NumPy makes floats.
         whole = np.asarray(data, dtype=object)
         if all(type(n) is int for n in whole.flat):
             return whole
@@ -164,9 +165,11 @@ def _host_array(data: Any) -> Array:
     return array
 
 
-def _mixes_integers(array: Array) -> bool:
-    """Whether it may be of integers below and above 2 ** 63, of which NumPy makes floats."""
-    return array.dtype == np.float64 and bool((np.abs(array) >= 2.0**63).any())
+def _first(data: Any) -> Any:
+    """Return the first number of nested sequences."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return data
 
 
 def _host_dtype(data: Any, array: Array) -> DType:
