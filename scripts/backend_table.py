@@ -68,6 +68,7 @@ def features(classes: Classes) -> str:
         ),
         row("ops that may run in NumPy", (len(cls.falls_back) for cls in classes.values())),
         row("`Autodiff`, to any order", ("yes" for _ in classes)),
+        row("shares memory with NumPy, both ways", map(shares, classes.values())),
         *(row(what, map(overrides(method), classes.values())) for what, method in MORE.items()),
     ]
     return "\n".join([*header("", classes), *rows])
@@ -76,7 +77,6 @@ def features(classes: Classes) -> str:
 #: What else a backend may do, by the method that it then has of its own.
 MORE = {
     "works while Python goes on": "synchronize",
-    "takes memory without a copy": "adopt",
     "gives PyTorch its memory": "export",
     "an application's buffers and kernels": "renew",
 }
@@ -117,6 +117,11 @@ def dtypes(cls: type[Backend]) -> str:
     """Return how many dtypes a backend has, and which it lacks."""
     lacking = [d.name for d in DTYPES if d not in cls.dtypes]
     return f"all but {', '.join(lacking)}" if lacking else f"all {len(DTYPES)}"
+
+
+def shares(cls: type[Backend]) -> str:
+    """Return where a backend shares memory with NumPy; a test looks at the addresses."""
+    return "" if not cls.shares_with_numpy else "`torch:cpu`" if cls.__name__ == "Torch" else "yes"
 
 
 def overrides(method: str) -> Callable[[type[Backend]], str]:

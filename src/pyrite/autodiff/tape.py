@@ -120,6 +120,10 @@ class Autodiff(Backend):
         """Return the values of several, by one read of the inner backend."""
         return self.inner.download_all([handle.value._handle for handle in handles])
 
+    def host_view(self, handle: Variable) -> Array:
+        """Return the memory itself as a read-only array, where the inner backend can."""
+        return self.inner.host_view(handle.value._handle)
+
     async def download_all_async(self, handles: Sequence[Variable]) -> list[Array]:
         """Return what `download_all` returns, while the event loop runs on."""
         return await self.inner.download_all_async([handle.value._handle for handle in handles])

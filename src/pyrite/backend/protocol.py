@@ -44,6 +44,8 @@ class Backend(ABC):
     dtypes: ClassVar[frozenset[DType]] = frozenset(DTYPES)
     #: What computes here, as `pyrite devices` shows it: a processor, a GPU's name.
     details: str = ""
+    #: Whether it takes NumPy's memory without a copy, and gives it its own.
+    shares_with_numpy: ClassVar[bool] = False
     #: Whether it is a GPU that the processors imitate: right, and slow.
     is_software: bool = False
 
@@ -116,6 +118,10 @@ class Backend(ABC):
     @abstractmethod
     def download(self, handle: Handle) -> Array:
         """Return the values as a read-only array, waiting until they are there."""
+
+    def host_view(self, handle: Handle) -> Array:
+        """Return the memory itself as a read-only array, when it is computed; else a copy."""
+        return self.download(handle)
 
     def download_all(self, handles: Sequence[Handle]) -> list[Array]:
         """Return the values of several handles; where the device is far, by one wait."""

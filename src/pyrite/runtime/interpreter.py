@@ -59,6 +59,8 @@ class InterpreterRuntime:
     #: As small as the widest element allows, so that views at odd places are tried.
     alignment = 8
     lacking: Mapping[DType, str] = {}
+    #: It keeps a record of each element, which arrays of others have not.
+    is_host = False
 
     def __init__(self) -> None:
         self._executables: dict[str, InterpretedKernel] = {}
@@ -83,6 +85,9 @@ class InterpreterRuntime:
     def upload(self, array: Array) -> InterpreterBuffer:
         """Return a buffer of a copy of the array's elements."""
         return self._hold(np.frombuffer(bytearray(array.tobytes()), np.uint8))
+
+    def adopt(self, array: Array) -> None:
+        """Return None: it shares no memory."""
 
     def launch(
         self,

@@ -99,6 +99,8 @@ class Runtime(Protocol):
     alignment: int
     #: Dtypes that kernels cannot touch here, and why, as the end of an error says it.
     lacking: Mapping[DType, str]
+    #: Whether its memory is the host's, which NumPy sees: `get_resource` gives a `HostResource`.
+    is_host: bool
 
     def compile(self, kernel: Kernel) -> Executable:
         """Return the kernel compiled; the same one again for an equal kernel.
@@ -114,6 +116,13 @@ class Runtime(Protocol):
 
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
+        ...
+
+    def adopt(self, array: Array) -> Buffer | None:
+        """Return the memory from the first to the last element of an array, as a buffer.
+
+        Nothing is written to it.  None where the memory, or this array's, cannot be shared.
+        """
         ...
 
     def launch(

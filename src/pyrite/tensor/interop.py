@@ -50,7 +50,8 @@ def from_dlpack(
     """Return an array of another library as a tensor, sharing its memory where that is possible.
 
     Raises BufferError for a dtype that DLPack does not carry through NumPy, as bfloat16, and when
-    ``copy=False`` and the memory lies elsewhere.
+    ``copy=False`` and the device cannot share it: ``numpy`` shares any memory of the host, ``cpu``
+    that of aligned elements, ``torch:cpu`` that which may be written, without negative strides.
 
     >>> array = np.zeros(2)
     >>> shared = from_dlpack(array, copy=False)
@@ -67,10 +68,19 @@ def from_dlpack(
         return Tensor(handle, TensorType(array.shape, dtype(array.dtype)), backend)
     if copy is False:
         raise BufferError(
-            f"from_dlpack requires memory that {backend.root.name} can share, got host memory; "
-            "let it copy"
+            f"from_dlpack requires memory that {backend.root.name} can share, got "
+            f"{_hindrance(array)}; let it copy"
         )
     return tensor(array, device=device)
+
+
+def _hindrance(array: Array) -> str:
+    """Return what may keep a device from sharing the memory of an array."""
+    if not array.flags.aligned:
+        return "elements at addresses that are no multiples of their size"
+    if min(array.strides, default=0) < 0:
+        return "an array with negative strides"
+    return "host memory" if array.flags.writeable else "read-only host memory"
 
 
 def _host_view(x: Any, copy: bool | None) -> Array:

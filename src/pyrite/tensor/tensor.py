@@ -139,7 +139,12 @@ class Tensor(Loss):
     @public
     def numpy(self) -> Array:
         """Return the values as a read-only array, without a copy where the device is the host."""
-        return self._read("numpy")
+        return self._view("numpy")
+
+    def _view(self, asked: str) -> Array:
+        """Return the memory itself, read-only, where the device is the host; else a copy."""
+        note_sync(asked)
+        return self._backend.host_view(self._handle)
 
     def _read(self, asked: str) -> Array:
         note_sync(asked)
@@ -211,7 +216,7 @@ class Tensor(Loss):
 
     @public
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self._read("asarray")
+        array = self._view("asarray")
         if dtype is None or array.dtype == dtype:
             return np.array(array) if copy else array
         if copy is False:
@@ -331,7 +336,7 @@ class Tensor(Loss):
                 "DLPack through NumPy requires a dtype that NumPy knows, got bfloat16; "
                 "cast it with astype"
             )
-        return self._read("__dlpack__")
+        return self._view("__dlpack__")
 
 
 def destination(where: DeviceLike) -> Backend:

@@ -14,6 +14,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
@@ -166,8 +168,31 @@ class CubeBackend(Backend):
         return CubeTensor.dense(self.runtime.upload(array), type)
 
     def adopt(self, array: Any) -> CubeTensor | None:
-        """Return a `CubeTensor` of this runtime's memory as it is; an array cannot be shared."""
-        return array if isinstance(array, CubeTensor) else None
+        """Return a `CubeTensor` of this runtime's memory as it is, or one of an array's memory."""
+        if isinstance(array, CubeTensor):
+            return array
+        type = TensorType(array.shape, dtype(array.dtype))
+        if not type.size:
+            return self.upload(array)
+        first, end = np.lib.array_utils.byte_bounds(array)
+        buffer = None if end - first > MOST_ELEMENTS * array.itemsize else self.runtime.adopt(array)
+        if buffer is None:
+            return None
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        return CubeTensor(buffer, type, strides, (array.ctypes.data - first) // array.itemsize)
+
+    def host_view(self, handle: CubeTensor) -> Array:
+        """Return the memory itself as a read-only array, where it is the host's; else a copy."""
+        if not self.runtime.is_host or not handle.type.size:
+            return self.download(handle)
+        look = self.launcher.faults.look([handle.doubt])
+        memory = self.runtime.get_resource(handle.buffer).resource().buffer()
+        look.take(self.runtime.read_all(look.wanted) if look.wanted else ())
+        size = handle.dtype.itemsize
+        return np.ndarray(
+            handle.shape, handle.dtype.numpy, memory, handle.offset * size,
+            tuple(stride * size for stride in handle.strides),
+        )  # fmt: skip
 
     def download(self, handle: CubeTensor) -> Array:
         """Return the values as a read-only array.

@@ -13,6 +13,8 @@ from pyrite.runtime.cpu.runtime import CpuRuntime
 class Cpu(CubeBackend):
     """Kernels compiled by LLVM, on native threads."""
 
+    shares_with_numpy = True
+
     def __init__(self) -> None:
         threads, guard, level = config.threads, config.guard, config.cpu_level
         target = None if level is None else level_target(level)

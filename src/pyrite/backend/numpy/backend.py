@@ -24,6 +24,7 @@ class NumPy(Backend):
     """The NumPy backend.  A handle is an ndarray."""
 
     name = "numpy"
+    shares_with_numpy = True
 
     @classmethod
     def has(cls, op: Op) -> bool:

@@ -79,6 +79,9 @@ class Torch(
 ):
     """PyTorch as a backend, on one of its devices: ``Torch("cuda:1")``."""
 
+    #: On the host.
+    shares_with_numpy = True
+
     def __init__(self, device: str = "cpu") -> None:
         self.device = _working(device)
         index = f":{self.device.index}" if self.device.index else ""

@@ -36,6 +36,7 @@ from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
+from pyrite.runtime.cpu.shared_memory import SharedMemory
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Step, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
@@ -100,6 +101,7 @@ class CpuRuntime:
     name = "cpu"
     alignment = ALIGNMENT
     lacking: Mapping[DType, str] = {}
+    is_host = True
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class CpuRuntime:
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
+        self._shared = SharedMemory(self._stream.now, self._stream.done)
         self._allocator: Allocator | GuardedAllocator = Allocator(
             self._stream.now, self._stream.done
         )
@@ -224,6 +227,7 @@ class CpuRuntime:
     def synchronize(self) -> None:
         """Flush, and wait for everything."""
         self._stream.synchronize()
+        self._shared.take_back()
 
     async def synchronize_async(self) -> None:
         """Flush, and wait for everything on a thread of its own, asleep while others work."""
@@ -243,6 +247,17 @@ class CpuRuntime:
         buffer = self._allocator.allocate(array.nbytes, for_host=True)
         np.copyto(buffer.bytes().view(array.dtype).reshape(array.shape), array)
         return buffer
+
+    def adopt(self, array: Array) -> CpuBuffer | None:
+        """Return the memory of an array as a buffer; None unless its elements are aligned.
+
+        Kernels ask for no more than that.  Nor in guarded mode, where buffers lie between poison.
+        """
+        self._executor.check()
+        is_whole = all(stride % array.itemsize == 0 for stride in array.strides)
+        if not (array.flags.aligned and array.dtype.isnative and is_whole):
+            return None
+        return None if isinstance(self._allocator, GuardedAllocator) else self._shared.adopt(array)
 
     def read(self, buffer: Buffer, dtype: DType, shape: Shape) -> Array:
         """Flush, wait for what was appended so far, and return the values, a new array."""
@@ -281,6 +296,7 @@ class CpuRuntime:
 
     def trim(self) -> None:
         """Give free memory back to the system."""
+        self._shared.take_back()
         self._allocator.trim()
 
     # ---- end ----

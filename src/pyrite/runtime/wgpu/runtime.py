@@ -55,6 +55,7 @@ class WgpuRuntime:
     """
 
     alignment = ALIGNMENT
+    is_host = False
     pool_type = Pool
 
     def __init__(
@@ -174,6 +175,9 @@ class WgpuRuntime:
             self._counts["uploads"] += 1
             self._queue.write(data, buffer)
             return buffer
+
+    def adopt(self, array: Array) -> None:
+        """Return None: a GPU has no memory of the host; see `from_buffer`."""
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """Append a copy of ``target.nbytes`` bytes from the beginning of source.
