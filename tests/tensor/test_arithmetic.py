@@ -270,3 +270,20 @@ def test_an_error_of_a_reflected_operator_carries_the_users_line() -> None:
     with pytest.raises(DTypeError) as caught:
         1 + tensor([True]) + "x"
     assert __file__ in str(caught.value.location)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_number_next_to_every_number_is_that_of_numpy(dtype: DType) -> None:
+    random = np.random.default_rng(0)
+    unsigned = f"u{dtype.itemsize}"
+    count = 2**16
+    drawn = random.integers(0, 2 ** (8 * dtype.itemsize), count, np.uint64).astype(unsigned)
+    every = np.arange(count, dtype=unsigned) if dtype.itemsize == 2 else drawn
+    x = every.view(dtype.numpy)
+    for towards in (np.inf, -np.inf, 1.0):
+        with np.errstate(all="ignore"):
+            want = np.nextafter(x, np.asarray(towards, dtype.numpy))
+        got = tensor(x).nextafter(towards).numpy()
+        np.testing.assert_array_equal(got.view(unsigned)[want == want],
+                                      want.view(unsigned)[want == want])  # fmt: skip
+        assert np.isnan(got.astype(float)[want != want]).all()

@@ -183,3 +183,22 @@ def test_creation_places_tensors_on_the_device_that_is_named() -> None:
     for made in (zeros(2, device=device), arange(3, device=device), eye(2, device=device)):
         assert made.device.level == 1
     assert creation.linspace(0, 1, 3, device=device).device.level == 1
+
+
+def test_integers_on_both_sides_of_the_greatest_int64_are_exact() -> None:
+    values = [[0, 2**63 + 1], [7, 2**64 - 1]]
+    assert tensor(values, dtype="uint64").tolist() == values
+    for dtype in (None, "int64"):
+        with pytest.raises(DTypeError, match=rf"got {2**64 - 1}"):
+            tensor(values, dtype=dtype)
+    assert tensor([1, 2.5]).tolist() == [1.0, 2.5]
+
+
+def test_the_value_of_full_may_be_given_by_the_name_of_the_standard() -> None:
+    x = full((2,), fill_value=7)
+    assert x.tolist() == full_like(x, fill_value=7).tolist() == [7, 7]
+
+
+def test_grids_are_a_list_as_the_standard_says() -> None:
+    assert type(meshgrid(arange(2), arange(3))) is list
+    assert type(pyrite.broadcast_arrays(arange(2))) is list

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import grad
-from pyrite.errors import AxisError, DTypeError, ShapeError
+from pyrite.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTYPES, INTEGERS, DType, bfloat16, float16, int32
@@ -152,3 +152,26 @@ def test_the_gradient_of_running_extrema_goes_to_their_positions() -> None:
     x = tensor(np.array([1.0, 3.0, 2.0, 4.0]))
     assert grad(lambda x: x.cummax(0).sum())(x).tolist() == [1, 2, 0, 1]
     assert grad(lambda x: x.cummin(0).sum())(x).tolist() == [4, 0, 0, 0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_differences_are_those_of_numpy(axis: int, n: int) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 3, 4))
+    np.testing.assert_allclose(tensor(x).diff(n, axis).numpy(), np.diff(x, n, axis))
+
+
+def test_differences_count_what_is_put_before_and_behind() -> None:
+    x = np.array([[1.0, 4.0], [9.0, 16.0]])
+    ends = {"prepend": np.zeros((2, 1)), "append": np.full((2, 2), 5.0)}
+    found = tensor(x).diff(**{name: tensor(end) for name, end in ends.items()})
+    np.testing.assert_array_equal(found.numpy(), np.diff(x, **ends))
+
+
+def test_differences_that_cannot_be_are_errors() -> None:
+    with pytest.raises(ArgumentError, match="diff requires n >= 0, got -1"):
+        tensor([1.0]).diff(-1)
+    with pytest.raises(ShapeError, match="diff requires at least one axis"):
+        tensor(1.0).diff()
+    with pytest.raises(DTypeError, match="diff requires a number dtype, got bool"):
+        tensor([True]).diff()

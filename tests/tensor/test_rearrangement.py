@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import grad
-from pyrite.errors import ArgumentError, ShapeError
+from pyrite.errors import ArgumentError, DTypeError, ShapeError, SyncError
+from pyrite.synchronization import no_sync
 from pyrite.tensor.creation import arange, tensor, zeros
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -131,3 +132,42 @@ def test_padding_takes_the_dtype_of_the_tensor_unless_the_value_is_of_a_higher_k
 def test_what_does_not_fit_is_an_error(call: Any, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         call(tensor(A))
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_each_element_may_be_repeated_another_number_of_times(axis: int | None) -> None:
+    n = A.size if axis is None else A.shape[axis]
+    times = np.arange(n) % 3
+    found = tensor(A).repeat(tensor(times), axis)
+    np.testing.assert_array_equal(found.numpy(), np.repeat(A, times, axis))
+
+
+def test_repeats_of_a_fixed_size_wait_for_nothing_and_are_cut_off_or_filled_up() -> None:
+    x, times = tensor([1.0, 2.0, 3.0]), tensor([2, 0, 1])
+    with no_sync():
+        short, exact, long = (x.repeat(times, 0, size=n) for n in (2, 3, 5))
+    assert short.tolist() == [1, 1]
+    assert exact.tolist() == [1, 1, 3]
+    assert long.tolist() == [1, 1, 3, 3, 3]
+    with no_sync(), pytest.raises(SyncError, match="repeat"):
+        x.repeat(times)
+
+
+def test_the_gradient_of_repeats_adds_up_what_was_repeated() -> None:
+    weights = tensor(np.array([1.0, 2.0, 4.0]))
+    slope = grad(lambda x: (x.repeat(tensor([2, 0, 1])) * weights).sum())(tensor(np.ones(3)))
+    assert slope.tolist() == [3, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: x.repeat(tensor([1, -1, 0])), ArgumentError, r"repeats >= 0, got -1"),
+        (lambda x: x.repeat(tensor([1, 2])), ShapeError, r"shape \(\) or \(3,\), got \(2,\)"),
+        (lambda x: x.repeat(tensor([1.0, 2.0, 0.0])), DTypeError, "integer repeats, got float32"),
+        (lambda x: x.repeat(2, size=6), ArgumentError, "a tensor of repeats beside size"),
+    ],
+)
+def test_repeats_that_cannot_be_are_errors(call: Any, error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        call(tensor([1.0, 2.0, 3.0]))

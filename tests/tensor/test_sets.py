@@ -193,3 +193,8 @@ def test_only_rows_of_integers_are_counted() -> None:
         tensor([[1]]).bincount()
     with pytest.raises(ShapeError, match=r"got \(1,\) and weights of shape \(2,\)"):
         tensor([1]).bincount(tensor([1.0, 2.0]))
+
+
+def test_the_weights_of_bins_may_be_given_by_name() -> None:
+    x, weights = tensor([1, 0, 1]), tensor([0.5, 1.0, 2.0])
+    assert x.bincount(weights=weights, minlength=3).tolist() == [1.0, 2.5, 0.0]

@@ -191,3 +191,10 @@ def test_search_at_the_limits() -> None:
         x.searchsorted(1.0, side="middle")  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="searchsorted requires an integer dtype that holds both"):
         tensor(np.array([1], np.uint64)).searchsorted(tensor(np.array([1], np.int64)))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_sorter_gives_the_order_of_values_that_are_not_sorted(side: Any) -> None:
+    x = np.array([3.0, 1.0, 2.0, 2.0])
+    found = tensor(x).searchsorted(tensor([2.0, 0.0]), side=side, sorter=tensor(x).argsort())
+    assert found.tolist() == np.searchsorted(np.sort(x), [2.0, 0.0], side).tolist()
