@@ -15,9 +15,11 @@ import signal
 import subprocess
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -74,6 +76,31 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether every case is wanted, for a test that loops over its cases itself."""
     return bool(pytestconfig.getoption("--full"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for a level on this processor, and on each level that it has."""
+    if "level" in metafunc.fixturenames:
+        names: list[str] = []
+        if find_spec("llvmlite"):
+            from pyrite.runtime.cpu.level import levels
+
+            names = [level.name for level in levels()]
+        metafunc.parametrize("level", ["host", *names], scope="module")
+
+
+@pytest.fixture(scope="module")
+def level_runtime(level: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The processors of this computer, as those of a level."""
+    pytest.importorskip("llvmlite")
+    from pyrite.runtime.cpu.host import host_target
+    from pyrite.runtime.cpu.level import level_target
+    from pyrite.runtime.cpu.runtime import CpuRuntime
+
+    target = host_target() if level == "host" else level_target(level)
+    runtime = CpuRuntime(target=target, threads=1, cache=tmp_path_factory.mktemp("cache"))
+    yield runtime
+    runtime.close()
 
 
 @pytest.fixture

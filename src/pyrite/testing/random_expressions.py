@@ -10,9 +10,9 @@ import random
 from collections.abc import Collection, Sequence
 
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
-from pyrite.kernel.ir import ACCEPTED, OPCODES, WIDTHS
+from pyrite.kernel.ir import ACCEPTED, OPCODES, WIDTHS, vector
 from pyrite.testing.operands import SIZE
-from pyrite.types import DType
+from pyrite.types import DType, bool_
 
 #: Opcodes that are a fault, or unspecified, for some operands.
 PARTIAL = frozenset(("div", "rem", "shl", "shr"))
@@ -53,7 +53,8 @@ class RandomExpressions:
             self.step(depth=0)
         i = self.b.local_index() * 16
         for memory in self.outputs:
-            memory.store(i, [v for v in self.values if v.dtype is memory.dtype][-1])
+            last = [v for v in self.values if v.dtype is memory.dtype][-1]
+            memory.store(i, last, mask=self.mask(last.width))
         return self.b.build()
 
     def load(self, memory: Memory) -> Value:
@@ -64,7 +65,19 @@ class RandomExpressions:
             return memory.load(self.b.const(places, self.b.index_type.with_width(self.width)))
         if self.random.random() < 0.5:
             return memory.load(at // 16 * 16, width=self.width, is_aligned=True)
-        return memory.load(at, width=self.width)
+        return memory.load(at, width=self.width, mask=self.mask(self.width))
+
+    def mask(self, width: int) -> Value | None:
+        """Return which lanes of an access are made: all, some that are known, or who can tell."""
+        kind = self.random.random()
+        if kind < 0.4:
+            return None
+        found = [v for v in self.values if v.dtype.is_bool and v.width == width]
+        if kind < 0.7 and found:
+            return self.random.choice(found)
+        first, last = sorted(self.random.choices(range(width + 1), k=2))
+        lanes = [first <= lane < last for lane in range(width)]
+        return self.b.const(lanes if width > 1 else lanes[0], vector(bool_, width))
 
     def step(self, depth: int) -> None:
         """Add a value, or a branch or loop of a few more steps."""

@@ -15,10 +15,13 @@ import numpy as np
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.testing.kernels import KernelExample
 from pyrite.testing.launch import interpreted
-from pyrite.types import Array, DType, Number, float32, int32
+from pyrite.types import Array, DType, Number, bfloat16, bool_, float16, float32, int8, int16, int32
 
 #: Invocations of a workgroup, and workgroups.
 SIZE, GROUPS = 16, 3
+
+#: Dtypes that are stored, and computed in wider ones.
+NARROW = (bfloat16, float16, int8, int16, bool_)
 
 _INTEGER = ("add", "sub", "mul", "and", "xor", "min", "max", "div", "rem", "shl")
 _FLOAT = ("add", "sub", "mul", "min", "max", "neg", "floor", "abs")
@@ -32,7 +35,8 @@ def random_kernel(seed: int, steps: int = 12) -> KernelExample:
     count = SIZE * GROUPS
     x = np.round(random.normal(size=count) * 4, 2).astype(np.float32)
     i = random.integers(-20, 60, count).astype(np.int32)
-    values: list[Array | Number] = [3, x, i, 0 * x, 0 * i]
+    narrow = [(10 * x).astype(d.numpy) for d in NARROW]
+    values: list[Array | Number] = [3, x, i, 0 * x, 0 * i, *narrow]
     return KernelExample(kernel, (GROUPS,), values, interpreted(kernel, (GROUPS,), values))
 
 
@@ -45,6 +49,7 @@ class _Author:
         self.n = b.scalar("n", int32)
         self.x, self.i = b.buffer("x", float32, "read"), b.buffer("i", int32, "read")
         self.y, self.j = b.buffer("y", float32, "read_write"), b.buffer("j", int32, "write")
+        self.narrow = [b.buffer(d.name, d, "read_write") for d in NARROW]
         self.shared: dict[DType, Memory] = {d: b.shared(d, SIZE) for d in (float32, int32)}
         self.private = b.private(int32, 4)
         self.lane, self.at = b.local_index(), b.global_id()
@@ -66,7 +71,7 @@ class _Author:
         for _ in range(count):
             kinds: list[Callable[[], None]] = [
                 self.integer, self.integer, self.real, self.real, self.chosen, self.loaded,
-                self.kept, self.stored, self.fetched,
+                self.kept, self.stored, self.narrowed, self.narrowed, self.fetched,
             ]  # fmt: skip
             if depth < 2:
                 kinds += [
@@ -129,6 +134,15 @@ class _Author:
     def stored(self) -> None:
         self.y.store(self.at, self.draw(float32), mask=self.condition())
         self.values[float32].append(self.y[self.at])
+
+    def narrowed(self) -> None:
+        """A value as a narrower dtype, in memory where it was or is now, and wide again."""
+        memory = self.narrow[int(self.random.integers(len(self.narrow)))]
+        wide = float32 if memory.dtype.is_float else int32
+        value = self.condition() if memory.dtype.is_bool else self.draw(wide)
+        memory.store(self.at, self.b.cast(value, memory.dtype), mask=self.condition())
+        again = memory.load(self.at, mask=self.condition(), other=1)
+        self.values[wide].append(self.b.cast(again, wide))
 
     def fetched(self) -> None:
         """A hint, of an element that need not exist."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,38 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import Digit, OperandMap, row_major_map
 from pyrite.kernel.template.product import Product
 from pyrite.op import OPS
+from pyrite.runtime.protocol import Runtime
+from pyrite.testing.launch import launched
 from pyrite.types import Array, DType, float32
+
+
+def native(kernel: Kernel, workgroups: int | tuple[int, ...], *values: Any) -> None:
+    """Run a kernel as machine code, with the arguments and the effect of `interpret`."""
+    from pyrite.runtime.cpu.runtime import CpuRuntime
+
+    grid = (workgroups,) if isinstance(workgroups, int) else workgroups
+    runtime = _runtime(CpuRuntime)
+    for value, found in zip(values, launched(runtime, kernel, grid, values), strict=True):
+        if isinstance(value, np.ndarray):
+            value[...] = found
+
+
+@cache
+def _runtime(of: type[Runtime]) -> Runtime:
+    return of()
+
+
+@pytest.fixture(
+    params=["interpreter", pytest.param("cpu", marks=pytest.mark.sample(1))], autouse=True
+)
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What runs the kernels of a test: the interpreter, or this computer's processors."""
+    if request.param == "cpu":
+        if not find_spec("llvmlite"):
+            pytest.skip("the device cpu needs llvmlite")
+        for module in (request.module, sys.modules[__name__]):
+            monkeypatch.setattr(module, "interpret", native, raising=False)
+    return str(request.param)
 
 
 @dataclass(frozen=True)

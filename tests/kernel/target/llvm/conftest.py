@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,31 +31,6 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
     from pyrite.runtime.cpu.runtime import CpuRuntime
 
     runtime = CpuRuntime(cache=tmp_path_factory.mktemp("cache"))
-    yield runtime
-    runtime.close()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for a level on each that this processor has, and on the processor."""
-    if "level" in metafunc.fixturenames:
-        names = []
-        if find_spec("llvmlite"):
-            from pyrite.runtime.cpu.level import levels
-
-            names = [level.name for level in levels()]
-        metafunc.parametrize("level", ["host", *names], scope="module")
-
-
-@pytest.fixture(scope="module")
-def level_runtime(level: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuRuntime]:
-    """The processors of this computer, as those of a level."""
-    pytest.importorskip("llvmlite")
-    from pyrite.runtime.cpu.host import host_target
-    from pyrite.runtime.cpu.level import level_target
-    from pyrite.runtime.cpu.runtime import CpuRuntime
-
-    target = host_target() if level == "host" else level_target(level)
-    runtime = CpuRuntime(target=target, threads=1, cache=tmp_path_factory.mktemp("cache"))
     yield runtime
     runtime.close()
 
