@@ -1,15 +1,17 @@
 """Whether this checkout became slower than another version: the same calls, in turns, as ratios.
 
-    python benchmarks/versions.py [HEAD~3 | ../checkout] [--device cpu] [--only step] [--rounds 21]
+    python benchmarks/versions.py [HEAD~3 | ../checkout] [--device cpu] [--only step] [--pairs 9]
 
 The other is a revision of git, by default the last commit, or the folder of a checkout.
 
 Each version runs in a process of its own, which waits while the other is timed, so that both see
-the same weather.  A round times each once, the first by turns.  Printed are the medians in
-microseconds, the median of the rounds' ratios (this by the other: above 1 this one is the slower)
-and the interval that holds the true median with 95 %, by order statistics, so no distribution is
-assumed.  Cases whose whole interval lies above 1.03 are named at the end, and the exit status is
-then 1.  ``host`` cases are tensors so small that only Python is timed.
+the same weather; a round times each once, the first by turns.  Where a process's memory lies makes
+a call up to a tenth faster or slower for as long as the process lives, so pairs of processes are
+started anew, and the median of a pair's rounds counts as one ratio (this by the other: above 1 this
+one is the slower).  Printed are medians in microseconds, the median of the pairs' ratios, and the
+interval that holds the true median with 95 %, by order statistics, so no distribution is assumed.
+Cases whose whole interval lies above 1.03 are named at the end, and the exit status is then 1.
+``host`` cases are tensors so small that only Python is timed.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ BOUND = 1.03
 SAMPLE = 0.02
 
 Call = Callable[[], Any]
+#: Seconds of this version and of the other, in each round.
+Times = list[tuple[float, float]]
 
 
 def main() -> int:
@@ -43,18 +47,25 @@ def main() -> int:
     parser.add_argument("other", nargs="?", default="HEAD")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--pairs", type=int, default=9, help="6 are the fewest that show 95 %%")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         serve(given.device)
         return 0
     with TemporaryDirectory() as scratch:
-        other = checkout(given.other, Path(scratch))
-        sides = [Side(HERE, given.device), Side(other, given.device)]
-        print(f"{'case':32} {'this':>10} {'other':>10} {'ratio':>7}   95 % of the median")
-        slower = [name for name in sides[0].names if chosen(name, given.only)
-                  and compare(name, sides, given.rounds) > BOUND]  # fmt: skip
+        roots = [HERE, checkout(given.other, Path(scratch))]
+        found: dict[str, list[Times]] = {}
+        for pair in range(given.pairs):
+            sides = [Side(root, given.device) for root in roots]
+            for name in (name for name in sides[0].names if chosen(name, given.only)):
+                found.setdefault(name, []).append(compare(name, sides, given.rounds))
+            for side in sides:
+                side.end()
+            print(f"pair {pair + 1} of {given.pairs} is timed", file=sys.stderr)
+    print(f"{'case':32} {'this':>10} {'other':>10} {'ratio':>7}   95 % of the median")
+    slower = [name for name, times in found.items() if show(name, times) > BOUND]
     print(f"slower than {BOUND} with 95 %: {', '.join(slower) or 'none'}")
     return 1 if slower else 0
 
@@ -75,23 +86,29 @@ def chosen(name: str, only: list[str]) -> bool:
     return not only or any(part in name for part in only)
 
 
-def compare(name: str, sides: list[Side], rounds: int) -> float:
-    """Print a line for a case; return the lower end of its ratio's interval."""
-    for side in sides:
-        problem = side.prepare(name)
-        if problem:
-            print(f"{name:32} {side.root}: {problem}")
-            return 0.0
-    times: list[tuple[float, float]] = []
+def compare(name: str, sides: list[Side], rounds: int) -> Times:
+    """Return the seconds of both in each round; nothing where a version cannot run a case."""
+    times: Times = []
+    problems = [problem for side in sides if (problem := side.prepare(name))]
+    if problems:
+        print(f"{name}: {'; '.join(problems)}", file=sys.stderr)
+        return times
     for number in range(rounds):
         first = number % 2
         found = {side: sides[side].time() for side in (first, 1 - first)}
         times.append((found[0], found[1]))
-    ratios = sorted(this / other for this, other in times)
+    return times
+
+
+def show(name: str, pairs: list[Times]) -> float:
+    """Print a line for a case; return the lower end of its ratio's interval."""
+    timed = [times for times in pairs if times]
+    if not timed:
+        return 0.0
+    ratios = sorted(median(this / other for this, other in times) for times in timed)
     low, high = interval(ratios)
-    medians = [median(column) * 1e6 for column in zip(*times, strict=True)]
-    print(f"{name:32} {medians[0]:10.2f} {medians[1]:10.2f} {median(ratios):7.3f}   "
-          f"{low:.3f} to {high:.3f}", flush=True)  # fmt: skip
+    this, other = (median(t[side] for times in timed for t in times) * 1e6 for side in (0, 1))
+    print(f"{name:32} {this:10.2f} {other:10.2f} {median(ratios):7.3f}   {low:.3f} to {high:.3f}")
     return low
 
 
@@ -127,6 +144,12 @@ class Side:
     def time(self) -> float:
         """Return the seconds of a call of the case that is ready."""
         return float(self._ask("time"))
+
+    def end(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None
