@@ -148,7 +148,10 @@ class TorchAlgebra:
 
     def nextafter(self, x: Any, y: Any) -> Any:
         """The number next to x on the side of y."""
-        return torch.nextafter(*_both(x, y))
+        x, y = _both(x, y)
+        # Unlike other functions it takes no number of the host beside a tensor of a GPU.
+        device = y.device if x.device.type == "cpu" else x.device
+        return torch.nextafter(x.to(device), y.to(device))
 
     def floor(self, x: Any) -> Any:
         """The greatest whole number not above x."""
