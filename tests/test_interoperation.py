@@ -12,8 +12,7 @@ from typing import Any
 import array_api_extra as xpx
 import numpy as np
 import pytest
-from array_api_extra import _at
-from array_api_extra._lib._compat import (
+from array_api_compat import (
     array_namespace,
     device,
     is_array_api_obj,
@@ -25,6 +24,7 @@ from array_api_extra._lib._compat import (
     size,
     to_device,
 )
+from array_api_extra import _at
 
 import pyrite
 
