@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from pyrite.errors import RecordError
 from pyrite.opening import open_file
-from pyrite.record import Record, fit, load_pytorch, load_sharded
+from pyrite.record import Record, fit, load_pytorch, load_sharded, remap
 from pyrite.record.atomic import PathLike
+from pyrite.record.record import is_record, same_bits
 from pyrite.record.remap import Rules
+from pyrite.record.safetensors import SafetensorsFile
 from pyrite.record.sharded import INDEX_NAME
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Identified
@@ -55,11 +57,10 @@ def with_arrays(
     first: dict[int, str] = {}
     for path, leaf in named.items():
         first.setdefault(leaf.id, path)
-    renamed = {first[named[n].id] if n in named else n: a for n, a in arrays.items()}
+    main = {path: first[leaf.id] for path, leaf in named.items()}
+    found = _joined(remap(arrays, rules), main)
     expected = {path: (named[path].shape, named[path].dtype) for path in first.values()}
-    fitted, _ = fit(
-        renamed, expected, rules=rules, dtype=dtype, partial=partial, allow_unused=allow_unused
-    )
+    fitted, _ = fit(found, expected, dtype=dtype, partial=partial, allow_unused=allow_unused)
     values = {leaf_id: fitted[path] for leaf_id, path in first.items() if path in fitted}
 
     def loaded(t: Tensor) -> Tensor:
@@ -71,15 +72,29 @@ def with_arrays(
     return tree_map(loaded, module)
 
 
+def _joined(arrays: Mapping[str, Array], main: Mapping[str, str]) -> dict[str, Array]:
+    """Return arrays by the first name of each parameter; raise RecordError where two differ."""
+    found: dict[str, tuple[str, Array]] = {}
+    for name, array in arrays.items():
+        target = main.get(name, name)
+        if target in found and not same_bits(found[target][1], array):
+            raise RecordError(
+                f"load requires one value for a parameter with several names, got two that differ "
+                f"for {found[target][0]!r} and {name!r}; rename the one that is not meant by rules "
+                "and allow_unused=True, or load into a module that does not tie them"
+            )
+        found.setdefault(target, (name, array))
+    return {target: array for target, (_, array) in found.items()}
+
+
 def read_arrays(path: PathLike) -> Mapping[str, Array]:
     """Return the arrays of a weight file by name, whatever of the known formats it is in.
 
     Raises RecordError for a file that cannot be read.
     """
     file = Path(path)
-    if is_safetensors(file):
-        found: Mapping[str, Array] = Record.load(file).arrays
-        return found
+    if is_safetensors(file) or file.suffix == ".safetensors":
+        return read_safetensors(file)
     if file.suffix in PYTORCH_SUFFIXES:
         return load_pytorch(file)
     if os.path.isdir(file):
@@ -87,14 +102,31 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
         return load_sharded(file)
     if file.suffix == ".json":
         return load_sharded(file)
-    if file.suffix == ".safetensors":
-        arrays: Mapping[str, Array] = Record.load(file).arrays
-        return arrays
     missing = "" if os.path.exists(file) else ", which does not exist"
     raise RecordError(
         f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got "
         f"{file}{missing}"
     )
+
+
+def read_safetensors(path: PathLike) -> Mapping[str, Array]:
+    """Return the arrays of a record, or of any other safetensors file, by name.
+
+    Of tensors that share memory the library of the format keeps one, and says in the metadata which
+    name stands for which.
+
+    Raises RecordError for a file that cannot be read.
+    """
+    file = SafetensorsFile(path)
+    if is_record(file):
+        arrays: Mapping[str, Array] = Record.load(path).arrays
+        return arrays
+    shared = {
+        name: file[kept]
+        for name, kept in file.metadata.items()
+        if kept in file.entries and name not in file.entries
+    }
+    return {**file, **shared}
 
 
 def _require_index(folder: Path) -> None:

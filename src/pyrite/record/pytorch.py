@@ -40,7 +40,8 @@ from pyrite.types import Array
 
 #: An expanded tensor (stride 0) may be this much larger than its storage; beyond, it is an attack.
 MAX_EXPANDED_BYTES = 2**30
-MAX_PICKLE_BYTES = 2**28
+#: A tensor takes about 150 bytes of the pickle: so many are those of 400,000.
+MAX_PICKLE_BYTES = 2**26
 #: Containers within containers; shared ones count each time, which stops "billion laughs".
 MAX_DEPTH, MAX_NODES, MAX_NAME_LENGTH = 64, 1_000_000, 1000
 

@@ -104,7 +104,7 @@ class Record:
         return (
             self.arrays.keys() == other.arrays.keys()
             and _canonical(self.metadata) == _canonical(other.metadata)
-            and all(_same_bits(array, other.arrays[name]) for name, array in self.arrays.items())
+            and all(same_bits(array, other.arrays[name]) for name, array in self.arrays.items())
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays have no hash by value
@@ -130,7 +130,8 @@ def _untie(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, str
     return stored, aliases
 
 
-def _same_bits(a: Array, b: Array) -> bool:
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal in dtype, shape, and every bit."""
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
@@ -159,6 +160,11 @@ def _json_value(value: object, where: str, depth: int = 0) -> Any:
         f"{where} requires JSON values, got {type(value).__name__}; "
         "put arrays into arrays, and convert the rest, for example with float(...)"
     )
+
+
+def is_record(file: SafetensorsFile) -> bool:
+    """Whether a safetensors file was written by `Record.save`."""
+    return _VERSION in file.metadata
 
 
 def _require_version(metadata: Mapping[str, str], owner: str) -> None:

@@ -53,7 +53,9 @@ def fit(
 def remap(arrays: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
     r"""Return ``arrays`` under new names: each (pattern, replacement) is an ``re.sub``, in order.
 
-    Raises RecordError when a pattern is no regular expression, or two names become one.
+    Two names may become one where they name one array, as tied weights do.
+
+    Raises RecordError when a pattern is no regular expression, or names of two arrays become one.
 
     >>> sorted(remap({"model.0.w": np.ones(1)}, [(r"^model\.", ""), (r"^(\d+)", r"layer\1")]))
     ['layer0.w']
@@ -64,7 +66,7 @@ def remap(arrays: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
         target = name
         for pattern, replacement in patterns:
             target = _substitute(pattern, replacement, target)
-        if target in sources:
+        if target in sources and not _is_same(arrays[sources[target]], arrays[name]):
             raise RecordError(
                 f"remap requires distinct names, got {target!r} from both {sources[target]!r} "
                 f"and {name!r}; make the pattern narrower"
@@ -200,6 +202,12 @@ def kind_of(of: np.dtype[np.generic]) -> str | None:
     except DTypeError:
         return None
     return "integer" if found.is_integer else found.kind
+
+
+def _is_same(x: Array, y: Array) -> bool:
+    """Whether two arrays are the same memory, seen in the same way."""
+    place = (x.ctypes.data, x.shape, x.strides, x.dtype)
+    return x is y or (x.size > 0 and place == (y.ctypes.data, y.shape, y.strides, y.dtype))
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

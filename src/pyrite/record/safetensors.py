@@ -16,6 +16,7 @@ import math
 import os
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ from pyrite.types import Array
 
 #: The limit of the reference library; the largest headers in the wild are a few megabytes.
 MAX_HEADER_BYTES = 100_000_000
+#: Arrays of one file: ten times those of the largest in the wild, which come in shards.
+MAX_ENTRIES = 1 << 16
 #: NumPy's limit on the number of axes.
 MAX_RANK = 64
 
@@ -190,7 +193,8 @@ def _raw_bytes(array: Array) -> memoryview:
 def _parse(data: memoryview, file: str) -> tuple[dict[str, Entry], dict[str, str]]:
     """Return the entries and the metadata of a whole file, all of it tested."""
     table, start = _read_table(data, file)
-    metadata = table.pop("__metadata__", {})
+    metadata = table.pop("__metadata__", None)
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise RecordError(f"{file} requires __metadata__ of strings, got {brief(metadata)}")
     entries = {name: _entry(declared, start, f"{file} at {name!r}")
@@ -213,8 +217,16 @@ def _read_table(data: memoryview, file: str) -> tuple[dict[str, Any], int]:
             f"{file} requires {8 + length} bytes for its header, got {len(data)}; "
             "it is truncated, copy it again"
         )
-    table = parse_json(bytes(data[8 : 8 + length]), f"{file} header")
+    text = bytes(data[8 : 8 + length])
+    _require_few(text.count(b'"data_offsets"'), file)
+    table = parse_json(text, f"{file} header")
+    _require_few(len(table) - ("__metadata__" in table), file)
     return table, 8 + length
+
+
+def _require_few(count: int, file: str) -> None:
+    if count > MAX_ENTRIES:
+        raise RecordError(f"{file} requires at most {MAX_ENTRIES} arrays, got {count}; split it")
 
 
 def parse_json(text: bytes, owner: str) -> dict[str, Any]:
@@ -238,20 +250,21 @@ def parse_json(text: bytes, owner: str) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in table:
-            raise ValueError(f"name {brief(name)} twice")
-        table[name] = value
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"name {brief(counts.most_common(1)[0][0])} twice")
     return table
+
+
+_FIELDS = dict.fromkeys(("dtype", "shape", "data_offsets"))
 
 
 def _entry(declared: object, start: int, owner: str) -> Entry:
     """Return what one header item declares, with offsets counted from the start of the file."""
-    fields = ("dtype", "shape", "data_offsets")
-    if not isinstance(declared, dict) or set(declared) != set(fields):
-        raise RecordError(f"{owner} requires {', '.join(fields)}, got {brief(declared)}")
-    code, shape, offsets = (declared[field] for field in fields)
+    if not isinstance(declared, dict) or declared.keys() != _FIELDS.keys():
+        raise RecordError(f"{owner} requires {', '.join(_FIELDS)}, got {brief(declared)}")
+    code, shape, offsets = declared["dtype"], declared["shape"], declared["data_offsets"]
     if not isinstance(code, str) or code not in DTYPES:
         raise RecordError(f"{owner} requires a dtype of {', '.join(DTYPES)}, got {brief(code)}")
     if not _is_naturals(shape) or len(shape) > MAX_RANK:
@@ -291,8 +304,13 @@ def _require_tiling(entries: Mapping[str, Entry], start: int, size: int, file: s
         raise RecordError(f"{file} requires {reached} bytes as its header says, got {size}; {fix}")
 
 
+_INTEGERS = frozenset({int})
+
+
 def _is_naturals(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    return isinstance(value, list) and (
+        not value or (_INTEGERS.issuperset(map(type, value)) and min(value) >= 0)
+    )
 
 
 def brief(value: object) -> str:

@@ -13,10 +13,14 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from pyrite.errors import RecordError
 from pyrite.record.safetensors import brief
+
+#: A tensor takes about 35: so many are those of a hundred thousand tensors, and a few seconds.
+MAX_OPCODES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,11 @@ def unpickle(
     """
     machine = _Machine(allowed, persistent, owner)
     position: int | None = 0
+    steps = count(1)
     try:
         for opcode, argument, position in pickletools.genops(data):  # noqa: B007 (for the error)
+            if next(steps) > MAX_OPCODES:
+                raise RecordError(f"{owner} requires at most {MAX_OPCODES} steps, got more")
             if opcode.name == "STOP":
                 return machine.result()
             machine.step(opcode.name, argument)
