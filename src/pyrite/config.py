@@ -48,9 +48,14 @@ class Config:
     #: all that this processor has.  Read when the device is first used.
     cpu_level: str | None = None
 
+    #: The most pixels of an image that is read: a file of 400 bytes can have a thousand million.
+    image_pixels: int = 1 << 25
+
     def __setattr__(self, name: str, value: object) -> None:
         if name == "threads" and value is not None:
             _require_threads("config.threads", value)
+        if name == "image_pixels":
+            _require_pixels("config.image_pixels", value)
         if name == "guard":
             value = _guard("config.guard", "" if value is None else str(value))
         object.__setattr__(self, name, value)
@@ -102,9 +107,19 @@ def _require_threads(name: str, count: object) -> None:
         )
 
 
+def _pixels(name: str, text: str) -> int:
+    _require_pixels(name, int(text) if text.isdecimal() else text)
+    return int(text)
+
+
+def _require_pixels(name: str, count: object) -> None:
+    if type(count) is not int or count < 1:
+        raise ArgumentError(f"{name} requires a whole number of 1 or more, got {count!r}")
+
+
 #: How a setting is read from the environment, by its annotation; a text as it is.
 _READERS: dict[str, Callable[[str, str], object]] = {
-    "bool": _flag, "int | None": _threads, "Guard | None": _guard,
+    "bool": _flag, "int | None": _threads, "Guard | None": _guard, "int": _pixels,
 }  # fmt: skip
 
 config = Config.from_environment(dict(os.environ))

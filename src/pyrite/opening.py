@@ -8,9 +8,16 @@ looked at again.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import BinaryIO, ParamSpec, TypeVar
+
+from pyrite.errors import PyriteError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PathLike = str | os.PathLike[str]
 
@@ -73,6 +80,29 @@ def _require_regular(status: os.stat_result, path: PathLike) -> None:
     if kind != stat.S_IFREG:
         what = _KINDS.get(kind, "something else")
         raise OSError(errno.EINVAL, f"it is {what}, not a regular file", os.fspath(path))
+
+
+def reader(name: str, error: type[PyriteError]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator of what reads files: where memory ends, it raises ``error``.
+
+    ``name`` is what it is called in the message.
+    """
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(read)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return read(*args, **kwargs)
+            except MemoryError as cause:
+                paths = (repr(os.fspath(a)) for a in args if isinstance(a, str | os.PathLike))
+                raise error(
+                    f"{name} requires memory for what is in {next(paths, 'its files')}, got none "
+                    "left; free some, or read a part of it"
+                ) from cause
+
+        return checked
+
+    return decorate
 
 
 def read_at_most(file: int, limit: int, name: str) -> bytes:

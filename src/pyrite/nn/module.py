@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyrite.autodiff.mode import training, training_mode
 from pyrite.backend.device import DeviceLike
-from pyrite.errors import DTypeError, ModuleError, PyriteError
+from pyrite.errors import DTypeError, ModuleError, PyriteError, RecordError
 from pyrite.nn import weights
 from pyrite.nn.habits import INSTEAD
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
+from pyrite.opening import reader
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
@@ -253,6 +254,7 @@ class Module(TreeNode, metaclass=_Declared):
         self.record().save(path)
 
     @public
+    @reader("load", RecordError)
     def load(
         self,
         path: PathLike,

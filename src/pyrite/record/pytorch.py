@@ -26,7 +26,7 @@ import ml_dtypes
 import numpy as np
 
 from pyrite.errors import RecordError
-from pyrite.opening import PathLike, open_file
+from pyrite.opening import PathLike, open_file, reader
 from pyrite.record.mapping import describe, map_file
 from pyrite.record.safetensors import (
     MAX_RANK,
@@ -90,6 +90,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError
 Tree = Any
 
 
+@reader("PyTorch file", RecordError)
 def load_pytorch(path: PathLike, *, key: str | None = None) -> dict[str, Array]:
     """Return the arrays of a PyTorch file by dotted name, as read-only views of the mapped file.
 
@@ -117,6 +118,7 @@ def load_pytorch(path: PathLike, *, key: str | None = None) -> dict[str, Array]:
     return arrays
 
 
+@reader("PyTorch file", RecordError)
 def read_pytorch(path: PathLike) -> Tree:
     """Return what was saved: dicts, lists and tuples of read-only arrays and plain values.
 

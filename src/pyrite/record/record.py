@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import RecordError
+from pyrite.opening import reader
 from pyrite.record.atomic import PathLike
 from pyrite.record.safetensors import (
     SafetensorsFile,
@@ -78,6 +79,7 @@ class Record:
         save_safetensors(path, stored, header)
 
     @classmethod
+    @reader("record", RecordError)
     def load(cls, path: PathLike) -> Record:
         """Return the record that was saved at ``path``, read into memory.
 

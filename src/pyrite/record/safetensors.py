@@ -25,6 +25,7 @@ import ml_dtypes
 import numpy as np
 
 from pyrite.errors import RecordError
+from pyrite.opening import reader
 from pyrite.record.atomic import PathLike, atomic_write
 from pyrite.record.mapping import describe, map_file
 from pyrite.types import Array
@@ -80,11 +81,13 @@ class SafetensorsFile(Mapping[str, Array]):
     Raises RecordError when the file is damaged, foreign or hostile.
     """
 
+    @reader("safetensors", RecordError)
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)
         self._data = map_file(path)
         self.entries, self.metadata = _parse(self._data, f"safetensors file {self.path!r}")
 
+    @reader("safetensors", RecordError)
     def __getitem__(self, name: str) -> Array:
         entry = self.entries[name]
         array: Array = np.ndarray(entry.shape, entry.dtype, self._data[entry.begin : entry.end])
@@ -102,6 +105,7 @@ class SafetensorsFile(Mapping[str, Array]):
         return len(self.entries)
 
 
+@reader("safetensors", RecordError)
 def load_safetensors(path: PathLike, *, copy: bool = False) -> dict[str, Array]:
     """Return all arrays of a safetensors file by name, in the order of the header.
 
@@ -241,7 +245,7 @@ def parse_json(text: bytes, owner: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (ValueError, RecursionError) as error:
         reason = "nesting too deep" if isinstance(error, RecursionError) else str(error)
         raise RecordError(f"{owner} requires a JSON object, got {reason}") from error
     if not isinstance(value, dict):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyrite.errors import RecordError
+from pyrite.opening import reader
 from pyrite.record.atomic import PathLike
 from pyrite.record.mapping import map_file
 from pyrite.record.safetensors import MAX_HEADER_BYTES, SafetensorsFile, parse_json
@@ -29,6 +30,7 @@ class ShardedCheckpoint(Mapping[str, Array]):
     Raises RecordError when the index is bad, or shards are missing: all of them in one error.
     """
 
+    @reader("sharded checkpoint", RecordError)
     def __init__(self, path: PathLike) -> None:
         given = Path(path)
         self.path = given / INDEX_NAME if os.path.isdir(given) else given
@@ -57,6 +59,7 @@ class ShardedCheckpoint(Mapping[str, Array]):
         return len(self.shard_of)
 
 
+@reader("sharded checkpoint", RecordError)
 def load_sharded(path: PathLike) -> dict[str, Array]:
     """Return all arrays of a sharded checkpoint by name: read-only views of the mapped shards.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrite.errors import RecordError, TrainError
-from pyrite.opening import open_file
+from pyrite.opening import open_file, reader
 from pyrite.record import Record, atomic_write
 from pyrite.train.event import EpochEnded
 from pyrite.train.event_file import read_events
@@ -68,6 +68,7 @@ class RunDirectory:
         except (RecordError, OSError) as error:
             raise _unwritable(self.path, error) from error
 
+    @reader("run directory", TrainError)
     def read_manifest(self) -> dict[str, Any]:
         """Return run.json.  Raises TrainError where there is none, or it is damaged."""
         text = self._read(self.manifest)
@@ -84,6 +85,7 @@ class RunDirectory:
             )
         return manifest
 
+    @reader("run directory", TrainError)
     def read_history(self) -> History:
         """Return the results of all epochs, from events.jsonl.
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyrite.data.dataset import Dataset
 from pyrite.data.source.image import Image, ImageArrayDataset
 from pyrite.errors import ArgumentError, DataError
-from pyrite.opening import open_file
+from pyrite.opening import open_file, reader
 
 Split = Literal["train", "test"]
 
@@ -49,6 +49,7 @@ class _Layout:
         return self.label_bytes + PIXELS
 
 
+@reader("cifar10", DataError)
 def cifar10(folder: str | PathLike[str], split: Split = "train") -> Dataset[Image]:
     """The CIFAR-10 images in folder: pixels float32 (3, 32, 32), label 0 to 9.
 
@@ -60,6 +61,7 @@ def cifar10(folder: str | PathLike[str], split: Split = "train") -> Dataset[Imag
     return _read(Path(folder), files, _Layout("cifar10", label_bytes=1, label_at=0, classes=10))
 
 
+@reader("cifar100", DataError)
 def cifar100(
     folder: str | PathLike[str],
     split: Split = "train",

@@ -16,7 +16,7 @@ from typing import Literal, TextIO, TypeVar
 
 from pyrite.data.source.row import Field, row_fields
 from pyrite.errors import ArgumentError, DataError
-from pyrite.opening import open_file
+from pyrite.opening import open_file, reader
 
 Row = TypeVar("Row")
 
@@ -26,6 +26,7 @@ Missing = Literal["error", "skip", "nan"]
 Scalar = bool | int | float | str
 
 
+@reader("csv", DataError)
 def read_csv(
     path: str | PathLike[str],
     row: type[Row],

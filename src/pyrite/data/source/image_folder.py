@@ -18,13 +18,17 @@ import PIL.Image
 from numpy.typing import NDArray
 from PIL import ImageOps
 
+from pyrite.config import config
 from pyrite.data.dataset import Dataset, checked_index
 from pyrite.data.source.image import Image
 from pyrite.errors import ArgumentError, DataError
-from pyrite.opening import open_file
+from pyrite.opening import open_file, reader
 
 EXTENSIONS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files with another extension are ignored; case does not matter."""
+
+_SETTING = "pyrite.config.image_pixels"
+_BOMBS = (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning)
 
 _MODES: dict[int, Literal["L", "RGB", "RGBA"]] = {1: "L", 3: "RGB", 4: "RGBA"}
 
@@ -67,29 +71,46 @@ class ImageFolderDataset(Dataset[Image]):
         return Image(read_image(path, size=self._size, channels=self._channels), label)
 
 
+@reader("image", DataError)
 def read_image(
     path: str | PathLike[str], *, size: tuple[int, int] | None = None, channels: int = 3
 ) -> NDArray[np.float32]:
     """The pixels of an image file: float32 (C, H, W) in [0, 1].
 
-    Raises DataError if the file is missing, cannot be decoded, or is larger than Pillow allows;
-    ArgumentError as ImageFolderDataset.
+    Raises DataError if the file is missing, cannot be decoded, or has more pixels than
+    ``pyrite.config.image_pixels`` or Pillow allows; ArgumentError as ImageFolderDataset.
     """
     _check_format(size, channels)
     try:
         with open_file(path) as opened, PIL.Image.open(opened) as file:
+            _require_few_pixels(file.width, file.height)
             image = ImageOps.exif_transpose(_eight_bit(file))
             image = image.convert(_MODES[channels])
             if size is not None:
                 image = image.resize(size[::-1], PIL.Image.Resampling.BILINEAR)
+    except MemoryError:
+        raise
     except Exception as error:
         # Pillow's decoders raise many types on damaged files: OSError, SyntaxError, struct.error …
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        if isinstance(error, _BOMBS):
+            reason = f"{error}; if it is meant, raise PIL.Image.MAX_IMAGE_PIXELS and {_SETTING}"
         raise DataError(
             f"image requires a file that can be decoded, got {path}: {reason}"
         ) from error
     pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1)) / np.float32(255)
+    scaled: NDArray[np.float32] = np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    scaled /= np.float32(255)
+    return scaled
+
+
+def _require_few_pixels(width: int, height: int) -> None:
+    """Raise DataError before an image is decoded that takes more memory than is meant."""
+    if width * height > config.image_pixels:
+        raise DataError(
+            f"at most {config.image_pixels} pixels are allowed, it has {width} x {height}; if it "
+            f"is meant, raise {_SETTING}"
+        )
 
 
 def _eight_bit(image: PIL.Image.Image) -> PIL.Image.Image:

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from pyrite.data.source.row import Field, row_fields
 from pyrite.errors import DataError
-from pyrite.opening import open_file
+from pyrite.opening import open_file, reader
 
 Row = TypeVar("Row")
 
 
+@reader("json", DataError)
 def read_json_rows(path: str | PathLike[str], row: type[Row]) -> list[Row]:
     """The rows of a UTF-8 JSON Lines file, each an instance of row, a dataclass or NamedTuple.
 

@@ -19,6 +19,7 @@ from pyrite.data.dataset import Dataset
 from pyrite.data.source.image import Image, ImageArrayDataset
 from pyrite.data.source.payload import Payload
 from pyrite.errors import ArgumentError, DataError
+from pyrite.opening import reader
 
 IDX_DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """The third byte of the file and the dtype that it means."""
@@ -29,6 +30,7 @@ MAX_AXES = 32
 _PREFIXES = {"train": "train", "test": "t10k"}
 
 
+@reader("mnist", DataError)
 def mnist(folder: str | PathLike[str], split: Literal["train", "test"] = "train") -> Dataset[Image]:
     """The MNIST images in folder: pixels float32 (1, H, W), label as in the file.
 
@@ -50,6 +52,7 @@ def mnist(folder: str | PathLike[str], split: Literal["train", "test"] = "train"
     return ImageArrayDataset(images[:, None], labels)
 
 
+@reader("idx", DataError)
 def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
     """The array of an IDX file, in native byte order; gzip is recognised by its first bytes.
 
