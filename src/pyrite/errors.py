@@ -56,6 +56,10 @@ class ArgumentError(PyriteError, ValueError):
     """An argument is out of its range.  ``dropout(p=1.5)``; the message states the range."""
 
 
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a kind that nothing can be made of.  ``x.pad("all")``."""
+
+
 class IndexRangeError(PyriteError, IndexError):
     """An index is outside its axis.  ``x[5]`` of five rows; indices run from -n to n - 1."""
 

@@ -138,9 +138,11 @@ def dtype(of: DTypeLike) -> DType:
         return default_int
     if of is float:
         return default_float
+    if of is None:  # To NumPy that is float64.
+        raise DTypeError("dtype requires a dtype, got None; leave it out for the default")
     try:
         found = _BY_NAME.get(of) if isinstance(of, str) else _BY_NUMPY.get(np.dtype(of))
-    except TypeError:
+    except (TypeError, ValueError):
         found = None
     if found is None:
         names = ", ".join(_BY_NAME)

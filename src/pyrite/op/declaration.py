@@ -15,7 +15,7 @@ from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
 from pyrite.op.binding import call
 from pyrite.op.example import Sample
-from pyrite.op.location import located
+from pyrite.op.location import RAW, located, refused
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.types import TensorType
 
@@ -204,6 +204,10 @@ def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Ca
             return call(op, inputs, attrs, form)  # type: ignore[no-any-return]
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+        except RAW as error:
+            if (found := refused(op.name, error, args, kwargs)) is None:
+                raise
+            raise found from None
 
     method.op = op  # type: ignore[attr-defined]
     return method

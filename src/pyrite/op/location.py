@@ -7,13 +7,20 @@ An error raised inside Pyrite keeps the frames of the user's program and loses P
 from __future__ import annotations
 
 import functools
+import reprlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from pyrite.config import config
-from pyrite.errors import DTypeError, PyriteError
+from pyrite.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    DTypeError,
+    PyriteError,
+)
 from pyrite.op.foreign import instead, met_among
 
 P = ParamSpec("P")
@@ -28,6 +35,53 @@ def located(error: E) -> E:
     if config.full_traceback:
         return error
     return error.with_traceback(_users_frames(error.__traceback__))
+
+
+#: What Python and NumPy raise of an argument that nothing was written for.
+RAW = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+
+
+def refused(
+    name: str, error: Exception, given: Sequence[Any], named: Mapping[str, Any]
+) -> PyriteError | None:
+    """Return what becomes of a raw error inside a public function: one of Pyrite's, of its kind.
+
+    None where the call does not fit the signature, or where the user's own code raised the error,
+    as a loss function does.
+    """
+    inner = error.__traceback__.tb_next if error.__traceback__ else None
+    if inner is None or _passes_user(inner) or _misfits_signature(inner):
+        return None
+    if isinstance(error, MemoryError):
+        return located(DeviceError(f"{name} requires memory that there is, got {error}; split it"))
+    cls = ArgumentTypeError if isinstance(error, TypeError | AttributeError) else ArgumentError
+    values = [reprlib.repr(value) for value in given]
+    shown = ", ".join([*values, *(f"{k}={reprlib.repr(value)}" for k, value in named.items())])
+    message = f"{name} requires arguments that fit together, got ({shown}); {error}"
+    return located(cls(message))
+
+
+def _misfits_signature(traceback: TracebackType) -> bool:
+    """Whether the arguments of an op were sorted when the error was raised."""
+    return bool(traceback.tb_frame.f_globals.get("__name__") == "pyrite.op.arguments")
+
+
+def _passes_user(traceback: TracebackType | None) -> bool:
+    """Whether an error came through code that is neither Pyrite's nor of what it is built on."""
+    while traceback is not None:
+        module: str = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in _LIBRARIES:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+_LIBRARIES = sys.stdlib_module_names - {"__main__"} | {
+    "pyrite", "numpy", "ml_dtypes", "opt_einsum", "llvmlite", "wgpu", "torch", "candle",
+}  # fmt: skip
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -61,10 +115,16 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
         except AttributeError as error:
             met = met_among(args, error.obj)
-            if met is None:
+            if met is not None:
+                message = f"{function.__name__} requires tensors, {instead(met)}"
+                raise located(DTypeError(message)) from None
+            if (found := refused(function.__name__, error, args, kwargs)) is None:
                 raise
-            message = f"{function.__name__} requires tensors, {instead(met)}"
-            raise located(DTypeError(message)) from None
+            raise found from None
+        except RAW as error:
+            if (found := refused(function.__name__, error, args, kwargs)) is None:
+                raise
+            raise found from None
 
     return wrapped
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from pyrite.content import NoContentError, Reader
-from pyrite.errors import DTypeError
+from pyrite.errors import ArgumentTypeError, DTypeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
-from pyrite.op.record import Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
+from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.types import (
     DType,
     Number,
@@ -214,11 +214,25 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     if op.canonical:
         attrs = op.canonical(*types, **attrs)
+    elif op.is_elementwise and OPS.get(op.name) is op:
+        _require_numbers(op, attrs)
     takes = [
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
     ]
     is_same = all(type is None for type in takes)
     return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(takes))
+
+
+def _require_numbers(op: Op, attrs: Attributes) -> None:
+    """Raise ArgumentTypeError for an attribute of an elementwise op that no rule can compute with.
+
+    An application's own rules may take anything.
+    """
+    for name, value in attrs.items():
+        default = op.attributes[name]
+        is_fit = isinstance(value, bool | int | float | DType | np.generic)
+        if not is_fit and value.__class__ is not default.__class__:
+            raise ArgumentTypeError(f"{op.name} requires {name} to be a number, got {value!r}")
 
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:

@@ -29,7 +29,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from pyrite.errors import ArgumentError
+from pyrite.errors import ArgumentError, DTypeError
 from pyrite.op import Attributes, TensorBase, primitive, public, sample
 from pyrite.types import DType, DTypeLike, Number, TensorType
 from pyrite.types import dtype as as_dtype
@@ -41,6 +41,8 @@ AWAY_FROM_ZERO = (0.3, 2.5)
 
 
 def _cast_dtype(x: TensorType, *, dtype: DTypeLike, copy: bool = True) -> Attributes:
+    if dtype is None:
+        raise DTypeError("astype requires a dtype, got None; leave the call out to keep the dtype")
     return {"dtype": as_dtype(dtype)}
 
 

@@ -236,34 +236,37 @@ def full(
             f"full requires one number, got a tensor of shape {fill_value.shape}; use broadcast_to"
         )
     found = promote_scalar("full", bool_, fill_value) if dtype is None else as_dtype(dtype)
+    if found.is_integer and not int(found.lowest) <= fill_value <= int(found.highest):
+        raise DTypeError(
+            f"full requires a value that {found.name} holds, got {fill_value}; give another dtype"
+        )
     sizes = normalize_shape("full", shape)
     return create(_full, (_constant(fill_value, found),), device, shape=sizes, dtype=found)
 
 
 @_of_shape
-def zeros(
-    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
-) -> Tensor:
+def zeros(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros."""
-    return full(shape, 0, dtype=dtype, device=device)
+    return full(shape, 0, dtype=_float_or(dtype), device=device)
 
 
 @_of_shape
-def ones(
-    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
-) -> Tensor:
+def ones(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return ones."""
-    return full(shape, 1, dtype=dtype, device=device)
+    return full(shape, 1, dtype=_float_or(dtype), device=device)
 
 
 @_of_shape
-def empty(
-    shape: ShapeLike, *, dtype: DTypeLike = default_float, device: DeviceLike = None
-) -> Tensor:
+def empty(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros: a tensor never changes, so memory left as it was found would be of no use."""
-    return full(shape, 0, dtype=dtype, device=device)
+    return full(shape, 0, dtype=_float_or(dtype), device=device)
 
 
+def _float_or(dtype: DTypeLike | None) -> DType:
+    return default_float if dtype is None else as_dtype(dtype)
+
+
+@public
 def full_like(
     x: Tensor, fill_value: Number, *, dtype: DTypeLike | None = None, device: DeviceLike = None
 ) -> Tensor:
@@ -272,16 +275,19 @@ def full_like(
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=where)
 
 
+@public
 def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros in the shape, dtype and device of x."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
+@public
 def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return ones in the shape, dtype and device of x."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
+@public
 def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros in the shape, dtype and device of x, as `empty` does."""
     return full_like(x, 0, dtype=dtype, device=device)
@@ -309,11 +315,18 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ArgumentError("arange requires step != 0, got 0")
+    _require_finite("arange", first, last, step)
     whole = all(isinstance(n, int) for n in (first, last, step))
     found = (default_int if whole else default_float) if dtype is None else as_dtype(dtype)
     size = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
     inputs = (_constant(first, found), _constant(step, found))
     return create(_arange, inputs, device, size=int(size))
+
+
+def _require_finite(op: str, *numbers: Number) -> None:
+    if not all(math.isfinite(number) for number in numbers):
+        given = ", ".join(map(str, numbers))
+        raise ArgumentError(f"{op} requires finite numbers, got {given}")
 
 
 @public
@@ -322,7 +335,7 @@ def linspace(
     stop: Number,
     num: int,
     *,
-    dtype: DTypeLike = default_float,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -333,7 +346,8 @@ def linspace(
     >>> linspace(0, 1, 5).numpy().tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    found = as_dtype(dtype)
+    found = _float_or(dtype)
+    _require_finite("linspace", start, stop)
     if num < 0 or not found.is_float:
         raise ArgumentError(
             f"linspace requires num >= 0 and a float dtype, got {num} and {found.name}"
@@ -348,22 +362,22 @@ def linspace(
     return up.astype(found)
 
 
+@public
 def logspace(
     start: Number,
     stop: Number,
     num: int,
     *,
     base: float = 10.0,
-    dtype: DTypeLike = default_float,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """Return num numbers from base ** start to base ** stop, whose logarithms `linspace` gives."""
-    exponents = linspace(
-        start, stop, num, dtype=as_dtype(dtype).compute, device=device, endpoint=endpoint
-    )
+    found = _float_or(dtype)
+    exponents = linspace(start, stop, num, dtype=found.compute, device=device, endpoint=endpoint)
     powers: Tensor = base**exponents
-    return powers.astype(dtype)
+    return powers.astype(found)
 
 
 # ---- matrices and masks ----
@@ -375,7 +389,7 @@ def eye(
     columns: int | None = None,
     *,
     k: int = 0,
-    dtype: DTypeLike = default_float,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
     """Return ones on diagonal k and zeros elsewhere: (rows, columns), columns = rows by default.
@@ -384,7 +398,7 @@ def eye(
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     shape = normalize_shape("eye", (rows, rows if columns is None else columns))
-    return _masked(shape, (k, k), device).astype(dtype)
+    return _masked(shape, (k, k), device).astype(_float_or(dtype))
 
 
 @public
@@ -415,17 +429,18 @@ def _masked(shape: Shape, band: tuple[int | None, int | None], where: DeviceLike
     return full(shape, True, device=where)._band(*band)
 
 
+@public
 def tri(
     rows: int,
     columns: int | None = None,
     *,
     k: int = 0,
-    dtype: DTypeLike = default_float,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
     """Return ones on and below diagonal k and zeros above: (rows, columns)."""
     shape = (rows, rows if columns is None else columns)
-    return tril_mask(shape, offset=k, device=device).astype(dtype)
+    return tril_mask(shape, offset=k, device=device).astype(_float_or(dtype))
 
 
 # ---- grids ----

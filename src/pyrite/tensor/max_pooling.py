@@ -235,6 +235,7 @@ class MaxPooling(Resampling):
 
     # ---- to a given size ----
 
+    @public
     def adaptive_max_pool(self, output_size: Sizes) -> Self:
         """The maxima of as many windows as asked for: (N, C, *S) -> (N, C, *output_size)."""
         return self.adaptive_max_pool_with_indices(output_size)[0]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike
-from pyrite.errors import ArgumentError, DTypeError
+from pyrite.errors import ArgumentError, ArgumentTypeError, DTypeError
 from pyrite.op import Constant, primitive, public, sample
 from pyrite.philox import philox4x32
 from pyrite.tensor.creation import create
@@ -183,6 +183,7 @@ def _random_bits(
     ...
 
 
+@public
 def random_bits(shape: Shape, *, device: DeviceLike = None) -> Tensor:
     """Return 32 random bits per element, uint32."""
     number = TensorType((), uint32)
@@ -271,7 +272,7 @@ def randint(
     high: int,
     shape: int | Sequence[int] = (),
     *,
-    dtype: DTypeLike = int32,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
     """Return integers uniform in low <= i < high, to within (high - low) * 2**-32.
@@ -279,7 +280,13 @@ def randint(
     A word modulo the range: the same on every device.  Raises ArgumentError for an empty range, one
     of more than 2**32 integers, or one that the dtype does not hold.
     """
-    kind, span = as_dtype(dtype), high - low
+    for name, bound in (("low", low), ("high", high)):
+        if not isinstance(bound, int | np.integer):
+            raise ArgumentTypeError(
+                f"randint requires {name} to be an integer, got {bound!r}; the arguments are "
+                "randint(low, high, shape)"
+            )
+    kind, span = (int32 if dtype is None else as_dtype(dtype)), high - low
     if not kind.is_integer:
         raise DTypeError(f"randint requires an integer dtype, got {kind.name}; use uniform")
     if not int(kind.lowest) <= low <= high <= int(kind.highest) + 1:
@@ -355,21 +362,25 @@ def multinomial(probabilities: Tensor, num_samples: int, *, replacement: bool = 
 # ---- in the shape of another tensor ----
 
 
+@public
 def uniform_like(x: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
     """Return `uniform` values in the shape, dtype and device of x."""
     return uniform(x.shape, low, high, dtype=x.dtype, device=_where(x))
 
 
+@public
 def normal_like(x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Return `normal` values in the shape, dtype and device of x."""
     return normal(x.shape, mean, std, dtype=x.dtype, device=_where(x))
 
 
+@public
 def bernoulli_like(x: Tensor, p: float) -> Tensor:
     """Return `bernoulli` bools in the shape and device of x."""
     return bernoulli(p, x.shape, device=_where(x))
 
 
+@public
 def randint_like(x: Tensor, low: int, high: int) -> Tensor:
     """Return `randint` integers in the shape, dtype and device of x."""
     return randint(low, high, x.shape, dtype=x.dtype, device=_where(x))

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from pyrite.errors import ArgumentError, ShapeError
+from pyrite.errors import ArgumentError, AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, primitive, public, sample
 from pyrite.tensor.joining import Joining, concat
 from pyrite.types import (
@@ -98,6 +98,15 @@ def _roll_attributes(x: TensorType, *, shift: Any, axis: Any) -> Attributes:
     return {"shift": tuple(by_axis[a] % max(x.shape[a], 1) for a in axes), "axis": axes}
 
 
+def _band_within(x: TensorType, *, low: int | None, high: int | None) -> Attributes:
+    """Return a band whose ends lie at most one diagonal outside of the matrix."""
+    if x.ndim < 2:
+        return {"low": low, "high": high}
+    rows, columns = x.shape[-2:]
+    within = [None if end is None else max(-rows, min(end, columns)) for end in (low, high)]
+    return {"low": within[0], "high": within[1]}
+
+
 class Rearrangement(Joining):
     """Repeating, rolling, padding, windows, triangles and diagonals."""
 
@@ -107,6 +116,7 @@ class Rearrangement(Joining):
 
     @primitive(
         reference=_keep_band,
+        canonical=_band_within,
         infer=_matrices("band"),
         vjp=(lambda g, *_, low, high: g._band(low, high),),
         accepts="any",
@@ -261,7 +271,11 @@ class Rearrangement(Joining):
     @public
     def rot90(self, turns: int = 1, axes: tuple[int, int] = (0, 1)) -> Self:
         """Return it turned by 90 degrees in a plane of two axes, from the first to the second."""
-        first, second = axes
+        if len(axes) != 2:
+            raise AxisError(f"rot90 requires two axes, got axes={axes}")
+        first, second = (normalize_axis("rot90", axis, self.ndim) for axis in axes)
+        if first == second:
+            raise AxisError(f"rot90 requires two distinct axes, got axes={axes}")
         match turns % 4:
             case 1:
                 return self.flip(second).swap_axes(first, second)
@@ -354,11 +368,16 @@ class Rearrangement(Joining):
 
 def _pairs(widths: PadWidths, ndim: int) -> list[tuple[int, int]]:
     given = [(widths, widths)] * ndim if isinstance(widths, int) else list(widths)
-    if len(given) > ndim or any(len(pair) != 2 or min(pair) < 0 for pair in given):
+    if len(given) > ndim or not all(map(_is_pair, given)):
         raise ArgumentError(
             f"pad requires at most {ndim} pairs (before, after) of widths >= 0, got {widths}"
         )
     return [(0, 0)] * (ndim - len(given)) + given
+
+
+def _is_pair(pair: Any) -> bool:
+    is_two = isinstance(pair, Sequence) and len(pair) == 2
+    return is_two and all(isinstance(n, int | np.integer) and n >= 0 for n in pair)
 
 
 def _require_room(mode: str, size: int, width: int, axis: int) -> None:

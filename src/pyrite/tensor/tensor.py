@@ -11,7 +11,14 @@ import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
-from pyrite.errors import ArgumentError, DTypeError, RecordError, ShapeError, ZeroRankError
+from pyrite.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    RecordError,
+    ShapeError,
+    ZeroRankError,
+)
 from pyrite.op import Executor, public
 from pyrite.synchronization import note_sync, when_done
 from pyrite.tensor.habits import missing
@@ -172,6 +179,8 @@ class Tensor(Loss):
         >>> done.get(timeout=60).item()
         2.0
         """
+        if not callable(function):
+            raise ArgumentTypeError(f"when_ready requires a function, got {function!r}")
         computed = self._undecorated()
         # What is asked for later does not delay it.
         computed._backend.is_ready(computed._handle)

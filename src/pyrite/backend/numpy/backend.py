@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.backend.protocol import Backend
+from pyrite.errors import DeviceError
 from pyrite.op import Attributes, Constant, Op, require_reference
 from pyrite.types import Array, DType, TensorType, dtype
 
@@ -39,6 +40,23 @@ class NumPy(Backend):
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[Array]:
         """Execute one op by its native implementation, its scalar rule or its reference."""
+        try:
+            return self._run(op, inputs, attrs, out)
+        except (MemoryError, ValueError) as error:
+            if isinstance(error, ValueError) and not any(map(_is_beyond_memory, out or ())):
+                raise
+            made = ", ".join(map(str, out or ()))
+            raise DeviceError(
+                f"{op.name} requires memory that there is on numpy, got {made}; split it"
+            ) from None
+
+    def _run(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        out: tuple[TensorType, ...] | None,
+    ) -> Sequence[Array]:
         if native := self._implementations.get(op.name):
             result = getattr(self, native)(*inputs, **attrs)
             return result if isinstance(result, tuple) else (result,)
@@ -75,6 +93,10 @@ class NumPy(Backend):
     def type_of(self, handle: Array) -> TensorType:
         """Return shape and dtype of the array."""
         return TensorType(handle.shape, dtype(handle.dtype))
+
+
+def _is_beyond_memory(type: TensorType) -> bool:
+    return type.size * type.dtype.itemsize >= 1 << 56
 
 
 def _operand(value: Any) -> Array | None:
