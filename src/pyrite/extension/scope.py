@@ -1,11 +1,11 @@
 """What a kernel in Python is written with: a builder with which nothing can go astray.
 
-Our own kernels run without tests, because their indices are proved.  Here every index is tested,
-of tensors and of memory of the workgroup, unless it is known to be inside: a counter of a loop with
-fixed bounds, a coordinate of the point itself, sums and products of such.  Outside, ``x[i, j]`` is
-an error, raised by each read of what comes of the kernel, and ``x.get(i, j)`` is 0.  Operators mean
-what they mean on tensors: see `pyrite.extension.arithmetic`.  So no kernel of an application
-touches memory that is not its own, or ends the process, on any runtime.
+Our own kernels run without tests: their indices are judged beforehand (docs/design/0020).  Here
+every index is tested, of tensors and of memory of the workgroup, unless it is known to be inside: a
+counter of a loop with fixed bounds, a coordinate of the point itself, sums and products of such.
+Outside, ``x[i, j]`` is an error, raised by each read of what comes of the kernel, and ``x.get(i,
+j)`` is 0.  Operators mean what they mean on tensors: see `pyrite.extension.arithmetic`.  So no
+kernel of an application touches memory that is not its own, or ends the process, on any runtime.
 """
 
 from __future__ import annotations

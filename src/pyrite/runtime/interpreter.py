@@ -55,7 +55,7 @@ class InterpretedKernel:
 class InterpreterRuntime:
     """A runtime on NumPy; see the head of this file."""
 
-    name = "interpreter"
+    name: str = "interpreter"
     #: As small as the widest element allows, so that views at odd places are tried.
     alignment = 8
     lacking: Mapping[DType, str] = {}

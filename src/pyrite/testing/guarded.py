@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.backend.device import DeviceLike
 from pyrite.errors import PyriteError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -26,15 +27,15 @@ from pyrite.types import Array, float32
 #: What is allowed beside NumPy's values: faults show as NaN, or as numbers from elsewhere.
 TOLERANCE = 1e-3
 
-View = Callable[[Array, str], Tensor]
+View = Callable[[Array, DeviceLike], Tensor]
 
 
-def dense(array: Array, device: str) -> Tensor:
+def dense(array: Array, device: DeviceLike) -> Tensor:
     """Return the array as it is."""
     return tensor(array, device=device)
 
 
-def every_second(array: Array, device: str) -> Tensor:
+def every_second(array: Array, device: DeviceLike) -> Tensor:
     """Return the array in every second place of each axis, with others in between."""
     shape = tuple(2 * n + 1 for n in array.shape)
     places = (slice(1, None, 2),) * array.ndim
@@ -43,7 +44,7 @@ def every_second(array: Array, device: str) -> Tensor:
     return tensor(whole, device=device)[places] if array.ndim else dense(array, device)
 
 
-def reversed_rows(array: Array, device: str) -> Tensor:
+def reversed_rows(array: Array, device: DeviceLike) -> Tensor:
     """Return the array as a part of a larger one, whose axes run backwards and are swapped."""
     if array.ndim < 2:
         return every_second(array, device)

@@ -1,8 +1,8 @@
 """Shader modules, layouts and pipelines.
 
-Pyrite's own kernels are **trusted**: their verifier has proved every index, so the module is made
-without the bounds checks and loop counters that naga otherwise adds, which cost up to a factor of
-two.  A user's WGSL is **checked**, as in a browser.
+Pyrite's own kernels are **trusted**: their indices are judged before (docs/design/0020), so the
+module is made without the bounds checks and loop counters that naga otherwise adds, which cost up
+to a factor of two.  A user's WGSL is **checked**, as in a browser.
 """
 
 from __future__ import annotations
