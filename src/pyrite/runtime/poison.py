@@ -40,9 +40,12 @@ def changed(memory: Array, phase: int = 0) -> Array:
     phase %= len(PATTERN)
     size = phase + len(memory)
     wanted = _LONG if size <= len(_LONG) else np.resize(PATTERN, size)
-    found: Array = np.flatnonzero(memory != wanted[phase:size])
+    is_same = memory == wanted[phase:size]
+    found: Array = np.flatnonzero(~is_same) if not is_same.all() else _NOWHERE
     return found
 
+
+_NOWHERE: Array = np.empty(0, np.intp)
 
 #: As much of it as is compared at once, mostly.
 _LONG = np.resize(PATTERN, 1 << 13)

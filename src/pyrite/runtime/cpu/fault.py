@@ -37,7 +37,6 @@ class FaultReport:
         _enable_faulthandler()
         self._code: Code | None = None
         self._words = np.zeros(3, np.int64)
-        self._texts: list[Any] = []
         if sys.platform == "linux":
             self._code = _load(compiler)
             self._show(self._words)
@@ -49,19 +48,20 @@ class FaultReport:
         if self._code is None:
             yield
             return
-        texts = [ctypes.create_string_buffer(t.encode()) for t in (text, *(p[1] for p in places))]
-        addresses = [ctypes.addressof(t) for t in texts]
-        lengths = [len(t) - 1 for t in texts]
-        words = [addresses[0], lengths[0], len(places)]
-        for ((low, high), _), *where in zip(places, addresses[1:], lengths[1:], strict=True):
-            words += (low, high, *where)
+        texts = [text.encode(), *(said.encode() for _, said in places)]
+        whole = np.frombuffer(b"".join(texts), np.uint8)
+        at = whole.ctypes.data
+        words = [at, len(texts[0]), len(places)]
+        for ((low, high), _), before, said in zip(places, texts, texts[1:], strict=False):
+            at += len(before)
+            words += (low, high, at, len(said))
         table = np.array(words, np.int64)
         self._show(table)
         try:
             yield
         finally:
             self._show(self._words)
-            del texts
+            del whole, table
 
     def _show(self, table: Any) -> None:
         assert self._code is not None

@@ -26,6 +26,9 @@ from pyrite.types import Array, Number
 #: So many kernels are named that ran since all of the memory was looked at.
 _NAMED = 8
 
+#: A look at so many buffers costs about what a launch does.
+_LAUNCHES_A_LOOK = 8
+
 
 class GuardedCpuRuntime(CpuRuntime):
     """A `CpuRuntime` whose launches are checked and done when ``launch`` returns."""
@@ -72,8 +75,13 @@ class GuardedCpuRuntime(CpuRuntime):
         self.check()
 
     def check(self) -> None:
-        """Raise KernelError if something was written around any buffer since the last look."""
+        """Raise KernelError if something was written around any buffer since the last look.
+
+        Where there are many buffers, and few launches, it looks now and then.
+        """
         with self._one:
+            if len(self._ran) < self._guarded.live_blocks // _LAUNCHES_A_LOOK:
+                return
             found = self._guarded.damages()
             ran, self._ran = self._ran, []
         if found:

@@ -172,6 +172,11 @@ class GuardedAllocator:
         lease.block = block
         return buffer
 
+    @property
+    def live_blocks(self) -> int:
+        """How many blocks there are that somebody holds, or has just let go."""
+        return len(self._blocks)
+
     def damages(self) -> list[str]:
         """Return what was written around any block, each once."""
         with self._lock:

@@ -41,8 +41,7 @@ class Pages:
         if libc.mprotect(self.address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE):
             self.release()
             raise MemoryError
-        whole: Any = (ctypes.c_ubyte * nbytes).from_address(self.address)
-        self.memory: Array = np.frombuffer(whole, np.uint8)
+        self.memory: Array = np.asarray(_Bytes(self.address, nbytes))
 
     def close(self) -> None:
         """Let nobody touch it any more; the addresses stay taken."""
@@ -52,6 +51,15 @@ class Pages:
     def release(self) -> None:
         """Give it back."""
         _libc().munmap(self._start, self.nbytes + 2 * PAGE)
+
+
+class _Bytes:
+    """Memory as NumPy may see it; an array of ctypes would be a new type for each size."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "shape": (nbytes,), "typestr": "|u1", "data": (address, False),
+        }  # fmt: skip
 
 
 #: Of a page that faults when it is touched; not in `mmap` of every Python.

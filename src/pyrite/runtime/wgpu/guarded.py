@@ -18,7 +18,7 @@ import numpy as np
 from pyrite.config import config
 from pyrite.errors import KernelError
 from pyrite.runtime.poison import Reach, changed, poisoned
-from pyrite.runtime.protocol import Wanted
+from pyrite.runtime.protocol import MemoryReport, Wanted
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
@@ -129,6 +129,13 @@ class GuardedWgpuRuntime(WgpuRuntime):
                     f"{start_of_margin(lease.nbytes) + int(at[0])} of {lease.nbytes} bytes; "
                     f"these wrote to it since the last look, the last one first: {names}"
                 )
+
+    def memory_report(self) -> MemoryReport:
+        """How much device memory is in use, without what was only held to be looked at."""
+        if self._life.failure is None and not self.device.is_destroyed:
+            self.check()
+        self._written.clear()
+        return super().memory_report()
 
     def within(self, buffer: Buffer, reach: Reach) -> Buffer:
         """Return a copy of a buffer that is poison but for the reach."""
