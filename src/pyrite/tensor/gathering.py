@@ -200,6 +200,7 @@ class Gathering(Rearrangement):
             sample((2, 3), VECTORS),
             sample((3, 2), integers((2, 2, 1), -3, 3)),
             sample((2, 3), integers((0, 2), 0, 2)),
+            sample((2, 3), integers((2,), 0, 2)),
         ),
     )
     def gather_nd(self, indices: Self, /) -> Self:
@@ -228,6 +229,7 @@ class Gathering(Rearrangement):
             sample((3, 2), integers((2, 2), -3, 3), axis=0),
             sample((2, 3, 2), integers((4,), -3, 3), axis=1),
             sample((2, 3), integers((), 0, 3), axis=-1),
+            sample((3,), integers((), -3, 3), axis=0),
         ),
     )
     def _take(self, indices: Self, /, axis: int) -> Self:

@@ -73,7 +73,7 @@ class Gather(Native):
         places = self._places_nd("gather_nd", indices, tuple(x.shape[:depth]))
         rows = x.reshape(element_count(x.shape[:depth]), *x.shape[depth:])
         found = torch.index_select(rows, 0, places)
-        return found.reshape(*indices.shape[:-1], *x.shape[depth:])
+        return found.reshape((*indices.shape[:-1], *x.shape[depth:]))
 
     @native("scatter_nd", "scatter_nd_reduce")
     def scatter_nd(
@@ -111,7 +111,7 @@ class Gather(Native):
     def take(self, x: torch.Tensor, indices: torch.Tensor, *, axis: int) -> torch.Tensor:
         whole = self.inside("take", indices, x.shape[axis], axis)
         found = torch.index_select(x, axis, whole.reshape(-1))
-        return found.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        return found.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
     @native("embedding", narrow="everywhere")
     def embedding(self, weight: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
