@@ -163,12 +163,21 @@ class Accesses(Assembly):
         """
         if not element.startswith("i"):
             return x
-        type = vector(element, width)
-        floats = ("half", 1) if (nbits := int(element[1:]) * width) < 32 else ("float", nbits // 32)
-        opaque = vector(*floats)
-        bits = self.convert("bitcast", x, type, opaque)
+        # Of a whole register at least: of 16 bits LLVM 22 gives up on Arm.
+        count = max(width, 128 // int(element[1:]))
+        floats = ("float", count * int(element[1:]) // 32)
+        type, opaque = vector(element, count), vector(*floats)
+        bits = self.convert("bitcast", self.resized(x, element, width, count), type, opaque)
         kept = self.call(opaque, f"llvm.arithmetic.fence.{mangled(*floats)}", (opaque, bits))
-        return self.convert("bitcast", kept, opaque, type)
+        return self.resized(self.convert("bitcast", kept, opaque, type), element, count, width)
+
+    def resized(self, x: str, element: str, width: int, count: int) -> str:
+        """Return the first elements of a vector; behind its last there is anything."""
+        if count == width:
+            return x
+        type = vector(element, width)
+        lanes = ", ".join(f"i32 {i}" if i < width else "i32 poison" for i in range(count))
+        return self.value(f"shufflevector {type} {x}, {type} poison, <{count} x i32> <{lanes}>")
 
     def hints(self, node: Node, type: str) -> str:
         """The alignment of a store; past the caches if its buffer is one that streams."""
