@@ -20,19 +20,58 @@ from pyrite.types import element_count, float32
 #: Attributes that say sizes of the inputs or of the result.
 _SIZES = ("shape", "size", "k", "sizes", "output_size", "rows", "kernel_size")
 
+#: Gradients as ops: derivatives give them what fits, so their records need not test it.
+_GRADIENTS = ("_backward", "_gradient")
+
 #: Elements that an input, and a result, may have.
 _MOST = 20_000
 
 #: How often sizes are drawn before an example is left as it is.
 _ATTEMPTS = 12
 
-#: Ops of which an input holds places that only an example's own sizes explain.
-_TIED = {"max_pool_backward"}
-
 _IMAGES = (3, 16, 10, 10)
 
+_STEPS = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
+
+#: Calls of gradients, at sizes as in `LARGE`.
+_LARGE_GRADIENTS: dict[str, tuple[Sample, ...]] = {
+    "adaptive_avg_pool_backward": (sample((3, 16, 4, 3), sizes=(10, 10)),),
+    "avg_pool_backward": (
+        sample(
+            (3, 16, 5, 5),
+            sizes=(10, 10),
+            kernel_size=(2, 2),
+            stride=(2, 2),
+            padding=((0, 0), (0, 0)),
+            ceil_mode=False,
+            count_include_pad=False,
+        ),
+    ),
+    "batch_norm_backward": (
+        sample(_IMAGES, (16,), (16,), _IMAGES, (16,), eps=0.1, argnums=(0, 1, 2)),
+    ),
+    "convolution_input_gradient": (sample((3, 8, 8, 8), (8, 16, 3, 3), sizes=(10, 10), **_STEPS),),
+    "convolution_weight_gradient": (sample(_IMAGES, (3, 8, 8, 8), kernel_size=(3, 3), **_STEPS),),
+    "group_norm_backward": (
+        sample(_IMAGES, _IMAGES, (16,), num_groups=4, eps=0.1, argnums=(0, 1, 2)),
+        sample((129, 32), (129, 32), (32,), num_groups=4, eps=0.1, argnums=(0, 1)),
+    ),
+    "interpolate_backward": (
+        sample(
+            (2, 8, 13, 7), sizes=(10, 10), scale_factor=None, mode="linear", align_corners=False
+        ),
+    ),
+    "layer_norm_backward": (
+        sample((129, 33), (129, 33), (33,), axis=-1, eps=0.1, argnums=(0, 1, 2)),
+    ),
+    "linear_backward": (sample((129, 65), (129, 33), (65, 33), argnums=(0, 1, 2)),),
+    "log_softmax_backward": (sample((129, 33), (129, 33), axis=0),),
+    "rms_norm_backward": (sample((129, 33), (129, 33), (33,), axis=-1, eps=0.1, argnums=(0, 1)),),
+    "softmax_backward": (sample((129, 33), (129, 33)),),
+}
+
 #: Calls at sizes that no example grows to: several workgroups, rows that are no whole vectors.
-LARGE: dict[str, tuple[Sample, ...]] = {
+LARGE: dict[str, tuple[Sample, ...]] = _LARGE_GRADIENTS | {
     "add": (sample((129, 33), (129, 33)), sample(_IMAGES, (16, 1, 1))),
     "avg_pool": (
         sample(_IMAGES, kernel_size=3, stride=2, padding=1),
@@ -59,7 +98,7 @@ LARGE: dict[str, tuple[Sample, ...]] = {
     "interpolate": (
         sample(_IMAGES, size=(13, 7), mode="bilinear"),
         sample(_IMAGES, scale_factor=2),
-        sample((2, 8, 33), size=50, mode="bicubic"),
+        sample((2, 8, 33), size=50, mode="cubic"),
     ),
     "layer_norm": (sample((129, 33), (33,), (33,)), sample(_IMAGES, None, None, axis=1)),
     "linear": (sample((129, 33), (65, 33), (65,)),),
@@ -93,7 +132,7 @@ def grown(example: Example, rng: random.Random) -> Example | None:
 
     Axes of one size stay axes of one size, and so do attributes that say it.
     """
-    if example.op.name in _TIED:
+    if not example.op.is_elementwise and example.op.name.endswith(_GRADIENTS):
         return None
     specs = [i for i in example.sample.inputs if isinstance(i, Spec)]
     sizes = sorted({n for spec in specs for n in spec.shape if n > 1})
