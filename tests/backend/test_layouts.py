@@ -44,8 +44,11 @@ TOLERANCE = {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2}
 #: What a dense copy on the device may differ by from NumPy, so many times that.
 CONDITION = 300
 
-#: Cases of a test that is sampled, and of one that is not: a turn for each layout.
+#: Turns of a test that is sampled, and of one that is not: one for each layout.
 FEW, ALL = 2, len(LAYOUTS)
+
+#: Ops whose gradients at values that are alike are 0/0, and of which rounding makes anything.
+SINGULAR = {"std": "the slope of the root of a variance of 0"}
 
 each_device = pytest.mark.parametrize("name", DEVICES)
 
@@ -275,6 +278,8 @@ def handed(x: Tensor, cotangent: Tensor, /) -> Tensor:
 
 
 def differentiable(case: Case) -> list[int]:
+    if case.example.op.name in SINGULAR and any(is_alike(i) for i in case.inputs):
+        return []
     return [
         p
         for p, i in enumerate(case.inputs)
@@ -283,6 +288,15 @@ def differentiable(case: Case) -> list[int]:
         and i.values.size
         and case.example.is_differentiable(p)
     ]
+
+
+def chosen(positions: list[int], rng: random.Random) -> list[int]:
+    """One of the positions, if there are any: in other turns it is another."""
+    return [rng.choice(positions)] if positions else []
+
+
+def is_alike(x: Laid) -> bool:
+    return x.layout is not None and x.layout.settle is not np.asarray
 
 
 def cotangents_of(
@@ -335,7 +349,7 @@ def test_gradients_do_not_depend_on_layouts(
             continue
         cotangents = cotangents_of(results, choose)
         told = f"{case}, cotangents {[c and c.layout for c in cotangents]}"
-        for p in differentiable(case):
+        for p in chosen(differentiable(case), rng):
 
             def compute(
                 dense: bool, at: str = name, p: int = p, c: Any = (case, cotangents)
@@ -357,12 +371,11 @@ def test_second_derivatives_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
     faults = Faults()
-    for case, choose in list(cases(op, rng, full))[: 6 if full else 1]:
+    for case, choose in list(cases(op, rng, full))[: 4 if full else 1]:
         results = outcome(lambda case=case: case.call("numpy", dense=True))
-        positions = differentiable(case)
-        if results is None or not positions:
+        if results is None or not (positions := chosen(differentiable(case), rng)):
             continue
-        p = rng.choice(positions)
+        (p,) = positions
         cotangents = cotangents_of(results, choose)
         (along,) = cotangents_of([case.inputs[p].values], choose)
         told = f"{case}, cotangents {[c and c.layout for c in cotangents]}, along {along}"

@@ -96,8 +96,12 @@ def _is_whole(problem: Problem, step: int) -> bool:
 
 
 def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[int]:
-    """Return the widths of vectors along a side; a single axis may end in a masked vector."""
-    if not shape or strides[-1] != 1:
+    """Return the widths of vectors along a side; a single axis may end in a masked vector.
+
+    One element that stands for all is a vector too: else a sum of them would be taken one by one,
+    and be off by a rounding, always in one direction, for each.
+    """
+    if not shape or strides[-1] not in (0, 1):
         return [1]
     is_masked = len(shape) == 1 and not is_exact
     return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
