@@ -92,9 +92,9 @@ def test_one_bad_picture_does_not_keep_the_others_from_being_named(
     assert line.startswith(str(tmp_path / "good.png"))
 
 
-@pytest.mark.parametrize("level", [0, 128, 255])
-def test_a_picture_of_nothing_is_refused(level: int, tmp_path: Path) -> None:
-    PIL.Image.new("L", (20, 20), level).save(tmp_path / "blank.png")
+@pytest.mark.parametrize("grey", [0, 128, 255])
+def test_a_picture_of_nothing_is_refused(grey: int, tmp_path: Path) -> None:
+    PIL.Image.new("L", (20, 20), grey).save(tmp_path / "blank.png")
     with pytest.raises(DataError, match="of one colour"):
         read_digit(tmp_path / "blank.png")
 

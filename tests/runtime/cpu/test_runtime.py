@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
+
+from llvmlite.binding.ffi import ObjectRef
 
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.build import KernelBuilder
@@ -252,6 +255,41 @@ def test_code_that_nobody_holds_stays_until_its_launches_are_done(runtime: CpuRu
     assert held == 9
     assert len(runtime._retired) <= 1
     assert runtime.report()["kernels"] == 2
+
+
+def test_ctrl_c_in_a_finaliser_of_the_compiler_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C at the n-th thing of LLVM that is let go of, for each n, while kernels come and go."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals are the main thread's")
+    runtime = CpuRuntime(threads=1, cache=tmp_path)
+    runtime._executables = Recent(1)
+    close, raised = ObjectRef.close, 0
+
+    def work(first: int) -> None:
+        for factor in range(first, first + 5):
+            runtime.compile(update(factor=factor))
+
+    work(0)
+    for at in range(8):
+        left = at
+
+        def close_at(self: ObjectRef) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                signal.raise_signal(signal.SIGINT)
+            close(self)
+
+        monkeypatch.setattr(ObjectRef, "close", close_at)
+        try:
+            work(10 * (at + 1))
+        except KeyboardInterrupt:
+            raised += 1
+        monkeypatch.setattr(ObjectRef, "close", close)
+        assert left < 0
+        assert raised == at + 1, f"lost at {at}"
 
 
 def test_a_wide_workgroup_with_a_barrier(runtime: CpuRuntime) -> None:

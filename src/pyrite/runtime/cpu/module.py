@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,6 +18,7 @@ from llvmlite import binding
 from pyrite.errors import KernelError
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cache import DiskCache, loaded, source_version
+from pyrite.runtime.interruption import Uninterrupted
 
 #: The packages whose files make code what it is: those that `pyrite.runtime.cpu` imports.
 SOURCES = (
@@ -41,30 +43,51 @@ class Code:
         self.addresses = addresses
 
 
+class _Gone(weakref.ref[Any]):
+    """What is left of a thing that had code, when nobody holds it any more."""
+
+    __slots__ = ("codes",)
+
+    codes: Iterable[Code]
+
+
 class Retired:
     """Code that nobody will launch again, held until the launches before are done.
 
     ``now`` is the submission to which the next launch belongs, ``done`` the last that is finished.
+    The last reference may be dropped anywhere, and Python loses a Ctrl-C that comes in a finaliser:
+    so none of them is Python, and llvmlite's, which are, run where it waits.
     """
 
     def __init__(self, now: Callable[[], int], done: Callable[[], int]) -> None:
         self._now = now
         self._done = done
-        #: Appending is atomic: code may be given up anywhere, by whoever drops the last reference.
+        #: References to what has code, which have to be held to be told of its end.
+        self._watched: set[_Gone] = set()
+        #: Those that were told: by `deque.append` itself, which is atomic, and not Python.
+        self._gone: deque[_Gone] = deque()
         self._held: deque[tuple[int, Iterable[Code]]] = deque()
 
-    def add(self, codes: Iterable[Code]) -> None:
-        """Hold code until every launch that was appended so far is done."""
-        self._held.append((self._now(), codes))
+    def watch(self, owner: object, codes: Iterable[Code]) -> None:
+        """Hold code as long as its owner, and until every launch before its end is done."""
+        gone = _Gone(owner, self._gone.append)
+        gone.codes = codes
+        self._watched.add(gone)
 
     def unload(self) -> None:
         """Let go of the code that no launch is in any more."""
         done = self._done()
-        while self._held and self._held[0][0] <= done:
-            self._held.popleft()
+        with Uninterrupted():
+            while self._gone:
+                gone = self._gone.popleft()
+                self._watched.discard(gone)
+                self._held.append((self._now(), gone.codes))
+                del gone  # it would outlive the block
+            while self._held and self._held[0][0] <= done:
+                self._held.popleft()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._gone) + len(self._held)
 
 
 class Compiler:
@@ -100,8 +123,12 @@ class Compiler:
         except RuntimeError as error:
             raise KernelError(f"llvm requires a valid module, got {error}\n{text}") from None
         # `verify` is a part of parse_assembly here: it does not return a broken module.
-        with self._lock:
-            blob: bytes = self._machine.emit_object(module)
+        try:
+            with self._lock:
+                blob: bytes = self._machine.emit_object(module)
+        finally:
+            with Uninterrupted():  # in its finaliser a Ctrl-C would be lost
+                del module
         return blob
 
     def cached(self, key: tuple[str, ...], make: Callable[[], bytes], *symbols: str) -> Code:

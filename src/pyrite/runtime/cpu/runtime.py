@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -67,12 +66,14 @@ def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
 class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
-    __slots__ = ("_codes", "_retired", "address", "kernel", "pack", "streaming", "work", "written")
+    __slots__ = (
+        "__weakref__", "_codes", "address", "kernel", "pack", "streaming", "work", "written",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, code: Code, work: float, retired: Retired) -> None:
         self.kernel = kernel
         self._codes = [code]
-        self._retired = retired
+        retired.watch(self, self._codes)
         self.address = code.addresses[SYMBOL]
         #: What makes 8 bytes of each binding.
         self.pack = tuple(_packer(p) for p in kernel.parameters)
@@ -88,11 +89,6 @@ class CpuExecutable:
         self._codes.append(code)
         address = self.streaming[streams] = code.addresses[SYMBOL]
         return address
-
-    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # An interpreter that ends has cleared the modules that this would call.
-        if not is_ending():
-            self._retired.add(self._codes)
 
 
 class CpuRuntime:
