@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pyrite
+from pyrite.backend.device import device_names, device_problem
 from pyrite.errors import ArgumentError, DTypeError
 from pyrite.philox import philox4x32
 from pyrite.tensor.creation import ones, tensor, zeros
@@ -248,3 +249,19 @@ def test_like_functions_take_shape_and_dtype() -> None:
 def test_arguments_out_of_range_are_errors(call: Any, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("bad", [[-1.0, 2.0], [np.nan, 1.0], [0.0, 0.0], [np.inf, 1.0]])
+@pytest.mark.parametrize("name", [n for n in device_names() if device_problem(n) is None])
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_refuses_what_are_no_weights(
+    bad: list[float], name: str, replacement: bool
+) -> None:
+    weights = tensor([[1.0, 2.0], bad], dtype="float32", device=name)
+    with pytest.raises(ArgumentError, match="multinomial requires finite") as caught:
+        multinomial(weights, 1, replacement=replacement)
+    assert (caught.value.location or "").startswith(__file__)
+
+
+def test_multinomial_of_no_rows_draws_nothing() -> None:
+    assert multinomial(tensor(np.ones((0, 3), np.float32)), 2).shape == (0, 2)

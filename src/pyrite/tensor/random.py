@@ -340,7 +340,9 @@ def multinomial(probabilities: Tensor, num_samples: int, *, replacement: bool = 
     """Return random classes, drawn in proportion: (..., C) -> (..., num_samples), int32.
 
     The probabilities need not add up to 1.  Without replacement a class is drawn once at most, and
-    those of probability 0 only when no others are left.  Raises ArgumentError for too many samples.
+    those of probability 0 only when no others are left.  Raises ArgumentError for too many samples,
+    and for probabilities that are negative, not finite or all 0: to know, it waits for one bool.
+    `categorical`, of logarithms, waits for nothing.
     Source: Gumbel top-k, Kool et al. 2019, arXiv:1903.06059, section 3.
     """
     if probabilities.ndim == 0 or num_samples < 0:
@@ -349,6 +351,7 @@ def multinomial(probabilities: Tensor, num_samples: int, *, replacement: bool = 
             f"{probabilities.shape} and {num_samples}"
         )
     *batch, classes = probabilities.shape
+    _require_weights(probabilities)
     logits = probabilities.log()
     if replacement:
         return categorical(logits.expand_dims(-2).broadcast_to((*batch, num_samples, classes)))
@@ -357,6 +360,17 @@ def multinomial(probabilities: Tensor, num_samples: int, *, replacement: bool = 
             f"multinomial requires num_samples <= {classes} without replacement, got {num_samples}"
         )
     return _perturbed(logits).argsort(-1, descending=True).narrow(-1, 0, num_samples)
+
+
+def _require_weights(probabilities: Tensor) -> None:
+    """Raise ArgumentError unless each row has finite weights >= 0, one of them above 0."""
+    weights = probabilities.detach()
+    is_weight = (weights >= 0).logical_and(weights.isfinite()).all(-1)
+    if not is_weight.logical_and((weights > 0).any(-1)).all().item():
+        raise ArgumentError(
+            "multinomial requires finite probabilities >= 0, in each row one above 0, got others; "
+            "clamp them, or look for NaN where they were made"
+        )
 
 
 # ---- in the shape of another tensor ----

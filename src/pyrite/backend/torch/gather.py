@@ -12,7 +12,7 @@ import torch
 from pyrite.backend.torch import layout
 from pyrite.backend.torch.native import Native, native
 from pyrite.backend.torch.order import NaN, keys, values
-from pyrite.types import Shape, element_count
+from pyrite.types import Shape, broadcast, element_count
 
 
 class Gather(Native):
@@ -23,7 +23,9 @@ class Gather(Native):
     @native("take_along_axis", narrow="everywhere")
     def take_along_axis(self, x: torch.Tensor, indices: torch.Tensor, *, axis: int) -> torch.Tensor:
         whole = self.inside("take_along_axis", indices, x.shape[axis], axis)
-        rest = torch.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
+        # torch.broadcast_shapes imports SymPy, which changes the program's warning filters.
+        shapes = (tuple(_without(x.shape, axis)), tuple(_without(indices.shape, axis)))
+        rest = broadcast("take_along_axis", *shapes)
         x = x.expand(*rest[:axis], x.shape[axis], *rest[axis:])
         whole = whole.expand(*rest[:axis], whole.shape[axis], *rest[axis:])
         return torch.gather(x, axis, whole)

@@ -15,6 +15,7 @@ import torch
 
 from pyrite.backend.fallback import warn_user
 from pyrite.backend.precision import Precision, PrecisionWarning, matmul_precision
+from pyrite.types import broadcast
 
 Kind = Literal["matmul", "conv"]
 
@@ -108,7 +109,7 @@ def summed_wide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.flatten(0, -2)
         found = torch.mm(rows, y, out_dtype=torch.float32)
         return found.reshape(*x.shape[:-1], y.shape[-1])
-    batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    batch = broadcast("matmul", tuple(x.shape[:-2]), tuple(y.shape[:-2]))
     left, right = (v.expand(*batch, *v.shape[-2:]).flatten(0, -3) for v in (x, y))
     found = torch.bmm(left, right, out_dtype=torch.float32)
     return found.reshape(*batch, x.shape[-2], y.shape[-1])
