@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -252,11 +253,9 @@ INTRINSICS = [
 
 
 def intrinsic_arity(name: str) -> int:
-    two = (
-        "minimum", "maximum", "copysign", "floor_divide", "remainder", "truncated_remainder", "pow",
-        "hypot", "atan2", "shift_left", "shift_right",
-    )  # fmt: skip
-    return 2 if name in two else 1
+    function = getattr(NumPyAlgebra(), name)
+    is_ufunc = isinstance(function, np.ufunc)
+    return function.nin if is_ufunc else len(inspect.signature(function).parameters)
 
 
 @pytest.mark.sample(2, by="device")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.errors import KernelError
+from pyrite.extension.mistake import not_iterable, require_own, shown
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.build import Operand as Number
@@ -48,6 +51,9 @@ class TensorArgument:
     def __getitem__(self, coordinates: Coordinates) -> Value:
         return self._load(coordinates, is_strict=True)[0]
 
+    def __iter__(self) -> NoReturn:
+        raise not_iterable(self.name)
+
     def get(self, *coordinates: Number, other: Number = 0) -> Value:
         """Return the element at the coordinates, or ``other`` where there is none."""
         value, inside = self._load(coordinates, is_strict=False)
@@ -69,6 +75,7 @@ class TensorArgument:
         """Return what is to be written, in the tensor's dtype or the one that it is computed in."""
         if not isinstance(value, Value):
             return self._operand.const(value)
+        require_own(self._scope, f"{self.name}[...]", (value,))
         if value.dtype not in (self.dtype, self.dtype.compute) or value.width != 1:
             wanted = self.dtype.compute.name
             raise KernelError(
@@ -107,6 +114,7 @@ class TensorArgument:
         return self._operand.at(at), inside
 
     def _on_axis(self, axis: int, coordinate: Number, size: int) -> Value:
+        require_own(self._scope, f"{self.name}[...]", (coordinate,))
         if isinstance(coordinate, Value):
             if coordinate.dtype.is_integer and coordinate.width == 1:
                 return coordinate
@@ -114,7 +122,7 @@ class TensorArgument:
         elif isinstance(coordinate, int):
             return self._scope.index(coordinate)
         else:
-            got = repr(coordinate)
+            got = shown(coordinate)
         raise KernelError(
             f"{self.name}[...] requires integers as coordinates, got {got} on axis {axis}"
         )

@@ -22,10 +22,10 @@ from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_name
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of, layout_of
 from pyrite.content import Functions, NoContentError
-from pyrite.errors import DTypeError, KernelError, UnsupportedDTypeError
+from pyrite.errors import DTypeError, KernelError, PyriteError, UnsupportedDTypeError
 from pyrite.extension.argument import TensorArgument
 from pyrite.extension.scope import KernelScope
-from pyrite.op import Op, attributes_key
+from pyrite.op import Op, attributes_key, raised_at
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Number
 
@@ -112,18 +112,34 @@ class PythonKernel(CustomKernel[PythonForm]):
             t and TensorArgument(scope, name, t.shape, layout_of(t), is_output=position >= inputs)
             for position, (name, t) in enumerate(zip(call.names, call.tensors, strict=True))
         ]
-        if self.grid is None:
-            output = call.outputs[0].type
-            with scope.if_(scope.stand_at(output.shape) < output.size):
-                self.function(scope, *tensors, **call.attrs)
-        else:
-            self.function(scope, *tensors, **call.attrs)
+        scope.is_written = True
+        try:
+            self._write(scope, tensors, call)
+        except PyriteError as error:
+            error.location = error.location or raised_at(error)[0]
+            raise
+        except (AttributeError, AssertionError, LookupError, TypeError, ValueError) as error:
+            location, is_ours = raised_at(error)
+            if not is_ours:
+                raise
+            wrong = KernelError(
+                f"kernel '{self.name}' requires arguments that its scope takes, got others: {error}"
+            )
+            wrong.location = location
+            raise wrong from error
         self._require_writes([t for t in tensors[inputs:] if isinstance(t, TensorArgument)])
         try:
             executable = launcher.runtime.compile(scope.build())
         except DTypeError as error:
             raise UnsupportedDTypeError(str(error)) from None
         return PythonForm(executable, tuple(scope.tested))
+
+    def _write(self, scope: KernelScope, tensors: Sequence[Any], call: Call) -> None:
+        if self.grid is not None:
+            return self.function(scope, *tensors, **call.attrs)
+        output = call.outputs[0].type
+        with scope.if_(scope.stand_at(output.shape) < output.size):
+            self.function(scope, *tensors, **call.attrs)
 
     def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
         """What no kernel writes holds what was in its memory before."""

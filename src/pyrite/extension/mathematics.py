@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from pyrite.errors import KernelError
+from pyrite.extension.mistake import require_dtype, require_own, shown
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.build import Operand
 from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
@@ -27,7 +28,7 @@ class Plain(KernelBuilder):
 
     def __init__(self, scope: KernelBuilder) -> None:
         super().__init__(scope.name, workgroup_size=scope.workgroup_size, grid=scope.grid)
-        self._scope = scope
+        self.scope = scope
 
     def emit(
         self,
@@ -38,35 +39,35 @@ class Plain(KernelBuilder):
         regions: tuple[Region, ...] = (),
     ) -> Node:
         """Append a node to the kernel."""
-        return self._scope.emit(kind, type, inputs, attr, regions)
+        return self.scope.emit(kind, type, inputs, attr, regions)
 
     def open(self, parameters: Iterable[Node] = ()) -> None:
         """Begin a region of the kernel."""
-        self._scope.open(parameters)
+        self.scope.open(parameters)
 
     def close(self, yields: Iterable[Node] = ()) -> Region:
         """End the region begun last and return it."""
-        return self._scope.close(yields)
+        return self.scope.close(yields)
 
     def discard(self) -> None:
         """Drop the region begun last."""
-        self._scope.discard()
+        self.scope.discard()
 
     def buffer(self, name: str, dtype: DType, access: Access) -> Memory:
         """Declare the next buffer parameter of the kernel."""
-        return Memory(self, self._scope.buffer(name, dtype, access).node)
+        return Memory(self, self.scope.buffer(name, dtype, access).node)
 
     def scalar(self, name: str, dtype: DType) -> Value:
         """Declare the next parameter of the kernel as a number."""
-        return self.of(self._scope.scalar(name, dtype).node)
+        return self.of(self.scope.scalar(name, dtype).node)
 
     def position(self) -> int:
         """The number of nodes in the region that is being written."""
-        return self._scope.position()
+        return self.scope.position()
 
     def replace_last(self, node: Node) -> None:
         """Put a node in the place of the last one."""
-        self._scope.replace_last(node)
+        self.scope.replace_last(node)
 
 
 class Mathematics(RecordingAlgebra):
@@ -85,6 +86,10 @@ class Mathematics(RecordingAlgebra):
 
     def cast(self, x: Value, dtype: DTypeLike) -> Value:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        if not isinstance(x, Value):
+            raise KernelError(f"k.math.cast requires a value of the kernel, got {shown(x)}")
+        require_own(self._scope, "k.math.cast", (x,))
+        require_dtype("k.math.cast", dtype)
         wide = self.builder.cast(self._plain(x), x.dtype.compute)
         return self._scope.of(super().cast(wide, as_dtype(dtype)).node)
 
@@ -97,13 +102,12 @@ class Mathematics(RecordingAlgebra):
 
     def _of_one_type(self, name: str, operands: tuple[Operand, ...]) -> tuple[Value, ...]:
         """Return the operands in the type in which they meet.  Raises KernelError of wrong ones."""
-        for x in operands:
-            if isinstance(x, Value) and x.builder not in (self._scope, self.builder):
-                raise KernelError(f"k.math.{name} requires values of this kernel, got another's")
+        require_own(self._scope, f"k.math.{name}", operands)
         if not any(isinstance(x, Value) for x in operands):
             raise KernelError(
-                f"k.math.{name} requires a value of the kernel, got {_shown(operands)}; of numbers "
-                "that are known while it is written use Python's math"
+                f"k.math.{name} requires a value of the kernel, got "
+                f"{', '.join(map(shown, operands))}; of numbers that are known while it is written "
+                "use Python's math"
             )
         type = self._scope._common_type(f"k.math.{name}", operands)
         takes, cast = _takes(name, type.dtype)
@@ -144,10 +148,6 @@ def _takes(name: str, dtype: DType) -> tuple[bool, str]:
     if name in ("minimum", "maximum"):
         return dtype in ACCEPTED["any"], "bools, integers or floats of 32 or 64 bits"
     return dtype in ACCEPTED["float"], "floats of 32 or 64 bits"
-
-
-def _shown(operands: tuple[Any, ...]) -> str:
-    return ", ".join(repr(x) for x in operands)
 
 
 def _checked(name: str) -> Callable[..., Value]:

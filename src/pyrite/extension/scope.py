@@ -16,16 +16,27 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.extension.arithmetic import Arithmetic
+from pyrite.extension.mistake import checked, not_iterable, require_own, shown
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.build import Branch, ForLoop, Operand, WhileLoop
-from pyrite.kernel.ir import Access, Kernel, Kind, Node, Region, Type, scalar
+from pyrite.kernel.ir import ACCESSES, ATOMICS, Access, Kernel, Kind, Node, Region, Type, scalar
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
+from pyrite.kernel.verify import broken_rule
 from pyrite.op import user_location
-from pyrite.types import DTypeLike, Number, Shape, bool_, uint32
+from pyrite.types import DType, DTypeLike, Number, Shape, bool_, int32, uint32
 from pyrite.types import dtype as as_dtype
 
+#: Elements of one private memory.
+MOST_PRIVATE = 4096
 
+
+@checked(
+    "alu", "barrier", "bitcast", "cast", "const", "extract", "floor", "floor_divide", "fma", "for_",
+    "global_id", "local_id", "make", "max", "min", "num_workgroups", "private", "remainder", "rint",
+    "select", "shared", "shift", "splat", "sqrt", "subgroup_ballot", "subgroup_broadcast",
+    "subgroup_reduce", "subgroup_scan", "subgroup_shuffle", "workgroup_id",
+)  # fmt: skip
 class KernelScope(Arithmetic):
     """A `KernelBuilder` that knows which point it is at, and has mathematics.
 
@@ -47,6 +58,10 @@ class KernelScope(Arithmetic):
         #: The lines of barriers.
         self._barriers: dict[Node, str] = {}
         self._is_by_element = False
+        #: Whether the function is at work, which declares no parameters.
+        self.is_written = False
+        #: For the rules of nodes, which ask for no more of a kernel than the dtype of indices.
+        self._head = Kernel(name, (), Region((), ()), self.workgroup_size, grid)
 
     if not TYPE_CHECKING:
 
@@ -80,6 +95,17 @@ class KernelScope(Arithmetic):
     ) -> ForLoop[Value]:
         """Open a counted loop: ``with k.for_(0, n, carried=[total]) as loop``."""
         self._require_values("for_", carried)
+        if step < 1:
+            raise KernelError(
+                f"for_ requires step >= 1, got {step}; count upwards, and turn the counter round: "
+                "n - 1 - loop.index"
+            )
+        for bound in (start, stop):
+            if isinstance(bound, Value) and bound.type is not self.index_type:
+                raise KernelError(
+                    f"for_ requires bounds of {self.index_type}, got {shown(bound)}; cast it: "
+                    f"k.cast(n, {self.index_type.dtype.name!r})"
+                )
         return _KnownLoop(self, self.index(start), self.index(stop), step, carried, unroll)
 
     def while_(self, carried: Sequence[Value]) -> WhileLoop[Value]:
@@ -91,7 +117,7 @@ class KernelScope(Arithmetic):
         """Open a branch: ``with k.if_(c) as branch``, then maybe ``with branch.else_()``."""
         if not isinstance(condition, Value) or condition.type is not scalar(bool_):
             raise KernelError(
-                f"if_ requires a bool of the kernel, as i < n, got {_shown(condition)}; for what "
+                f"if_ requires a bool of the kernel, as i < n, got {shown(condition)}; for what "
                 "is known while the kernel is written use Python's if"
             )
         return super().if_(condition)
@@ -99,23 +125,73 @@ class KernelScope(Arithmetic):
     def _require_values(self, loop: str, carried: Sequence[Value]) -> None:
         given = (carried,) if isinstance(carried, Value) else carried
         wrong = [v for v in given if not isinstance(v, Value)]
+        require_own(self, loop, given)
         if wrong or given is not carried:
             raise KernelError(
                 f"{loop} requires carried=[...] with values of the kernel, got "
-                f"{_shown((wrong or given)[0])}; write carried=[k.const(0.0, pyrite.float32)]"
+                f"{shown((wrong or given)[0])}; write carried=[k.const(0.0, pyrite.float32)]"
             )
 
     def const(self, value: Number | Sequence[Number], type: Type | DTypeLike) -> Value:
         """Return a constant, rounded to the dtype; of a vector one number or one for each."""
         return super().const(value, type if isinstance(type, Type) else as_dtype(type))
 
+    def value(self, x: Operand, type: Type) -> Value:
+        """Return x as a value of the type: a number as a constant, a scalar repeated."""
+        require_own(self, f"kernel {self.name!r}", (x,))
+        return super().value(x, type)
+
     def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:
         """Allocate memory of the workgroup; undefined until written."""
-        return Scratch(self, super().shared(as_dtype(dtype), size, access=access).node, size)
+        found = as_dtype(dtype)
+        self._require_memory("shared", size, 2**31)
+        if access not in ACCESSES:
+            raise KernelError(
+                f"shared requires an access of {', '.join(ACCESSES)}, got {shown(access)}"
+            )
+        if access == "atomic" and found not in (int32, uint32):
+            raise KernelError(
+                f"shared requires int32 or uint32 for access='atomic', got {found.name}; count in "
+                "whole numbers, or add up in turns between barriers"
+            )
+        return Scratch(self, super().shared(found, size, access=access).node, size)
+
+    def _require_memory(self, name: str, size: int, most: int) -> None:
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= most:
+            raise KernelError(
+                f"{name} requires a size known while the kernel is written, a Python int of 1 to "
+                f"{most:,}, got {shown(size)}"
+            )
 
     def private(self, dtype: DTypeLike, size: int) -> Scratch:
         """Allocate memory of the invocation; undefined until written."""
+        # On a CPU it is of the stack.
+        self._require_memory("private", size, MOST_PRIVATE)
         return Scratch(self, super().private(as_dtype(dtype), size).node, size)
+
+    # ---- what is declared by the op, and not by its kernel ----
+
+    def buffer(self, name: str, dtype: DType, access: Access) -> Memory:
+        """Declare the next buffer parameter: an input or an output of the op."""
+        self._require_undeclared("buffer")
+        return super().buffer(name, dtype, access)
+
+    def scalar(self, name: str, dtype: DType) -> Value:
+        """Declare the next number: an offset of a tensor."""
+        self._require_undeclared("scalar")
+        return super().scalar(name, dtype)
+
+    def error(self, memory: Memory, failed: Value, code: Operand) -> None:
+        """Refuse: `x[i]` of an index outside is the error of a kernel."""
+        self._require_undeclared("error")
+        super().error(memory, failed, code)
+
+    def _require_undeclared(self, name: str) -> None:
+        if self.is_written:
+            raise KernelError(
+                f"{name} requires to be called by Pyrite alone, got a call in kernel "
+                f"{self.name!r}; what a kernel reads and writes are inputs and outputs of its op"
+            )
 
     # ---- what a loop or a branch computed ends with it ----
 
@@ -129,7 +205,15 @@ class KernelScope(Arithmetic):
     ) -> Node:
         """Append a node, or return the equal pure node that is in scope already."""
         self._require_open(inputs)
-        return super().emit(kind, type, inputs, attr, regions)
+        node = super().emit(kind, type, inputs, attr, regions)
+        # An if_ may still get an else_.
+        broken = None if kind == "if" else broken_rule(node, self._head)
+        if broken is not None:
+            got = ", ".join(str(i.type) for i in inputs)
+            raise KernelError(
+                f"{kind} requires operands that fit, got {got or shown(attr)}; {broken}"
+            )
+        return node
 
     def close(self, yields: Iterable[Node] = ()) -> Region:
         """End the region begun last and return it."""
@@ -180,13 +264,9 @@ class KernelScope(Arithmetic):
         """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
         self.tested[name] = None
         if self._fault is None:
-            word = self.buffer("error_word", uint32, "atomic")
-            self._fault = word, self.scalar("error_number", uint32)
-        self.error(self._fault[0], failed, self._fault[1])
-
-
-def _shown(value: Any) -> str:
-    return str(value.type) if isinstance(value, Value) else repr(value)
+            word = super().buffer("error_word", uint32, "atomic")
+            self._fault = word, super().scalar("error_number", uint32)
+        super().error(self._fault[0], failed, self._fault[1])
 
 
 class _KnownLoop(ForLoop[Value]):
@@ -200,6 +280,7 @@ class _KnownLoop(ForLoop[Value]):
         return self
 
 
+@checked("load", "store", "atomic")
 class Scratch(Memory):
     """Memory of the workgroup or the invocation; an access outside is an error as of a tensor."""
 
@@ -210,6 +291,9 @@ class Scratch(Memory):
         self._scope = scope
         #: The number of its elements.
         self.size = size
+
+    def __iter__(self) -> NoReturn:
+        raise not_iterable("memory of a workgroup")
 
     def load(
         self,
@@ -234,6 +318,11 @@ class Scratch(Memory):
     ) -> None:
         """Write value, a scalar or a vector; nothing outside."""
         width = value.width if isinstance(value, Value) else 1
+        if isinstance(value, Value) and value.dtype is not self.dtype:
+            raise KernelError(
+                f"memory of a workgroup requires a value of {self.dtype.name}, got {shown(value)}; "
+                f"cast it: k.cast(value, {self.dtype.name!r})"
+            )
         inside = self._inside(index, width, mask)
         super().store(index, value, mask=inside, is_aligned=is_aligned)
 
@@ -247,6 +336,16 @@ class Scratch(Memory):
         mask: Value | None = None,
     ) -> Value:
         """Change one element at once, by an operation of `ATOMICS`; return what it was."""
+        access = self.node.attr[2]
+        if access != "atomic":
+            raise KernelError(
+                f"atomic requires memory of access='atomic', got {access!r}; write "
+                "k.shared('int32', size, access='atomic')"
+            )
+        if name not in ATOMICS:
+            raise KernelError(f"atomic requires one of {', '.join(ATOMICS)}, got {shown(name)}")
+        if name == "exchange_equal" and expected is None:
+            raise KernelError("atomic requires expected= for exchange_equal, got None")
         inside = self._inside(index, 1, mask)
         return super().atomic(name, index, value, expected=expected, mask=inside)
 
@@ -254,6 +353,13 @@ class Scratch(Memory):
         """Return the mask of an access, with the test of the index where it needs one."""
         scope = self._scope
         at = scope.index(index)
+        if at.dtype is not scope.index_type.dtype:
+            raise KernelError(
+                f"memory of a workgroup requires an index of {scope.index_type}, got {shown(at)}; "
+                f"cast it: k.cast(i, {scope.index_type.dtype.name!r})"
+            )
+        if mask is not None and not mask.dtype.is_bool:
+            raise KernelError(f"a mask requires bools of the kernel, got {shown(mask)}")
         if at.width != 1 or (mask is not None and mask.width != 1 != width):
             raise KernelError(
                 f"memory of a workgroup requires one index for {width} elements, got {at.type}; "

@@ -42,6 +42,11 @@ def verify(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def broken_rule(node: Node, kernel: Kernel) -> str | None:
+    """Return the rule that a node breaks by itself, wherever it stands in the kernel."""
+    return _RULES[node.kind](node, kernel)
+
+
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -40,6 +40,7 @@ from pyrite.op.key import attributes_key as attributes_key
 from pyrite.op.key import rules_key as rules_key
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
+from pyrite.op.location import raised_at as raised_at
 from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
 from pyrite.op.record import OPS as OPS
@@ -86,6 +87,7 @@ __all__ = [
     "many",
     "primitive",
     "public",
+    "raised_at",
     "require_derivative",
     "require_reference",
     "rules_key",

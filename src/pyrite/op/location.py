@@ -129,6 +129,17 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def raised_at(error: BaseException) -> tuple[str | None, bool]:
+    """Return ``file:line`` of the innermost frame outside Pyrite, and whether ours raised it."""
+    found, is_ours, traceback = None, False, error.__traceback__
+    while traceback is not None:
+        is_ours = _is_ours(traceback.tb_frame)
+        if not is_ours:
+            found = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return found, is_ours
+
+
 def user_location() -> str:
     """Return ``file:line`` of the innermost frame outside Pyrite."""
     frame = user_frame()

@@ -186,8 +186,8 @@ class CubeBackend(Backend):
         if not self.runtime.is_host or not handle.type.size:
             return self.download(handle)
         look = self.launcher.faults.look([handle.doubt])
+        look.take(self.runtime.read_all(look.wanted))
         memory = self.runtime.get_resource(handle.buffer).resource().buffer()
-        look.take(self.runtime.read_all(look.wanted) if look.wanted else ())
         size = handle.dtype.itemsize
         return np.ndarray(
             handle.shape, handle.dtype.numpy, memory, handle.offset * size,

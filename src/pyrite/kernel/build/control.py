@@ -123,7 +123,8 @@ class WhileLoop(_Loop[V]):
 
     def condition(self, value: V) -> None:
         """End the part that is run to decide; from here on the loop's body is written."""
-        self._condition = self._builder.close((value.node,))
+        decided = self._builder.value(value, value.type)
+        self._condition = self._builder.close((decided.node,))
         self._open()
 
     def _open(self) -> None:
