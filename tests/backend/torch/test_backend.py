@@ -408,3 +408,11 @@ def test_what_was_noted_before_a_fault_is_kept_apart() -> None:
         faults.note(torch.tensor(i > 0), f"number {i}")
     with pytest.raises(IndexRangeError, match="number 1"):
         faults.raise_any()
+
+
+def test_both_of_numpys_uint64_are_uploaded_and_shared() -> None:
+    for dtype in (np.uint64, np.ulonglong):
+        array = np.array([2**63, 1], dtype)
+        assert pyrite.tensor(array, device="torch:cpu").tolist() == [2**63, 1]
+        assert pyrite.from_dlpack(array, device="torch:cpu").tolist() == [2**63, 1]
+    assert pyrite.tensor(2**63, dtype="uint64", device="torch:cpu").item() == 2**63

@@ -300,7 +300,7 @@ class Torch(
         copy = np.array(array, order="C")
         if copy.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16).to(self.device)
-        handle = torch.from_numpy(copy)
+        handle = torch.from_numpy(_known_to_torch(copy))
         if self._lacks:
             self._require_dtype("upload", PYRITE[handle.dtype])
         return handle.to(self.device)
@@ -311,7 +311,7 @@ class Torch(
             self._require_known(array.dtype)
             return array.detach() if array.device == self.device else None
         is_shareable = self.is_host and array.flags.writeable and min(array.strides, default=0) >= 0
-        return torch.from_numpy(array) if is_shareable else None
+        return torch.from_numpy(_known_to_torch(array)) if is_shareable else None
 
     def download(self, handle: torch.Tensor) -> Array:
         """Return the values as a read-only array; on the host the memory itself.
@@ -418,6 +418,11 @@ def _working(name: str) -> torch.device:
             f"(torch {torch.__version__}); use torch:cpu"
         )
     return torch.device(device.type) if device.index in (None, 0) else device
+
+
+def _known_to_torch(array: Array) -> Array:
+    """Return an array under the dtype that PyTorch knows: of NumPy's two uint64 it knows one."""
+    return array.view(np.uint64) if array.dtype == np.uint64 else array
 
 
 def _working_cuda(device: torch.device) -> torch.device:
