@@ -79,8 +79,8 @@ def full(pytestconfig: pytest.Config) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for a level on this processor, and on each level that it has."""
-    if "level" in metafunc.fixturenames:
+    """Run a test of level_runtime on this processor, and on each level that it has."""
+    if "level_runtime" in metafunc.fixturenames:
         names: list[str] = []
         if find_spec("llvmlite"):
             from pyrite.runtime.cpu.level import levels
@@ -160,7 +160,8 @@ def value_of(item: pytest.Item, parameter: str | None) -> Hashable:
     if parameter is None:
         return None
     value = item.callspec.params[parameter]  # type: ignore[attr-defined]
-    return str(getattr(value, "name", value))
+    # Of a function str has the address, which differs from worker to worker.
+    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
