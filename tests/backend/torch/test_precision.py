@@ -193,16 +193,18 @@ def asked() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("level", ["highest", "high", "medium"])
+@pytest.mark.parametrize("precision_asked", ["highest", "high", "medium"])
 @pytest.mark.parametrize("switch", ["none", "ieee", "highest", "tf32", "high", "bf16", "medium"])
 def test_a_switch_may_be_finer_than_asked(
-    level: str, switch: str, monkeypatch: pytest.MonkeyPatch
+    precision_asked: str, switch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "_switch", lambda device, kind: switch)
     monkeypatch.setattr(precision, "_warned", set())
-    pyrite.matmul_precision(level)  # type: ignore[arg-type]
+    pyrite.matmul_precision(precision_asked)  # type: ignore[arg-type]
     order = [["highest", "none", "ieee"], ["high", "tf32"], ["medium", "bf16"]]
-    place = [next(i for i, names in enumerate(order) if n in names) for n in (switch, level)]
+    place = [
+        next(i for i, names in enumerate(order) if n in names) for n in (switch, precision_asked)
+    ]
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

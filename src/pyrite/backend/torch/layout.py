@@ -36,13 +36,14 @@ def all_dense(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 def in_rows(x: torch.Tensor) -> torch.Tensor:
     """Return x, or a contiguous copy where it has not the layout "rows"."""
-    return x if (x.is_contiguous() and x.device.type == "cpu") or _is_in_rows(x) else _copy(x)
+    if x.is_cuda:
+        return x if _is_in_rows(x) and _is_aligned(x) else _copy(x)
+    return x if x.is_contiguous() or _is_in_rows(x) else _copy(x)
 
 
 def _is_in_rows(x: torch.Tensor) -> bool:
     *_, between, last = x.stride()
-    is_row = last == 1 and between >= x.shape[-1]
-    return is_row and (x.device.type == "cpu" or _is_aligned(x))
+    return last == 1 and between >= x.shape[-1]
 
 
 def _is_aligned(x: torch.Tensor) -> bool:
