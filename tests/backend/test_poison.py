@@ -1,0 +1,133 @@
+"""An infinity or NaN in one element reaches the results that depend on that element, and no others.
+
+What depends on what is found by changing the element, little and much, in float64 on NumPy.  Zeros
+put between, around or in place of elements must not be multiplied by what a result cannot reach.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.device import device_names, device_problem
+from pyrite.errors import PyriteError
+from pyrite.tensor.creation import tensor
+from pyrite.testing import Example, examples
+from pyrite.types import Array, float32, float64
+
+pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
+
+WORKING = [n for n in device_names() if device_problem(n) is None]
+EXAMPLES = {e.id: e for e in examples() if not e.op.is_elementwise and not e.op.sync}
+
+#: By how much elements are changed to see what depends on them.
+CHANGES = (0.37, -0.9, 1e6, -1e6)
+POISONS = (math.nan, math.inf, -math.inf)
+
+#: Where 0 times an infinity is NaN by the definition of the op, on every device.
+MULTIPLIES_ZEROS = {
+    "contains_nan": "a NaN is what it asks for",
+    "vector_norm": "the least of all elements is NaN if any is",
+    "scaled_dot_product_attention": "a masked value has weight 0, and is multiplied by it",
+    "scaled_dot_product_attention_backward": "a masked value has weight 0, and is multiplied by it",
+    "cross_entropy": "a class of probability 0 is multiplied by its logarithm's slope",
+    "cross_entropy_backward": "a class of probability 0 is multiplied by its logarithm's slope",
+}
+
+#: Not mended: zeros that stand for padding are multiplied, so an infinite weight at the border is
+#: NaN there; those between elements of a transposed convolution, by some kernels only.
+PADDED = {"conv1d", "conv2d", "conv3d", "convolution", "convolution_weight_gradient"}
+STUFFED = {
+    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution_input_gradient"),
+}
+
+#: Not mended: Candle adds at indices by a product with ones and zeros.
+BY_PRODUCTS = {
+    *("bincount", "bincount_within", "embedding_backward"),
+    *("scatter", "scatter_reduce", "scatter_nd", "scatter_nd_reduce"),
+}
+
+#: What is left out on which devices.
+OPEN = {
+    "numpy": PADDED,
+    "cpu": PADDED | STUFFED,
+    "wgpu": PADDED | STUFFED,
+    "torch:cpu": PADDED | STUFFED,
+    "candle": PADDED | BY_PRODUCTS,
+}
+
+#: Elements of an example that are poisoned.
+ELEMENTS = 3
+
+
+def results(example: Example, arrays: list[Any], device: str) -> list[Array]:
+    given = [tensor(a, device=device) if isinstance(a, np.ndarray) else a for a in arrays]
+    return [r.numpy().astype(np.float64) for r in example.call(given, device)]
+
+
+def changed(arrays: list[Any], position: int, place: int, value: float) -> list[Any]:
+    found = list(arrays)
+    found[position] = found[position].copy()
+    found[position].flat[place] = value
+    return found
+
+
+def places(example: Example) -> list[tuple[int, int]]:
+    """Return positions of float inputs, and places in them."""
+    every = [
+        (position, place)
+        for position, a in enumerate(example.arrays())
+        if isinstance(a, np.ndarray) and a.dtype == np.float64
+        for place in range(a.size)
+    ]
+    return random.Random(example.id).sample(every, min(ELEMENTS, len(every)))
+
+
+@cache
+def reached(name: str, position: int, place: int) -> list[Array] | None:
+    """Return which results depend on an element; None where the op refuses its changes."""
+    example = EXAMPLES[name]
+    arrays = example.arrays(float64)
+    try:
+        want = results(example, arrays, "numpy")
+        found = [np.zeros(w.shape, bool) for w in want]
+        for change in CHANGES:
+            at = arrays[position].flat[place] + change
+            for mask, a, b in zip(
+                found, results(example, changed(arrays, position, place, at), "numpy"), want,
+                strict=True,
+            ):  # fmt: skip
+                mask |= ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    except PyriteError:
+        return None
+    return found
+
+
+def is_tried(name: str, device: str) -> bool:
+    op = EXAMPLES[name].op.name
+    return op not in MULTIPLIES_ZEROS and op not in OPEN.get(device, PADDED | STUFFED)
+
+
+CASES = [(name, device) for device in WORKING for name in EXAMPLES if is_tried(name, device)]
+
+
+@pytest.mark.sample(40, by="device")
+@pytest.mark.parametrize(("name", "device"), CASES)
+def test_poison_reaches_what_depends_on_it_and_nothing_else(name: str, device: str) -> None:
+    example = EXAMPLES[name]
+    arrays = example.arrays(float32)
+    for position, place in places(example):
+        masks = reached(name, position, place)
+        if masks is None:
+            continue
+        want = results(example, arrays, device)
+        for poison in POISONS:
+            got = results(example, changed(arrays, position, place, poison), device)
+            for a, b, mask in zip(got, want, masks, strict=True):
+                spread = ~mask & ~np.isclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
+                assert not spread.any(), f"{poison} in {position}[{place}] spreads: {a}, not {b}"
