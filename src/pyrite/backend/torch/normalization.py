@@ -116,14 +116,16 @@ class Normalization(Native):
     ) -> Any:
         batch, channels = x.shape[:2]
         size = x[0, 0].numel()
-        x = layout.dense(x)
-        _, mean, rate = layout.group_norm(x, None, None, batch, channels, size, num_groups, eps)
+        # Of three axes: where there are four, and one channel or pixel, strides may pass for
+        # channels last, and PyTorch's kernel for these ends the process without a gradient of x.
+        flat = layout.dense(x).reshape(batch, channels, size)
+        _, mean, rate = layout.group_norm(flat, None, None, batch, channels, size, num_groups, eps)
         weight = _of_all(weight, (channels,), x, argnums)
-        found = layout.group_norm_backward(
-            g, x, mean, rate, weight, batch, channels, size, num_groups,
-            [i in argnums for i in range(3)],
+        of_x, *others = layout.group_norm_backward(
+            g.reshape(batch, channels, size), flat, mean, rate, weight, batch, channels, size,
+            num_groups, [i in argnums for i in range(3)],
         )  # fmt: skip
-        return _chosen(found, argnums)
+        return _chosen((None if of_x is None else of_x.reshape(x.shape), *others), argnums)
 
     # ---- batch norm ----
 
