@@ -266,7 +266,7 @@ class Module(TreeNode, metaclass=_Declared):
     ) -> Self:
         r"""Return the module with values from a file.
 
-        The file may be safetensors, a sharded checkpoint's index or folder, or a PyTorch state dict
+        The file may be safetensors, whoever wrote it, a sharded checkpoint's index or folder, or a PyTorch state dict
         (``.pt``, ``.pth``, ``.bin``), which is read without running code from it.
 
         rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.

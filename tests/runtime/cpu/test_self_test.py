@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
+from pyrite.config import config
 from pyrite.errors import DeviceError
 from pyrite.kernel.ir import Node
 from pyrite.kernel.target.llvm import LLVMTarget
@@ -133,9 +134,13 @@ def test_without_a_cache_it_is_tried_once_in_a_process(runs: list[str]) -> None:
     assert runs == [HOST.cpu]
 
 
-def test_the_device_says_that_it_is_not_compiled_for_the_processor(plant: Plant) -> None:
+def test_the_device_says_that_it_is_not_compiled_for_the_processor(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyrite.backend.cube.cpu import Cpu
 
+    # The user's cache may say that this processor passed, of a run before.
+    monkeypatch.setattr(config, "cache", "off")
     plant("mask", all_lanes, lambda target: target == HOST)
 
     with pytest.warns(RuntimeWarning, match="self-test"):
