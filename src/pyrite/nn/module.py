@@ -266,8 +266,8 @@ class Module(TreeNode, metaclass=_Declared):
     ) -> Self:
         r"""Return the module with values from a file.
 
-        The file may be safetensors, whoever wrote it, a sharded checkpoint's index or folder, or a PyTorch state dict
-        (``.pt``, ``.pth``, ``.bin``), which is read without running code from it.
+        The file may be safetensors, whoever wrote it, a sharded checkpoint's index or folder, or a
+        PyTorch state dict (``.pt``, ``.pth``, ``.bin``), which is read without running its code.
 
         rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.
         dtype: "module" casts to what the module has, "file" keeps what was saved, or a float dtype.

@@ -177,6 +177,9 @@ def attributes_form(op: Op, attrs: Attributes) -> Form | None:
         ):
             parts += (kind, value)
             continue
+        if kind is tuple and (classes := _classes(value)) is not None:
+            parts += (classes, value)
+            continue
         reader = Reader()
         try:
             parts += (kind, reader.of(value))
@@ -186,6 +189,21 @@ def attributes_form(op: Op, attrs: Attributes) -> Form | None:
             return None
         is_lasting = is_lasting and reader.is_lasting
     return tuple(parts) if is_lasting else None
+
+
+def _classes(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the classes of plain values in nested tuples; None where others are among them."""
+    found: list[Any] = []
+    for value in values:
+        kind = value.__class__
+        if kind is tuple:
+            kind = _classes(value)
+            if kind is None:
+                return None
+        elif kind not in _PLAIN:
+            return None
+        found.append(kind)
+    return tuple(found)
 
 
 def _is_lasting(inputs: Sequence[Any], plan: Plan) -> bool:
