@@ -9,6 +9,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pyrite
 
@@ -116,3 +117,14 @@ def test_the_limits_of_integers_are_those_of_the_standard(of: Any) -> None:
 def test_constants_are_those_of_the_standard(name: str) -> None:
     assert getattr(pyrite, name) == getattr(strict, name)
     assert np.isnan(pyrite.nan)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@EXAMPLES
+@given(st.floats(-8, 8, width=32), st.floats(-8, 8, width=32), st.integers(0, 9))
+def test_without_its_endpoint_linspace_is_the_beginning_of_the_next(
+    device: str, start: float, stop: float, num: int
+) -> None:
+    found = pyrite.linspace(start, stop, num, endpoint=False, device=device)
+    wanted = pyrite.linspace(start, stop, num + 1, device=device)[:num]
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())

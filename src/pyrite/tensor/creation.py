@@ -342,6 +342,7 @@ def linspace(
     """Return num evenly spaced numbers from start to stop, or up to but without it.
 
     The first half counts up from start and the second down from stop, so that both are met exactly.
+    Without its endpoint it is the beginning of the one of num + 1 with it.
 
     >>> linspace(0, 1, 5).numpy().tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -356,9 +357,9 @@ def linspace(
     step = (stop - start) / gaps
     index = arange(num, dtype=found.compute, device=device)
     up = index * step + start
-    if endpoint and num > 1:
+    if num > 1:
         down = (index - gaps) * step + stop
-        up = (index < num / 2)._where(up, down)
+        up = (index < (gaps + 1) / 2)._where(up, down)
     return up.astype(found)
 
 
