@@ -73,7 +73,9 @@ class PackedPanel:
 
     def fill(self, batch: Place, column: Index, size: int, first_k: Index, count: Index) -> None:
         y = self.parts.y
-        is_turned = y.map.is_consecutive(y.map.rows, SQUARE) and self.period == 1
+        # A narrower panel has no room for a block: two lanes of 64 bits, where a register has 128.
+        has_room = self.config.panel % SQUARE == 0 and self.period == 1
+        is_turned = has_room and y.map.is_consecutive(y.map.rows, SQUARE)
         if is_turned and not y.map.is_consecutive(y.map.columns, self.config.width):
             self.fill_turned(batch, column, size, first_k, count)
             return
