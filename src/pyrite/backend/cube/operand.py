@@ -35,10 +35,10 @@ class Layout:
 
 def layout_of(tensor: CubeTensor, width: int = 1) -> Layout:
     """Return the layout of a tensor, for a kernel whose vectors have so many elements."""
-    return Layout(
-        tensor.dtype, tensor.strides, tensor.offset != 0,
-        alignment_of(tensor.strides, tensor.offset, width),
-    )  # fmt: skip
+    strides, offset = tensor.strides, tensor.offset
+    # Kernels of an application ask at each launch, and have no vectors.
+    alignment = 1 if width == 1 else alignment_of(strides, offset, width)
+    return Layout(tensor.dtype, strides, offset != 0, alignment)
 
 
 @lru_cache(maxsize=4096)
