@@ -312,10 +312,11 @@ def gradients(device: str) -> Iterator[Case]:
 
 
 def steps(device: str) -> Iterator[Case]:
-    """Training steps of three small networks."""
+    """Training steps of four small networks."""
     yield "step mlp", lambda: mlp_step(device)
     yield "step digits", lambda: digits_step(device)
     yield "step transformer", lambda: transformer_step(device)
+    yield "step lstm", lambda: lstm_step(device)
 
 
 def mlp_step(device: str) -> Call:
@@ -342,6 +343,14 @@ def transformer_step(device: str) -> Call:
 
     net = nn.TransformerEncoder(64, 4, 128, 2, dropout=0.0).to(device)
     return step_of(net, normal(device, 8, 32, 64), lambda net, x: (net(x) ** 2).mean())
+
+
+def lstm_step(device: str) -> Call:
+    """64 to 128 features, 20 long, a batch of 16."""
+    from pyrite import nn
+
+    net = nn.LSTM(64, 128).to(device)
+    return step_of(net, normal(device, 16, 20, 64), lambda net, x: (net(x)[0] ** 2).mean())
 
 
 def step_of(model: Any, x: Any, loss: Callable[[Any, Any], Any]) -> Call:
