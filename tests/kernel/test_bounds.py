@@ -104,6 +104,7 @@ UNPROVED = {
     "searchsorted": "the middle of a search lies between two carried bounds",
     "sort_network": "partners are found by xor, inside of a power of two",
     "sort_rank": "a rank is the number of smaller elements",
+    "unfold4d": "as pool",
     **dict.fromkeys(
         ("all", "any", "max", "min", "prod", "sum"),
         "a tree halves shared memory, and reads the other half only below the half",
