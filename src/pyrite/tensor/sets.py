@@ -190,10 +190,11 @@ def _length(repeats: Any) -> int:
     if repeats.size == 0:
         return 0
     with asked_by("repeat"):
-        least, total = int(repeats.min()), int(repeats.sum(dtype="int64"))
-    if least < 0:
+        counts = repeats.numpy()
+    if (least := int(counts.min())) < 0:
         raise ArgumentError(f"repeat requires repeats >= 0, got {least}")
-    return total
+    # Here, not on the device: one without int64 could not add them up.
+    return int(counts.sum(dtype=np.int64))
 
 
 def _weights_vjp(g: Any, _: Any, x: Any, *, size: int) -> Any:
