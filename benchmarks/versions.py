@@ -22,6 +22,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -57,17 +58,23 @@ def main() -> int:
     with TemporaryDirectory() as scratch:
         roots = [HERE, checkout(given.other, Path(scratch))]
         found: dict[str, list[Times]] = {}
-        for pair in range(given.pairs):
-            sides = [Side(root, given.device) for root in roots]
-            for name in (name for name in sides[0].names if chosen(name, given.only)):
-                found.setdefault(name, []).append(compare(name, sides, given.rounds))
-            for side in sides:
-                side.end()
-            print(f"pair {pair + 1} of {given.pairs} is timed", file=sys.stderr)
+        with suppress(KeyboardInterrupt):  # what is timed until then is shown
+            time_pairs(roots, given, found)
     print(f"{'case':32} {'this':>10} {'other':>10} {'ratio':>7}   95 % of the median")
     slower = [name for name, times in found.items() if show(name, times) > BOUND]
     print(f"slower than {BOUND} with 95 %: {', '.join(slower) or 'none'}")
     return 1 if slower else 0
+
+
+def time_pairs(roots: list[Path], given: argparse.Namespace, found: dict[str, list[Times]]) -> None:
+    """Time the cases in pairs of processes; add to what is found of each."""
+    for pair in range(given.pairs):
+        sides = [Side(root, given.device) for root in roots]
+        for name in (name for name in sides[0].names if chosen(name, given.only)):
+            found.setdefault(name, []).append(compare(name, sides, given.rounds))
+        for side in sides:
+            side.end()
+        print(f"pair {pair + 1} of {given.pairs} is timed", file=sys.stderr)
 
 
 def checkout(name: str, scratch: Path) -> Path:
@@ -133,8 +140,9 @@ class Side:
         environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONHASHSEED": "0"}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            command, env=environment, stdin=pipe, stdout=pipe, text=True, bufsize=1
-        )
+            command, env=environment, stdin=pipe, stdout=pipe, text=True, bufsize=1,
+            start_new_session=True,  # Ctrl-C is for the table
+        )  # fmt: skip
         self.names = self._answer().split(";")
 
     def prepare(self, name: str) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import inspect
 import math
 import random
+import resource
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import pyrite
@@ -55,6 +57,18 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS = functions()
+
+
+@pytest.fixture(autouse=True)
+def _bounded_memory() -> Iterator[None]:
+    """Let 8 GiB more be had, however much there is: some systems promise what they do not have."""
+    if not hasattr(resource, "RLIMIT_AS"):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + (8 << 30), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def inputs(device: str) -> list[Any]:

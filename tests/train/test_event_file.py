@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -171,13 +172,24 @@ def test_a_reader_begins_anew_with_the_file_of_another_run(tmp_path: Path) -> No
 
 
 def test_a_disk_that_is_full_is_logged_once_and_the_training_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with EventWriter("/dev/full") as writer:
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) // 2])
+
+    write, path = os.write, tmp_path / "e"
+    with EventWriter(path) as writer:
         writer.append(step(1, 1))
+        monkeypatch.setattr(os, "write", half)
         writer.append(step(1, 2))
+        writer.append(step(1, 3))
+        monkeypatch.undo()
+        writer.append(step(1, 4))
     (record,) = caplog.records
     assert "cannot be written, the training goes on: No space left" in record.message
+    assert read(path) == [step(1, 1), step(1, 4)]
 
 
 def test_the_history_is_that_of_the_events(task, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class EventWriter:
             if event.readings is self._written or not event.readings:
                 return
             self._written = event.readings
-        now = round(time.time(), 3)
+        now = round(time.time(), 6)
         told = self._new_metrics(getattr(event, "readings", ()))
         lines = [{"event": "metrics", "time": now, "metrics": told}] if told else []
         lines.append({"event": _KIND[type(event)], "time": now, **_encoded(event)})
@@ -155,7 +155,7 @@ class EventReader:
         """
         with open_file(self.path) as file:
             first = file.readline()
-            if first != self._first:  # of another run: a line has its time
+            if first != self._first:  # of another run: each line has its time
                 self._first, self._position = first, 0
             file.seek(self._position)
             for line in file:

@@ -208,7 +208,11 @@ class TorchAlgebra:
         if isinstance(x, Unsigned) or isinstance(y, Unsigned):
             x, y = _both_unsigned(x, y)
             return x.power(y)
-        return torch.pow(*_both(x, y))
+        x, y = _both(x, y)
+        if x.device.type != "cpu" and y.device.type == "cpu" and abs(float(y)) == 0.5:
+            # For this number a GPU takes the root, which of -0.0 and -inf is another value.
+            y = torch.full((), float(y), dtype=x.dtype, device=x.device).expand_as(x)
+        return torch.pow(x, y)
 
     def hypot(self, x: Any, y: Any) -> Any:
         """sqrt(x ** 2 + y ** 2) without overflow on the way."""

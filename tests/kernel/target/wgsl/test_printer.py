@@ -265,8 +265,9 @@ def test_invocations_work_together_through_shared_memory(agree: Run) -> None:
 @pytest.mark.sample(30)
 @pytest.mark.parametrize("seed", range(400))
 def test_a_random_kernel_equals_the_interpreter(agree_if_capable: Run, seed: int) -> None:
-    # Neither a product that is subnormal, nor one that is rounded twice.
-    never = {*PARTIAL, "fma", "mul"}
+    # Neither a product that is subnormal, nor one that is rounded twice, nor a root, which may be
+    # off by one place.
+    never = {*PARTIAL, "fma", "mul", "sqrt"}
     kernel = RandomExpressions(
         seed, WORDS, (*WORDS, bool_), (int32, uint32), never=never, workgroup_size=2
     ).build()
