@@ -13,22 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
-
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, sample
 from pyrite.tensor.attention import Attention
+from pyrite.tensor.convolution_reference import (
+    convolution,
+    input_gradient,
+    weight_gradient,
+)
 from pyrite.tensor.window import (
     Padding,
     Pairs,
     Sizes,
-    fold_windows,
     padding_pairs,
     sizes_per_axis,
-    unfold_windows,
     window_counts,
 )
-from pyrite.types import Array, Shape, TensorType, element_count
+from pyrite.types import Shape, TensorType
 
 # ---- types ----
 
@@ -152,43 +153,7 @@ def require_bias(op: str, bias: TensorType | None, channels: int) -> None:
         )
 
 
-# ---- meaning: one matrix product per group, for the whole batch ----
-
-
-def _convolution(x: Array, weight: Array, *, groups: int, **windows: Any) -> Array:
-    outputs, channels, *kernel_size = weight.shape
-    columns = unfold_windows(x, tuple(kernel_size), **windows)
-    positions = columns.shape[1 + len(kernel_size) :]
-    taps, count = channels * element_count(kernel_size), element_count(positions)
-    rows = weight.reshape(groups, outputs // groups, taps)
-    product = np.matmul(rows, columns.reshape(groups, taps, count))
-    return np.ascontiguousarray(np.moveaxis(product.reshape(outputs, *positions), -1, 0))
-
-
-def _input_gradient(g: Array, weight: Array, *, sizes: Shape, groups: int, **windows: Any) -> Array:
-    outputs, channels, *kernel_size = weight.shape
-    positions = (*g.shape[2:], g.shape[0])
-    taps, count = channels * element_count(kernel_size), element_count(positions)
-    rows = weight.reshape(groups, outputs // groups, taps).swapaxes(1, 2)
-    columns = np.matmul(rows, _batch_last(g).reshape(groups, outputs // groups, count))
-    shape = (channels * groups, *kernel_size, *positions)
-    return fold_windows(columns.reshape(shape), sizes, **windows)
-
-
-def _weight_gradient(
-    x: Array, g: Array, *, kernel_size: Shape, groups: int, **windows: Any
-) -> Array:
-    outputs, channels = g.shape[1], x.shape[1] // groups
-    count = element_count((*g.shape[2:], g.shape[0]))
-    taps = channels * element_count(kernel_size)
-    columns = unfold_windows(x, kernel_size, **windows).reshape(groups, taps, count)
-    rows = _batch_last(g).reshape(groups, outputs // groups, count)
-    product: Array = np.matmul(rows, columns.swapaxes(1, 2))
-    return product.reshape(outputs, channels, *kernel_size)
-
-
-def _batch_last(array: Array) -> Array:
-    return np.moveaxis(array, 0, -1)
+# ---- derivatives ----
 
 
 def _transposed_in_x(g: Any, _out: None, x_type: TensorType, weight: Any, **windows: Any) -> Any:
@@ -227,7 +192,7 @@ class Convolution(Attention):
     __slots__ = ()
 
     @primitive(
-        reference=_convolution,
+        reference=convolution,
         accumulates=True,
         infer=_convolution_type,
         canonical=_window_attributes,
@@ -260,7 +225,7 @@ class Convolution(Attention):
         ...
 
     @primitive(
-        reference=_input_gradient,
+        reference=input_gradient,
         accumulates=True,
         infer=_input_gradient_type,
         vjp=(
@@ -292,7 +257,7 @@ class Convolution(Attention):
         ...
 
     @primitive(
-        reference=_weight_gradient,
+        reference=weight_gradient,
         accumulates=True,
         infer=_weight_gradient_type,
         vjp=(

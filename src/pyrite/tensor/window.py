@@ -1,7 +1,7 @@
 """Windows that slide over the spatial axes of (N, C, *sizes): what convolution and pooling share.
 
-The arguments of windows in their one form, the sizes that result, and the two rearrangements on
-which the NumPy reference stands: `unfold_windows` and its transpose, `fold_windows`.
+The arguments of windows in their one form, the sizes that result, and what the NumPy reference
+stands on: which taps meet which elements, `unfold_windows` and its transpose, `fold_windows`.
 
 Invariant: ``padding`` is one (before, after) pair per spatial axis once it has passed
 `padding_pairs`, and ``kernel_size``, ``stride`` and ``dilation`` are one int per spatial axis.
@@ -10,7 +10,7 @@ Invariant: ``padding`` is one (before, after) pair per spatial axis once it has 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -158,6 +158,34 @@ def tap(offset: Sequence[int], positions: Sequence[int], stride: Shape, dilation
     """Return the spatial index of one element of every window: the one at ``offset``."""
     axes = zip(offset, positions, stride, dilation, strict=True)
     return tuple(slice(i * d, i * d + s * (n - 1) + 1, s) for i, n, s, d in axes)
+
+
+def meetings(
+    sizes: Shape, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield each element of the window that meets x: its offset, where windows are, and x's places.
+
+    Windows and places are spatial indices of as many elements: what meets padding is in neither.
+    """
+    axes = zip(sizes, kernel_size, stride, padding, dilation, strict=True)
+    along = [list(_meetings_along(*axis)) for axis in axes]
+    for of in itertools.product(*along):
+        offset, windows, places = zip(*of, strict=True)
+        yield offset, windows, places
+
+
+def _meetings_along(
+    size: int, taps: int, stride: int, padding: tuple[int, int], dilation: int
+) -> Iterator[tuple[int, slice, slice]]:
+    before, after = padding
+    count = (size + before + after - extent(taps, dilation)) // stride + 1
+    for offset in range(taps):
+        shift = offset * dilation - before
+        first = max(0, -(shift // stride))
+        last = min(count - 1, (size - 1 - shift) // stride)
+        if first <= last:
+            windows = slice(first, last + 1)
+            yield offset, windows, slice(first * stride + shift, last * stride + shift + 1, stride)
 
 
 # ---- of pools ----
