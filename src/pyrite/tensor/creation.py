@@ -167,7 +167,7 @@ def _host_array(data: Any) -> Array:
 
 def _first(data: Any) -> Any:
     """Return the first number of nested sequences."""
-    while isinstance(data, list | tuple) and data:
+    while type(data) in (list, tuple) and data:
         data = data[0]
     return data
 

@@ -14,7 +14,7 @@ import torch
 
 from pyrite.backend.torch.dtype import NARROW
 from pyrite.backend.torch.native import Native, native
-from pyrite.backend.torch.precision import summed_wide, sums_are_narrow
+from pyrite.backend.torch.precision import EXACT, summed_wide, sums_are_narrow
 
 
 class Contraction(Native):
@@ -22,20 +22,26 @@ class Contraction(Native):
 
     @native("matmul", narrow="cuda")
     def matmul(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float32:
+            if self.product_switch() not in EXACT:
+                self.note_products(x)
+            return torch.matmul(x, y)
         if not x.is_floating_point():
             return exact_product(torch.matmul, x, y, x.shape[-1])
         if x.dtype in NARROW and sums_are_narrow(x.dtype):
             return summed_wide(x, y)
-        self.note_products(x)
         return torch.matmul(x, y)
 
     @native("linear", narrow="cuda")
     def linear(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
+        if x.dtype is torch.float32:
+            if self.product_switch() not in EXACT:
+                self.note_products(x)
+            return torch.nn.functional.linear(x, weight, bias)
         is_narrow = x.dtype in NARROW and sums_are_narrow(x.dtype)
         if x.is_floating_point() and not is_narrow:
-            self.note_products(x)
             return torch.nn.functional.linear(x, weight, bias)
         product = self.matmul(x, weight.mT)
         return product if bias is None else product + bias

@@ -18,7 +18,7 @@ import torch
 from pyrite.backend.protocol import Backend, implements
 from pyrite.backend.torch.dtype import Carrier
 from pyrite.backend.torch.fault import Faults
-from pyrite.backend.torch.precision import Kind, note_products
+from pyrite.backend.torch.precision import Kind, note_products, switch_of
 from pyrite.errors import IndexRangeError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,6 +102,11 @@ class Native(Backend):
     def note_products(self, x: torch.Tensor, kind: Kind = "matmul") -> None:
         """Warn, once, where PyTorch's switches make products of x coarser than was asked for."""
         note_products(self._kind_of_device, x, kind)
+
+    @functools.cached_property
+    def product_switch(self) -> Callable[[], str]:
+        """Return what reads PyTorch's switch for products."""
+        return switch_of(self._kind_of_device, "matmul")
 
     @functools.cached_property
     def _kind_of_device(self) -> str:
