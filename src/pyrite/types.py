@@ -250,14 +250,13 @@ def promote_scalar(op: str, x: DType, value: Number) -> DType:
     if isinstance(value, bool):
         return x
     if isinstance(value, int):
-        if x.is_bool:
-            return default_int
-        if x.is_integer and not int(x.lowest) <= value <= int(x.highest):
+        found = default_int if x.is_bool else x
+        if found.is_integer and not int(found.lowest) <= value <= int(found.highest):
             raise DTypeError(
-                f"{op} requires a number between {x.lowest} and {x.highest} beside {x.name}, "
-                f"got {value}; cast the tensor to a wider dtype"
+                f"{op} requires a number between {found.lowest} and {found.highest} beside "
+                f"{x.name}, got {value}; cast the tensor to a wider dtype"
             )
-        return x
+        return found
     return x if x.is_float else default_float
 
 

@@ -284,11 +284,16 @@ def _have_met(op: Op, tensors: Sequence[TensorBase]) -> bool:
 def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
     if isinstance(value, Constant):
         return value
+    number = _number(op, value)
+    return Constant(number, TensorType((), dtype or promote_scalar(op.name, bool_, number)))
+
+
+def _number(op: Op, value: Any) -> Number:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, bool | int | float):
         raise DTypeError(f"{op.name} requires tensors or Python numbers, {instead(value)}")
-    return Constant(value, TensorType((), dtype or promote_scalar(op.name, bool_, value)))
+    return value
 
 
 def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
@@ -297,10 +302,10 @@ def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
         if isinstance(value, TensorBase | Constant):
             dtype = value.dtype if isinstance(value, TensorBase) else value.type.dtype
             found = dtype if found is None else promote(op.name, found, dtype)
-    for value in values:
-        if not isinstance(value, TensorBase | Constant):
-            number = _constant(op, value, None).value
-            found = promote_scalar(op.name, found or bool_, number)
+    numbers = [_number(op, v) for v in values if not isinstance(v, TensorBase | Constant)]
+    # Floats first: beside them an integer becomes one, however large it is.
+    for number in sorted(numbers, key=lambda n: isinstance(n, int)):
+        found = promote_scalar(op.name, found or bool_, number)
     assert found is not None
     return _accept(op, found)
 

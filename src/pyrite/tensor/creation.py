@@ -34,7 +34,6 @@ from pyrite.types import (
     default_int,
     float32,
     normalize_shape,
-    promote_scalar,
 )
 from pyrite.types import dtype as as_dtype
 
@@ -235,13 +234,18 @@ def full(
         raise ShapeError(
             f"full requires one number, got a tensor of shape {fill_value.shape}; use broadcast_to"
         )
-    found = promote_scalar("full", bool_, fill_value) if dtype is None else as_dtype(dtype)
+    found = _dtype_of_number(fill_value) if dtype is None else as_dtype(dtype)
     if found.is_integer and not int(found.lowest) <= fill_value <= int(found.highest):
         raise DTypeError(
             f"full requires a value that {found.name} holds, got {fill_value}; give another dtype"
         )
     sizes = normalize_shape("full", shape)
     return create(_full, (_constant(fill_value, found),), device, shape=sizes, dtype=found)
+
+
+def _dtype_of_number(value: Number) -> DType:
+    whole = default_int if isinstance(value, int) else default_float
+    return bool_ if isinstance(value, bool) else whole
 
 
 @_of_shape

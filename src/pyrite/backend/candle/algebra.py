@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
 from candle import functional
 
 from pyrite.backend.candle.angle import (
@@ -170,7 +171,8 @@ class CandleAlgebra:
 
     def _whole_power(self, x: CandleTensor, y: CandleTensor) -> CandleTensor:
         """Return x ** y of integers by repeated squaring."""
-        found, base, rest = filled(1, y.shape, y.dtype), x, where(y > 0, y, 0)
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        found, base, rest = filled(1, shape, y.dtype), x, where(y > 0, y, 0)
         while rest.size and int(rest.data.flatten_all().max_keepdim(0).values()[0]):
             found = where(_is_odd(rest), found * base, found)
             base, rest = base * base, rest / 2

@@ -12,6 +12,7 @@ from pyrite.backend.torch.dtype import (
     WIDE_UNSIGNED,
     carried_number,
     computing_dtype,
+    scalar,
     uncarried,
 )
 from pyrite.backend.torch.native import Native, native
@@ -20,6 +21,9 @@ from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
 from pyrite.types import DType, Shape, element_count
 
 _WORD = 0xFFFFFFFF
+
+#: A number beyond may be infinite in a dtype of floats.
+FLOAT16_HIGHEST = 65504
 
 
 class Movement(Native):
@@ -98,6 +102,9 @@ class Movement(Native):
         number, stored = value.value, TORCH[dtype]
         if dtype.is_float and number == 0 and str(number) != "-0.0":
             return self.zero(stored).expand(shape)
+        if dtype.is_float and abs(number) > FLOAT16_HIGHEST:
+            # PyTorch's own refuses what rounds to infinity.
+            number = scalar(number, stored).item()
         if stored in PLAIN or dtype.is_float:
             return torch.full(shape, number, dtype=stored, device=self.device)
         return (
