@@ -185,8 +185,9 @@ class Convolution(Attention):
 
     ``stride`` and ``dilation`` are one int, or one per spatial axis.  ``padding`` counts zeros: an
     int, one per axis, one (before, after) pair per axis, "valid" for none, or "same" for as many
-    as give ceil(size / stride) positions, the odd one after.  ``groups`` splits the channels; with
-    as many groups as channels the convolution is depthwise.
+    as give ceil(size / stride) positions, the odd one after.  Devices may multiply these zeros, and
+    give NaN where they meet a weight that is not finite.  ``groups`` splits the channels; with as
+    many groups as channels the convolution is depthwise.
     """
 
     __slots__ = ()
