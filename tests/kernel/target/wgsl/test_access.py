@@ -53,6 +53,18 @@ def test_aligned_vectors_of_memory_are_masked_in_whole_and_in_part(agree: Run, w
         agree(b.build(), [1], normal_values_of(float32), np.ones(SIZE, np.float32), count)
 
 
+@pytest.mark.parametrize("place", [-1, -3, -4])
+def test_a_masked_place_before_the_first_is_one_that_wgsl_allows(agree: Run, place: int) -> None:
+    b = KernelBuilder("before")
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "read_write")
+    n, lanes = b.scalar("n", int32), b.const(list(range(4)), vector(int32, 4))
+    y.store(0, x.load(place, mask=n > 3, other=-1.0))
+    y.store(4, x.load(place, width=4, mask=lanes > b.splat(n, 4), other=-2.0))
+    y.store(place, 3.0, mask=n > 3)
+
+    agree(b.build(), [1], normal_values_of(float32), np.ones(SIZE, np.float32), 3)
+
+
 def test_one_element_of_a_memory_of_vectors(agree: Run) -> None:
     b = KernelBuilder("element", workgroup_size=4)
     x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")

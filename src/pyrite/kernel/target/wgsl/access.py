@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pyrite.kernel.ir import Node, Type, dtype_of
 from pyrite.kernel.target.wgsl.place import factor_of, is_multiple, is_sum, less_multiples
 from pyrite.kernel.target.wgsl.spelling import ATOMICS, COMPONENTS, TYPES
 from pyrite.kernel.target.wgsl.text import INDENT, Text, pieces_of
+
+#: A literal index below 0, with or without an offset.
+_BELOW = re.compile(r"\[(-\d+)(l?i)(?: \+ (\d+)l?i)?\]")
 
 
 class Accesses(Text):
@@ -40,6 +44,7 @@ class Accesses(Text):
             self.define(node, list(self.loaded(type, places)))
             return
         mask, other = node.inputs[2:]
+        places = [_possible(place) for place in places]
         variables = self.variables(type, self.values[other])
         self.values[node] = variables
         if mask.value_type.width == 1:
@@ -125,6 +130,7 @@ class Accesses(Text):
         width = value.value_type.width
         places = self.places(memory, index, width)
         mask = node.inputs[3] if len(node.inputs) == 4 else None
+        places = places if mask is None else [_possible(place) for place in places]
         stores = list(self.stores(places, value))
         if mask is None:
             for store in stores:
@@ -196,3 +202,11 @@ class Accesses(Text):
         condition = " || ".join(f"any({piece})" if is_vector else piece for piece in pieces)
         target = self.memories[memory]
         self.line(f"if ({condition}) {{ atomicMax(&{target}[0], {self.values[code][0]}); }}")
+
+
+def _possible(place: str) -> str:
+    """Return a masked place, with index 0 for a literal below 0, where the mask is false.
+
+    WGSL refuses such a literal even where nothing comes to it.
+    """
+    return _BELOW.sub(lambda m: f"[{max(int(m[1]) + int(m[3] or 0), 0)}{m[2]}]", place)
