@@ -354,3 +354,22 @@ def test_division_as_in_c_has_names(device: Device) -> None:
 
     assert whole.tolist() == [3, -3, -3, 3, 0, low]
     assert rest.tolist() == [1, -1, 1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
+def test_floats_are_divided_by_a_zero_of_the_kernel_as_by_one_of_data(
+    device: Device, zero: float
+) -> None:
+    @kernel
+    def divided(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at] / zero
+
+    @pyrite.custom_op(infer=lambda x: x, kernels=[divided])
+    def by_zero(x: Tensor, /) -> Tensor:
+        """x / zero."""
+        ...
+
+    x = np.array([1.0, -1.0, 0.0, np.inf, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        expected = x / np.float32(zero)
+    np.testing.assert_array_equal(by_zero(pyrite.tensor(x, device=device)).numpy(), expected)
