@@ -49,6 +49,9 @@ def from_dlpack(
 ) -> Tensor:
     """Return an array of another library as a tensor, sharing its memory where that is possible.
 
+    Who shares memory sees what is written to it later, on ``cpu`` in ops too that were asked for
+    before and have not run: wait with ``device.synchronize()`` first, or pass ``copy=True``.
+
     Raises BufferError for a dtype that DLPack does not carry through NumPy, as bfloat16, and when
     ``copy=False`` and the device cannot share it: ``numpy`` shares any memory of the host, ``cpu``
     that of aligned elements, ``torch:cpu`` that which may be written, without negative strides.

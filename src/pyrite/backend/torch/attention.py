@@ -152,12 +152,13 @@ class Flash(Fused):
         return out, log_sum
 
     def _backward(self, g: torch.Tensor, *saved: torch.Tensor) -> Sequence[torch.Tensor]:
-        query, key, *_ = saved
+        query, key, value, out, log_sum = saved
         # Without dropout the state of the generator is not looked at.
         unused = torch.empty((2,), dtype=torch.uint64, device=g.device)
+        # The kernel reads the sums as float32, whatever they are.
         return layout.flash_backward(  # type: ignore[no-any-return]
-            g, *saved, None, None, query.shape[2], key.shape[2], 0.0, self.is_causal,
-            unused, unused, scale=self.scale,
+            g, query, key, value, out, log_sum.float(), None, None, query.shape[2], key.shape[2],
+            0.0, self.is_causal, unused, unused, scale=self.scale,
         )  # fmt: skip
 
 
