@@ -13,6 +13,7 @@ becomes an atomic one, and elements are put in by an atomic ``and`` and ``or``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from pyrite.errors import DTypeError
 from pyrite.kernel.build import Value
 from pyrite.kernel.ir import Kernel, Node, Type, scalar, vector
 from pyrite.kernel.passes.rewrite import EmittingBuilder, Rewriter
+from pyrite.kernel.polyfill.floats import FORMATS, isnan, magnitude, nan_where, negative, sign_of
 from pyrite.types import (
     DType,
     bfloat16,
@@ -147,6 +149,8 @@ class _Legalizer(Rewriter):
 
     def operation(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         dtype = node.inputs[0].value_type.dtype
+        if node.attr == "div" and _is_float_zero(node.inputs[1]):
+            return self.over_zero(self.b.of(inputs[0]), node.inputs[1].attr).node
         if dtype in self.capabilities.computes or dtype.is_bool:
             return self.plain(node, inputs)
         self.register(dtype)
@@ -158,6 +162,14 @@ class _Legalizer(Rewriter):
             return (counted - (32 - dtype.bits) if node.attr == "clz" else counted).node
         made = self.b.of(self.plain(node, inputs))
         return self.wrapped(made, node.value_type.dtype).node
+
+    def over_zero(self, x: Value, zero: float) -> Value:
+        """x / 0.0 or x / -0.0 by its bits: a driver may fold the division, or x * inf, to 0."""
+        b = self.b
+        format = FORMATS[x.dtype]
+        sign = sign_of(b, x) if math.copysign(1.0, zero) > 0 else sign_of(b, negative(b, x))
+        infinite = b.bitcast(sign | format.infinity, x.dtype)
+        return nan_where(b, isnan(b, x) | (magnitude(b, x) == 0), infinite)
 
     def collective(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         made = self.b.of(self.plain(node, inputs))
@@ -328,6 +340,11 @@ class _Legalizer(Rewriter):
             self.atomic("and", memory, at, keep, only)
             last = self.atomic("or", memory, at, put, only)
         return last.node
+
+
+def _is_float_zero(node: Node) -> bool:
+    """Whether a node is the constant 0.0 or -0.0."""
+    return node.kind == "const" and node.value_type.dtype.is_float and node.attr == 0
 
 
 def _fills_words(store: Node) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection
 from typing import Any
@@ -164,10 +163,6 @@ class Printer(Accesses, Control, Subgroups):
             return f"{CALLS[name]}({', '.join(operands)})"
         if name in BINARY:
             x, y = operands
-            if name == "div" and _is_float_zero(node.inputs[1]):
-                # A driver may fold x / 0.0 to anything (seen on lavapipe); x * inf is the quotient.
-                infinity = math.copysign(math.inf, node.inputs[1].attr)
-                return f"{x} * {self.literal(infinity, node.value_type.dtype)}"
             return f"{x} {BINARY[name]} {y}"
         return SPELLED[name](self, node.inputs[0].value_type, *operands)
 
@@ -211,11 +206,6 @@ class Printer(Accesses, Control, Subgroups):
 
     def known(self, node: Node) -> None:
         """A node whose value was given before: by the kernel's head, or its control node."""
-
-
-def _is_float_zero(node: Node) -> bool:
-    """Whether a node is the constant 0.0 or -0.0."""
-    return node.kind == "const" and node.value_type.dtype.is_float and node.attr == 0
 
 
 def _widened(source: Type, target: Type) -> Type | None:
