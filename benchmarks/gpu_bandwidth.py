@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import pyrite
-from pyrite.backend.cube.lowering.elementwise import map_elements
+from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.device import device
 from pyrite.runtime.wgpu.executable import Signature
 

@@ -44,6 +44,9 @@ class Config:
     #: ``cpu`` what lies right "after" a buffer, or "before" it, cannot be touched at all; 1 means
     #: "after".  For tests: it is slow.  Read when a device is first used.
     guard: Guard | None = None
+    #: Ops that have a rule of a class run by it alone: no implementation and no kernel that was
+    #: written for one op is used.  For tests.  Set it before the first op.
+    rules_only: bool = False
     #: The level of processors for which the device ``cpu`` is compiled, as ``x86-64-v3``; None for
     #: all that this processor has.  Read when the device is first used.
     cpu_level: str | None = None

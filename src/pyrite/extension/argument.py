@@ -9,7 +9,7 @@ from pyrite.errors import KernelError
 from pyrite.extension.mistake import not_iterable, require_own, shown
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
-from pyrite.kernel.build import Operand as Number
+from pyrite.kernel.builder import Operand as Number
 from pyrite.types import DType, Shape, element_count
 
 Coordinates = tuple[Number, ...] | Number

@@ -22,7 +22,7 @@ from typing import Any
 
 from pyrite.extension.mathematics import Mathematics, Plain
 from pyrite.kernel import KernelBuilder, Value
-from pyrite.kernel.build import Operand
+from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Node, dtype_of
 from pyrite.types import DType, DTypeLike, bool_, int32, uint32
 from pyrite.types import dtype as as_dtype

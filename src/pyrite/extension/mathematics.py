@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import require_dtype, require_own, shown
 from pyrite.kernel import KernelBuilder, Memory, Value
-from pyrite.kernel.build import Operand
+from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, DTypeLike, int32, uint32
@@ -22,7 +22,7 @@ from pyrite.types import dtype as as_dtype
 class Plain(KernelBuilder):
     """The builder below an application's: it records in the same kernel, and tests nothing.
 
-    Its values are not for the application: `pyrite.kernel.build.KernelBuilder.of` of the scope
+    Its values are not for the application: `pyrite.kernel.builder.KernelBuilder.of` of the scope
     makes them its own.
     """
 

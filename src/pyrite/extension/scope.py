@@ -18,7 +18,7 @@ from pyrite.errors import KernelError
 from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import checked, not_iterable, require_own, shown
 from pyrite.kernel import Memory, Value
-from pyrite.kernel.build import Branch, ForLoop, Operand, WhileLoop
+from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop
 from pyrite.kernel.ir import ACCESSES, ATOMICS, Access, Kernel, Kind, Node, Region, Type, scalar
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers

@@ -14,7 +14,7 @@ from pyrite.kernel.ir import Kernel, Node, Region
 def to_text(kernel: Kernel) -> str:
     """Return the kernel as text.
 
-    >>> from pyrite.kernel.build import KernelBuilder
+    >>> from pyrite.kernel.builder import KernelBuilder
     >>> from pyrite.types import float32
     >>> b = KernelBuilder("double", workgroup_size=64)
     >>> x = b.buffer("x", float32, "read_write")

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyrite.errors import KernelError
 from pyrite.kernel import polyfill
-from pyrite.kernel.build import KernelBuilder, Operand, Value
+from pyrite.kernel.builder import KernelBuilder, Operand, Value
 from pyrite.types import DType, bool_
 
 Unary = Callable[["RecordingAlgebra", Value], Value]

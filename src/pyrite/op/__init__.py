@@ -12,7 +12,8 @@ those after it the attributes.
 Rules:
 
 ``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
-``reference(*arrays, **attrs)``   meaning of any other primitive, in NumPy
+``rule``                          meaning of any other primitive, by its class; see `rule`
+``reference(*arrays, **attrs)``   the same in NumPy: the judge of the rule, or all there is
 ``infer(*types, **attrs)``        type, or tuple of types, of the result; the home of shape errors
 ``canonical(*types, **attrs)``    attributes in their one form (axes positive, shapes complete)
 ``vjp``                           cotangents of the inputs, in tensor operators; see `Derivative`
@@ -57,6 +58,7 @@ from pyrite.op.record import TensorBase as TensorBase
 from pyrite.op.record import Want as Want
 from pyrite.op.record import require_derivative as require_derivative
 from pyrite.op.record import require_reference as require_reference
+from pyrite.op.rule import Rule as Rule
 
 __all__ = [
     "OPS",
@@ -68,6 +70,7 @@ __all__ = [
     "Needs",
     "Op",
     "Plan",
+    "Rule",
     "Runner",
     "Sample",
     "Spec",

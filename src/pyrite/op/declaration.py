@@ -17,6 +17,7 @@ from pyrite.op.binding import call
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
+from pyrite.op.rule import Rule
 from pyrite.types import TensorType
 
 P = ParamSpec("P")
@@ -28,6 +29,7 @@ _NO_DEFAULT = inspect.Parameter.empty
 def primitive(
     *,
     scalar: Callable[..., Any] | None = None,
+    rule: Rule | None = None,
     reference: Callable[..., Any] | None = None,
     infer: Callable[..., Types] | None = None,
     canonical: Callable[..., Attributes] | None = None,
@@ -43,6 +45,9 @@ def primitive(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the decorated signature as an op whose meaning is ``scalar`` or ``reference``.
 
+    Beside a reference a ``rule`` of a class (`pyrite.op.rule`) says the same in a form that all
+    backends read.
+
     ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
     in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
     (low, high) or one such pair per input; ``sync`` marks a result whose shape depends on values,
@@ -51,10 +56,12 @@ def primitive(
     """
     if (scalar is None) == (reference is None):
         raise TypeError("a primitive has either a scalar rule or a reference")
+    if scalar is not None and rule is not None:
+        raise TypeError("a primitive has either a scalar rule or one of another class")
     if promotes is None:
         promotes = "all" if scalar else ()
     return _declare(
-        scalar=scalar, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
+        scalar=scalar, rule=rule, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
         accepts=accepts, returns=returns, promotes=promotes, sync=sync, view=view,
         accumulates=accumulates, domain=domain, samples=samples,
     )  # fmt: skip
@@ -85,6 +92,7 @@ def custom_op(
     *,
     infer: Callable[..., Types] | None = None,
     scalar: Callable[..., Any] | None = None,
+    rule: Rule | None = None,
     body: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     kernels: Sequence[Any] = (),
@@ -99,19 +107,20 @@ def custom_op(
 
     It is a record like any other, but not in `OPS`: two applications may have ops of one name, and
     a notebook may declare one again.  ``kernels`` run it on the devices that they are for, the
-    first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule or
-    ``reference`` (NumPy), at most one of them.  Without any it is an error there.
+    first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule, ``rule`` of a
+    class or ``reference`` (NumPy), at most one of them, or a ``rule`` that a ``reference`` judges.
+    Without any it is an error there.
     """
-    if sum(rule is not None for rule in (scalar, body, reference)) > 1:
+    if sum(meaning is not None for meaning in (scalar, body, rule or reference)) > 1:
         raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
-    if not (kernels or scalar or body or reference):
+    if not (kernels or scalar or rule or body or reference):
         raise TypeError("a custom op has kernels, a scalar rule, a body or a reference")
     if infer is None and scalar is None:
         raise TypeError("a custom op has infer, which gives the type of its result")
     if promotes is None:
         promotes = "all" if scalar else ()
     rules = {
-        "canonical": canonical, "scalar": scalar, "body": body,
+        "canonical": canonical, "scalar": scalar, "rule": rule, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
         "reads": Functions(infer, canonical, scalar),

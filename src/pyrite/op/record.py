@@ -16,6 +16,7 @@ from pyrite.content import Functions
 from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.example import Sample
 from pyrite.op.foreign import instead
+from pyrite.op.rule import Rule
 from pyrite.types import (
     Array,
     DType,
@@ -183,6 +184,7 @@ class Op:
     returns: Literal["same", "bool"] = "same"
     promotes: tuple[int, ...] | Literal["all"] = ()
     scalar: Callable[..., Any] | None = None
+    rule: Rule | None = None
     reference: Callable[..., Any] | None = None
     infer: Callable[..., Types] | None = None
     canonical: Callable[..., Attributes] | None = None
@@ -206,6 +208,13 @@ class Op:
         return self.scalar is not None
 
     @property
+    def rule_class(self) -> str | None:
+        """The class of its rule, as "scalar" or "fold"; None where it has no rule of a class."""
+        if self.scalar is not None:
+            return "scalar"
+        return None if self.rule is None else self.rule.name
+
+    @property
     def is_cheap(self) -> bool:
         """Whether making the result again costs no more than reading it."""
         return self.view or self.scalar is not None
@@ -227,7 +236,7 @@ OPS: dict[str, Op] = {}
 Want = Literal["value", "type", "nothing"]
 
 
-class Rule:
+class CotangentRule:
     """One function of a derivative, with what it wants: only that is kept for the backward pass.
 
     Its parameters are ``g``, the output, then the inputs.  The name of a parameter says what it
@@ -305,8 +314,8 @@ class Derivative:
         joint: Callable[..., Any] | None = None,
     ) -> None:
         joint = vjp if callable(vjp) else joint
-        self._joint = Rule(joint) if joint else None
-        self._rules = () if callable(vjp) else tuple(f and Rule(f) for f in vjp)
+        self._joint = CotangentRule(joint) if joint else None
+        self._rules = () if callable(vjp) else tuple(f and CotangentRule(f) for f in vjp)
         self._needs: dict[tuple[tuple[int, ...], int], Needs] = {}
 
     def needs(self, active: tuple[int, ...], inputs: int) -> Needs:
@@ -378,7 +387,7 @@ def require_derivative(op: Op) -> Derivative:
 
 def require_reference(op: Op, device: str) -> None:
     """Raise DeviceError where an op of an application has nothing that runs on a device."""
-    if op.scalar is None and op.reference is None:
+    if op.scalar is None and op.rule is None and op.reference is None:
         raise DeviceError(
             f"{op.name} requires a kernel that runs on {device}, or a body or reference, got none; "
             "declare one, or move its inputs: x.to(device)"

@@ -21,9 +21,9 @@ from pyrite.errors import (
 )
 from pyrite.op import Executor, public
 from pyrite.synchronization import note_sync, when_done
-from pyrite.tensor.habits import missing
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
+from pyrite.tensor.torch_names import missing
 from pyrite.types import Array, DType, Number, TensorType, bfloat16
 
 #: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.

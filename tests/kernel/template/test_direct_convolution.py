@@ -20,8 +20,8 @@ from pyrite.kernel.template.direct_config import (
 )
 from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Windows, weight_map
+from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.polyphase import joined, single
 from pyrite.types import Array, DType, bfloat16, float32, float64, int32
 

@@ -20,7 +20,7 @@ pytest.importorskip("llvmlite")
 from llvmlite.binding.ffi import ObjectRef
 
 from pyrite.errors import DeviceError, KernelError
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.runtime import CpuRuntime
@@ -417,7 +417,7 @@ def test_an_idle_runtime_uses_no_processor(runtime: CpuRuntime) -> None:
 PROGRAM = """
 import sys, numpy as np
 from pathlib import Path
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.types import int32
 b = KernelBuilder("add")
@@ -528,7 +528,7 @@ def test_a_signal_reaches_python_while_it_waits(tmp_path: Path) -> None:
     program = f"""
 import signal, threading, os, time, numpy as np
 from pathlib import Path
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.types import int32, int64
 b = KernelBuilder("slow", index=int64)

@@ -1,6 +1,6 @@
 """Pyrite's own kernels on any runtime: `CubeBackend(runtime)`.
 
-An op becomes kernels by its lowering (see `lowering.registry`) or, if it has a scalar rule, by that
+An op becomes kernels by its lowering (see `registry`) or, if it has a scalar rule, by that
 rule; they are built in the kernel IR, compiled by the runtime once per types and layouts, and put
 into its stream.  Nothing waits but `download` and `synchronize`.  An op without kernels falls back
 to NumPy, loudly.
@@ -20,10 +20,11 @@ from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering import LOWERINGS, elementwise
-from pyrite.backend.cube.lowering.registry import CONDITIONS, Lowering
+from pyrite.backend.cube.lowering import lowering_of
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recording import RECORDINGS, Recording, key_of, key_of_plan, record
+from pyrite.backend.cube.registry import CONDITIONS, Lowering
+from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
@@ -61,7 +62,7 @@ class CubeBackend(Backend):
     @classmethod
     def has(cls, op: Op) -> bool:
         """Whether it has a lowering, or its scalar rule."""
-        return op.name in LOWERINGS or op.is_elementwise
+        return lowering_of(op) is not None or op.is_elementwise
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has kernels of its own, for these inputs."""
@@ -155,7 +156,7 @@ class CubeBackend(Backend):
 
     def _lowering(self, op: Op) -> Lowering | None:
         """Return the lowering under the op's name, that of its own kernels, or of its rule."""
-        found = LOWERINGS.get(op.name)
+        found = lowering_of(op)
         if found is None and op.kernels:
             found = first_of(op.kernels, self.runtime)
         return elementwise if found is None and op.is_elementwise else found

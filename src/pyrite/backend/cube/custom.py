@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.elementwise import as_tensor
-from pyrite.backend.cube.lowering.registry import Input, Lowering
+from pyrite.backend.cube.registry import Input, Lowering
+from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located

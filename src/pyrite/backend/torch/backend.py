@@ -18,10 +18,11 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from pyrite.backend.evaluation import EVALUATORS, evaluate
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.torch.activation import Activation
-from pyrite.backend.torch.algebra import TorchAlgebra
+from pyrite.backend.torch.arrays import TorchArrays
 from pyrite.backend.torch.attention import Attention
 from pyrite.backend.torch.contraction import Contraction
 from pyrite.backend.torch.convolution import Convolution
@@ -49,11 +50,13 @@ from pyrite.backend.torch.order import Order
 from pyrite.backend.torch.pooling import Pooling
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
+from pyrite.config import config
 from pyrite.errors import DeviceError, DTypeError
 from pyrite.op import Attributes, Constant, Op, Plan, Runner, require_reference
 from pyrite.types import Array, DType, TensorType, float64
 
-ALGEBRA = TorchAlgebra()
+ARRAYS = TorchArrays()
+ALGEBRA = ARRAYS.algebra
 REFERENCE = NumPy()
 
 #: Dtypes that a kind of device lacks.
@@ -108,6 +111,8 @@ class Torch(
 
     def _native(self, op: Op, inputs: Sequence[Any]) -> _Native | None:
         """Return what is for the op and such inputs, None where there is nothing."""
+        if op.rule is not None and config.rules_only:
+            return None
         found = self._natives.get(op.name)
         if found is None or found[1].when is None or found[1].when(*inputs):
             return found
@@ -156,7 +161,23 @@ class Torch(
         if op.scalar is not None:
             assert out is not None
             return self._of_rule(op, inputs, attrs, out[0])
+        if op.rule is not None and type(op.rule) in EVALUATORS:
+            assert out is not None
+            return self._of_class(op, attrs, out)
         return lambda inputs: self._by_reference(op, inputs, attrs, out)
+
+    def _of_class(self, op: Op, attrs: Attributes, out: tuple[TensorType, ...]) -> Runner:
+        """Return what evaluates the rule of an op that is not elementwise."""
+
+        def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
+            values = [i if _is_plain(i) else _value(i) for i in inputs]
+            results = evaluate(ARRAYS, op, values, attrs, out)
+            return [
+                _rounded(r.store() if r.__class__ is Unsigned else r, TORCH[type.dtype], "value")
+                for r, type in zip(results, out, strict=True)
+            ]
+
+        return run
 
     def _of_implementation(
         self,

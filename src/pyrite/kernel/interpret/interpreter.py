@@ -32,7 +32,7 @@ def interpret(
     Raises KernelError for a fault: see the head of this package.
 
     >>> import pyrite
-    >>> from pyrite.kernel.build import KernelBuilder
+    >>> from pyrite.kernel.builder import KernelBuilder
     >>> b = KernelBuilder("double", workgroup_size=2)
     >>> x = b.buffer("x", pyrite.float32, "read_write")
     >>> x[b.global_id()] = x[b.global_id()] * 2.0

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyrite.errors import DTypeError
-from pyrite.kernel.build import Value
+from pyrite.kernel.builder import Value
 from pyrite.kernel.ir import Kernel, Node, Type, scalar, vector
 from pyrite.kernel.passes.rewrite import EmittingBuilder, Rewriter
 from pyrite.kernel.polyfill.floats import FORMATS, isnan, magnitude, nan_where, negative, sign_of

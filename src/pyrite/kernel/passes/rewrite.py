@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel, Kind, Node, Region, Type, scalar
 from pyrite.types import Number
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyrite.errors import KernelError
-from pyrite.kernel.build import Value
+from pyrite.kernel.builder import Value
 from pyrite.kernel.ir import Kernel, Node, Type
 from pyrite.kernel.passes.rewrite import EmittingBuilder, Rewriter
 
@@ -28,7 +28,7 @@ def split_buffers(kernel: Kernel, counts: Sequence[int], nbytes: int) -> Kernel:
 
     Raises KernelError unless ``nbytes``, the size of a part, is a multiple of `GRAIN`.
 
-    >>> from pyrite.kernel.build import KernelBuilder
+    >>> from pyrite.kernel.builder import KernelBuilder
     >>> from pyrite.types import float32
     >>> b = KernelBuilder("double")
     >>> x = b.buffer("x", float32, "read_write")

@@ -6,7 +6,7 @@ of the mantissas as integers.
 
 from __future__ import annotations
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.floats import (
     bits,
     copysign,

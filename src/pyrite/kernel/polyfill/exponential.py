@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH, TANH
 from pyrite.kernel.polyfill.floats import (
     copysign,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrite.kernel.build import KernelBuilder, Operand, Value
+from pyrite.kernel.builder import KernelBuilder, Operand, Value
 from pyrite.kernel.polyfill.coefficients import Table
 from pyrite.types import DType, float32, float64, int32, int64
 

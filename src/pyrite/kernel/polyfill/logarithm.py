@@ -10,7 +10,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import LN_2, LOG, LOG10_2, LOG_RATIO
 from pyrite.kernel.polyfill.floats import (
     bits,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import POW
 from pyrite.kernel.polyfill.exponential import exp2_of
 from pyrite.kernel.polyfill.floats import (

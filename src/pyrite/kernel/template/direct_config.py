@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.types import DType
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from math import prod
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.direct_config import DirectConfig, blocks, workgroups
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.index import Index, both, divided, iota, plus, remainder, times
 from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.template.operand import Operand, OperandMap, Place, accumulator_of
-from pyrite.kernel.template.planes import Piece, Planes, Volume, copy_planes, existing, walk
+from pyrite.kernel.template.packed_images import Piece, Planes, Volume, copy_planes, existing, walk
 from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.lanes import sum_of_lanes

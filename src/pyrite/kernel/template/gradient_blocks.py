@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.planes import Volume
+from pyrite.kernel.template.packed_images import Volume
 from pyrite.types import DType
 
 

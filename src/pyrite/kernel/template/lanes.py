@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrite.kernel.build import Value
+from pyrite.kernel.builder import Value
 
 
 def part_of(value: Value, start: int, width: int) -> Value:

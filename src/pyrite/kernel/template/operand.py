@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
 from pyrite.kernel.template.index import Index, both, divided, iota, plus, remainder, times, total
 from pyrite.types import DType, bool_, int32, uint32

@@ -21,14 +21,14 @@ from itertools import product as combinations
 from math import prod
 from typing import Final
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.gradient_blocks import block_of, declare, each_tile, workgroups
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, iota, plus, times
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig, extents_of
-from pyrite.kernel.template.planes import Span, copy_planes, existing, steps_of
+from pyrite.kernel.template.packed_images import Span, copy_planes, existing, steps_of
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int64
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Final
 
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
 from pyrite.kernel.template.lanes import part_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyrite.kernel.build import Value
+from pyrite.kernel.builder import Value
 from pyrite.kernel.template.index import Index, plus, rounded_up, times
 from pyrite.kernel.template.operand import Operand, Place
 from pyrite.kernel.template.panel_config import PanelConfig

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of, axis_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import divided, remainder
 from pyrite.kernel.template.operand import Operand

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.template.gradient_blocks import (
     block_of,
@@ -33,8 +33,8 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, plus, rounded_up, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.packed_images import Piece, Planes, copy_planes, existing, walk
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Piece, Planes, copy_planes, existing, walk
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int32, int64
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from pyrite.errors import DeviceError
 from pyrite.runtime.cpu.module import Code, Compiler
-from pyrite.runtime.cpu.parking import parking
+from pyrite.runtime.cpu.thread_parking import parking
 from pyrite.runtime.interruption import Uninterrupted
 
 #: Words of the state in `executor.ll` that Python reads or sets.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import DeviceError, KernelError
-from pyrite.kernel.build import exact
+from pyrite.kernel.builder import exact
 from pyrite.kernel.ir import Kernel, Node, dtype_of
 from pyrite.kernel.passes import (
     eliminate_common,

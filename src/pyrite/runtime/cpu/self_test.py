@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import binding
 
 from pyrite.errors import DeviceError
-from pyrite.kernel.build import KernelBuilder, Memory, Value
+from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.target.llvm import GRID_SLOTS, SYMBOL, LLVMTarget, to_llvm
 from pyrite.kernel.verify import verify

@@ -12,7 +12,7 @@ from typing import Any
 import wgpu
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Lease, Storage
 from pyrite.runtime.wgpu.native import NativeError
 from pyrite.runtime.wgpu.shader import Layouts

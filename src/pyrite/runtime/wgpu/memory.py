@@ -22,7 +22,7 @@ import wgpu
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.runtime.interruption import Uninterrupted
 from pyrite.runtime.protocol import MemoryReport
-from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 
 #: Offsets of views: WebGPU's default min-storage-buffer-offset-alignment.

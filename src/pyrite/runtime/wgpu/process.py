@@ -12,7 +12,7 @@ import os
 import weakref
 from threading import RLock
 
-from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.native import opening, polling
 
 _lives: weakref.WeakSet[Life] = weakref.WeakSet()

@@ -12,7 +12,7 @@ import wgpu
 
 from pyrite.errors import DeviceError
 from pyrite.runtime.interruption import Uninterrupted
-from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.poller import Poller

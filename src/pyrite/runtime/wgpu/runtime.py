@@ -28,9 +28,9 @@ from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.bundle import WgpuBundle
 from pyrite.runtime.wgpu.compiler import Compiler
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Signature
 from pyrite.runtime.wgpu.external import external_buffer, renewed, why_unusable
-from pyrite.runtime.wgpu.life import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Pool, Storage, device_buffer
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.process import enroll

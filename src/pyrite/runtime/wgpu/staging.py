@@ -18,7 +18,7 @@ import numpy as np
 import wgpu
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.wgpu.life import Life
+from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import Buffer, device_buffer, size_class
 from pyrite.runtime.wgpu.native import Mapping, Pointer, ffi, lib, view
 from pyrite.runtime.wgpu.poller import Poller

@@ -9,8 +9,9 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering import normalization, rows
+from pyrite.backend.cube.lowering import normalization
 from pyrite.backend.cube.operand import Layout
+from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
 from pyrite.kernel.ir import walk
 from pyrite.tensor.creation import tensor

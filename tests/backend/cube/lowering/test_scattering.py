@@ -10,7 +10,6 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.elementwise import as_tensor, dense
 from pyrite.backend.cube.lowering.scattering import (
     ScatterConfig,
     Writes,
@@ -20,6 +19,7 @@ from pyrite.backend.cube.lowering.scattering import (
     select,
     write,
 )
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import vector
 from pyrite.kernel.target.llvm import LLVMTarget, to_llvm
 from pyrite.testing.launch import launched

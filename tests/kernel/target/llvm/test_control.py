@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.testing.operands import values_of
 from pyrite.testing.programs import Program, programs
 from pyrite.types import int32, int64, uint32

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.testing.launch import launched

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pyrite.errors import KernelError
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, WIDTHS, Kernel, vector
 from pyrite.kernel.target.llvm import LLVMTarget, printer, spelling, to_llvm
 from pyrite.testing.launch import launched

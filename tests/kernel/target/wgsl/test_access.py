@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import vector
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.testing.launch import launched

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pyrite.errors import DTypeError, KernelError
-from pyrite.kernel.build import KernelBuilder, Value
+from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import ACCEPTED, EFFECTS, OPCODES, Kernel, vector
 from pyrite.kernel.target.wgsl import printer, spelling, to_wgsl
 from pyrite.testing import operands

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite.errors import KernelError
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.target.wgsl import to_wgsl
 from pyrite.testing.launch import launched

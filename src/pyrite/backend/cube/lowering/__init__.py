@@ -5,9 +5,9 @@ from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
 from pyrite.backend.cube.lowering import cumulative as cumulative
-from pyrite.backend.cube.lowering import folding as folding
 from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import group_norm as group_norm
+from pyrite.backend.cube.lowering import im2col as im2col
 from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
@@ -19,8 +19,7 @@ from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import sorting as sorting
 from pyrite.backend.cube.lowering import update as update
-from pyrite.backend.cube.lowering.elementwise import elementwise as elementwise
-from pyrite.backend.cube.lowering.elementwise import filling as filling
-from pyrite.backend.cube.lowering.registry import LOWERINGS as LOWERINGS
+from pyrite.backend.cube.registry import LOWERINGS as LOWERINGS
+from pyrite.backend.cube.registry import lowering_of as lowering_of
 
-__all__ = ["LOWERINGS", "elementwise", "filling"]
+__all__ = ["LOWERINGS", "lowering_of"]

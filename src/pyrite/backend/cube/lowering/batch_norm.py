@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.elementwise import contiguous, map_elements
 from pyrite.backend.cube.lowering.numbered_rows import (
     NumberedRow,
     Operands,
@@ -22,9 +21,10 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.rows import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.operand import Layout, Operand
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import contiguous, map_elements
+from pyrite.backend.cube.skeleton.row import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value

@@ -15,9 +15,9 @@ from typing import Any, Final
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.lowering.contraction import Facts, contract, facts_of, layout_of
-from pyrite.backend.cube.lowering.elementwise import map_elements, zeros
-from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.template import direct_config as direct
@@ -29,8 +29,8 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig
 from pyrite.kernel.template.outer_products import outer_products
+from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.planes import Planes
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import dense
-from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import dense
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
-from pyrite.kernel.build import KernelBuilder
+from pyrite.kernel.builder import KernelBuilder
 from pyrite.op import Attributes, Op
 from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
 from pyrite.types import uint32

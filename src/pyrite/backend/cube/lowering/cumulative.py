@@ -11,17 +11,17 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import contiguous, dense, map_elements
-from pyrite.backend.cube.lowering.reduction import (
+from pyrite.backend.cube.operand import truth
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import contiguous, dense, map_elements
+from pyrite.backend.cube.skeleton.fold import (
     State,
     accumulation,
     position_of,
     product_of,
     sum_of,
 )
-from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.scan import scan_axis, scan_results
-from pyrite.backend.cube.operand import truth
+from pyrite.backend.cube.skeleton.scan import scan_axis, scan_results
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value

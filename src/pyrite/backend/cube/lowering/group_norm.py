@@ -22,11 +22,11 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
-from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.rows import At, Make, RowsConfig
 from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.operand import Layout, Operand, iota
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton.row import At, Make, RowsConfig
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value

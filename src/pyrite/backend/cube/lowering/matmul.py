@@ -8,8 +8,8 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged, row_major
 from pyrite.backend.cube.lowering.contraction import Facts, contract, layout_of
-from pyrite.backend.cube.lowering.elementwise import zeros
-from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.operand import Digit, OperandMap

@@ -7,7 +7,9 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import (
+from pyrite.backend.cube.operand import added
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.elementwise import (
     as_tensor,
     contiguous,
     copy,
@@ -15,8 +17,6 @@ from pyrite.backend.cube.lowering.elementwise import (
     elementwise,
     zeros,
 )
-from pyrite.backend.cube.lowering.registry import Input, lowers
-from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.elementwise import Rule, map_elements
 from pyrite.backend.cube.lowering.matmul import matmul
-from pyrite.backend.cube.lowering.reduction import Fold, reduce_axes
-from pyrite.backend.cube.lowering.registry import Input, lowers
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.elementwise import Rule, map_elements
+from pyrite.backend.cube.skeleton.fold import Fold, reduce_axes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.op import OPS, Attributes, Op

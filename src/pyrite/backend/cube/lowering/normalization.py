@@ -10,10 +10,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.elementwise import contiguous, zeros
-from pyrite.backend.cube.lowering.reduction import reduce_axes, sum_of
-from pyrite.backend.cube.lowering.registry import lowers
-from pyrite.backend.cube.lowering.rows import (
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import contiguous, zeros
+from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton.row import (
     At,
     Body,
     Make,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.registry import Input
-from pyrite.backend.cube.lowering.rows import At, Make, Row, RowsConfig, candidates
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
+from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.skeleton.row import At, Make, Row, RowsConfig, candidates
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, Memory, Value
 from pyrite.types import DType, uint32

@@ -13,10 +13,8 @@ from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
-from pyrite.backend.cube.lowering.elementwise import dense, zeros
-from pyrite.backend.cube.lowering.folding import Cells, Folding, fold
 from pyrite.backend.cube.lowering.gathering import outside
-from pyrite.backend.cube.lowering.registry import lowers
+from pyrite.backend.cube.lowering.im2col import Cells, Folding, fold
 from pyrite.backend.cube.lowering.scattering import Writes, flattened, write
 from pyrite.backend.cube.lowering.window import (
     Bounds,
@@ -28,6 +26,8 @@ from pyrite.backend.cube.lowering.window import (
     is_whole,
     sliding,
 )
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import dense, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector

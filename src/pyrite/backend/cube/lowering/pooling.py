@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.along import Along, AlongConfig, Lanes, along_rows
-from pyrite.backend.cube.lowering.reduction import extremum_of, mean_over, position_of, reduce_axes
-from pyrite.backend.cube.lowering.registry import lowers
 from pyrite.backend.cube.lowering.window import (
     UNROLLED,
     Axes,
@@ -31,6 +29,8 @@ from pyrite.backend.cube.lowering.window import (
     sliding,
 )
 from pyrite.backend.cube.operand import iota
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.fold import extremum_of, mean_over, position_of, reduce_axes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import WIDTHS, vector

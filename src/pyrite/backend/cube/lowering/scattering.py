@@ -18,11 +18,16 @@ from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.each import Each, for_each
-from pyrite.backend.cube.lowering.elementwise import as_tensor, contiguous, dense, zeros
 from pyrite.backend.cube.lowering.gathering import outside
-from pyrite.backend.cube.lowering.registry import Input, lowers
-from pyrite.backend.cube.lowering.runs import Place, assign_runs, join_runs, sorted_writes
+from pyrite.backend.cube.lowering.segmented_scatter import (
+    Place,
+    assign_runs,
+    join_runs,
+    sorted_writes,
+)
 from pyrite.backend.cube.operand import Operand, added
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, contiguous, dense, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value

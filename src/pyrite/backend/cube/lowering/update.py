@@ -13,8 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.elementwise import ElementwiseConfig, contiguous, select
-from pyrite.backend.cube.lowering.registry import Input, lowers
 from pyrite.backend.cube.operand import (
     Layout,
     Operand,
@@ -23,6 +21,8 @@ from pyrite.backend.cube.operand import (
     invocation_of,
     iota,
 )
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.elementwise import ElementwiseConfig, contiguous, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.trace import RecordingAlgebra

@@ -33,7 +33,7 @@ def to_wgsl(
     Raises DTypeError for a dtype that the features do not grant, KernelError for one that should
     have been legalised before.
 
-    >>> from pyrite.kernel.build import KernelBuilder
+    >>> from pyrite.kernel.builder import KernelBuilder
     >>> from pyrite.types import float32
     >>> b = KernelBuilder("double", workgroup_size=64)
     >>> x = b.buffer("x", float32, "read_write")

@@ -1,0 +1,31 @@
+"""The ops that sort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.sort import argsort_axis, first_of_axis
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.op import Attributes, Op
+
+
+@lowers("argsort")
+def argsort(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Positions in order."""
+    (x,) = inputs
+    return [argsort_axis(launcher, x, attrs["axis"], descending=attrs["descending"])]
+
+
+@lowers("argtopk")
+def argtopk(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The first k positions in order."""
+    (x,) = inputs
+    is_descending = attrs["largest"]
+    return [first_of_axis(launcher, x, attrs["axis"], attrs["k"], descending=is_descending)]

@@ -1,0 +1,80 @@
+"""How an op finds its kernels: a lowering under its name, or the one of its rules' class.
+
+A family is a file that defines lowerings and marks them with the names of their ops:
+
+    @lowers("sum", "prod")
+    def accumulate(launcher, op, inputs, attrs, out): ...
+
+It is then imported in `lowering/__init__.py`, which is all that makes it known.  Ops with a scalar
+rule need no entry.  A composite with an entry is run whole, without one it is expanded.
+
+A lowering runs once for inputs of the same types and layouts, on slots in place of their buffers,
+and what it asked the launcher for is repeated after that (see `backend.cube.recording`).  So memory
+comes from ``launcher.empty``, numbers from ``launcher.number``, and nothing depends on values; only
+a lowering of an op with ``sync`` may read.
+
+Each family has a frozen config record with the sizes that its kernels leave open, a function
+``candidates(...)`` that lists the configs that are right for a problem, and ``select(...)`` which
+picks one of them; no kernel hard-codes a tile.  A test runs all candidates and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.config import config
+from pyrite.op import Attributes, Constant, Op, Rule
+from pyrite.types import TensorType
+
+#: Tensors, numbers, and None for inputs that were left out.
+Input = CubeTensor | Constant | None
+Types = tuple[TensorType, ...] | None
+Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[CubeTensor]]
+L = TypeVar("L", bound=Lowering)
+
+Condition = Callable[[Machine, Sequence[Input]], bool]
+
+#: Lowerings by the name of the op, and for which inputs those of some composites are.
+LOWERINGS: dict[str, Lowering] = {}
+#: Lowerings by the class of an op's rule: what an op without a lowering of its own becomes.
+SKELETONS: dict[type[Rule], Lowering] = {}
+CONDITIONS: dict[str, Condition] = {}
+
+
+def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
+    """Mark a function as the lowering of the ops of these names.
+
+    ``when`` says of a composite for which machines and inputs it is; else the op is expanded.
+    """
+
+    def mark(lowering: L) -> L:
+        for name in names:
+            assert name not in LOWERINGS, f"{name} is lowered twice"
+            LOWERINGS[name] = lowering
+            if when is not None:
+                CONDITIONS[name] = when
+        return lowering
+
+    return mark
+
+
+def lowers_rule(rule: type[Rule]) -> Callable[[L], L]:
+    """Mark a function as the lowering of all ops with a rule of a class."""
+
+    def mark(lowering: L) -> L:
+        assert rule not in SKELETONS, f"{rule.name} is lowered twice"
+        SKELETONS[rule] = lowering
+        return lowering
+
+    return mark
+
+
+def lowering_of(op: Op) -> Lowering | None:
+    """Return the lowering under an op's name, or else that of the class of its rule."""
+    if op.rule is None:
+        return LOWERINGS.get(op.name)
+    own = None if config.rules_only else LOWERINGS.get(op.name)
+    return own or SKELETONS.get(type(op.rule))

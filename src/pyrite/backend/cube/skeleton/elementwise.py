@@ -1,0 +1,324 @@
+"""Ops with a scalar rule: the rule is traced into a kernel, whatever the op.
+
+Inputs broadcast by strides of 0 and axes are merged where all operands continue, so most kernels
+see one axis; then the number of elements is an argument, and one kernel serves all sizes.  Numbers
+are arguments too: a learning rate that changes compiles nothing.  On several axes a vector stays in
+one row, and the last of a row may be masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.layout import Strides, broadcast_strides, merged
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    alignment_of,
+    bindings_of,
+    invocation_of,
+    iota,
+    unravel,
+)
+from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.ir import WIDTHS
+from pyrite.kernel.trace import trace
+from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseConfig:
+    """``width`` consecutive elements per invocation, ``workgroup_size`` invocations together.
+
+    Invocations go through the elements in row-major order; with ``rows`` > 1 through as many rows
+    at a time, column by column, which keeps a transposed source in the cache.
+    """
+
+    workgroup_size: int
+    width: int
+    rows: int = 1
+
+
+def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
+    """Return the configs for a merged shape: on several axes a vector is not longer than rows."""
+    widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
+    rows = [r for r in (1, 16) if element_count(shape[:-1]) % r == 0]
+    return tuple(
+        ElementwiseConfig(size, width, r)
+        for size in machine.workgroup_sizes
+        for width in widths
+        for r in rows
+    )
+
+
+def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> ElementwiseConfig:
+    """Return a config: as wide as the machine likes and the shape allows.
+
+    ``is_turned`` says that the elements of a source are neighbours on another axis than the last.
+    Masks on a CPU are worth it where rows have much fewer vectors then; GPUs test lane by lane.
+    """
+    found = [c for c in candidates(shape, machine) if c.width <= machine.vector]
+    if len(shape) > 1:
+        whole = next(c.width for c in found if shape[-1] % c.width == 0)
+        masked = min((c.width for c in found), key=lambda w: (-(-shape[-1] // w), w))
+        is_shorter = 3 * -(-shape[-1] // masked) < 2 * (shape[-1] // whole)
+        width = masked if is_shorter and machine.kind == "cpu" else whole
+        found = [c for c in found if c.width == width]
+    rows = max(c.rows for c in found) if is_turned and machine.kind == "cpu" else 1
+    return next(c for c in found if c.rows == rows)
+
+
+def elementwise(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Run an op by its scalar rule."""
+    assert op.scalar is not None
+    rule = op.scalar
+    target = launcher.empty(out[0])
+    map_elements(
+        # Two applications may have ops of one name.
+        launcher, op.name, (op, rules_key(op), attributes_key(op, attrs)),
+        lambda k, *values: rule(k, *values, **attrs), inputs, target,
+    )  # fmt: skip
+    return [target]
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """A number that the kernel gets as an argument of this dtype."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """All that the kernel depends on, besides the rule; made once, and known by its identity.
+
+    ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
+    for a single axis, whose size is an argument; ``is_whole`` says that the width divides the last.
+    """
+
+    sources: tuple[Layout | _Argument | bool | None, ...]
+    target: Layout
+    shape: Shape
+    is_whole: bool
+    config: ElementwiseConfig
+
+    @property
+    def per_row(self) -> int:
+        """Vectors of a row."""
+        return -(-self.shape[-1] // self.config.width)
+
+    @property
+    def in_rows(self) -> int:
+        """Vectors of all rows."""
+        return element_count(self.shape[:-1]) * self.per_row
+
+
+def map_elements(
+    launcher: Launcher,
+    name: str,
+    variant: Hashable,
+    rule: Rule,
+    inputs: Sequence[Input],
+    target: CubeTensor,
+    config: ElementwiseConfig | None = None,
+) -> None:
+    """Write rule(k, *elements) to every element of the target, which may be a strided view.
+
+    ``name`` and ``variant`` tell the rule from others.
+    """
+    count = target.type.size
+    if count == 0:
+        return
+    sources = tuple(_seen(i, target.shape) for i in inputs)
+    plan = _plan(target.shape, sources, _seen(target, target.shape), launcher.machine, config)
+    bindings: list[Buffer | Number] = [] if plan.shape else [count]
+    for i in (*inputs, target):
+        if isinstance(i, CubeTensor):
+            bindings += bindings_of(i)
+        elif isinstance(i, Constant) and not i.type.dtype.is_bool:
+            bindings.append(launcher.number(i, i.type.dtype.compute))
+    vectors = plan.in_rows if plan.shape else -(-count // plan.config.width)
+    workgroups = -(-vectors // plan.config.workgroup_size)
+    launcher.launch(
+        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
+        workgroups,
+    )  # fmt: skip
+
+
+#: What a plan is made from: of a tensor its dtype, its strides as stretched to the target, whether
+#: it has an offset, and the offset modulo the greatest width; of a number its dtype.
+_Seen = tuple[DType, Strides, bool, int] | DType | bool | None
+
+
+def _seen(x: Input, shape: Shape) -> _Seen:
+    if isinstance(x, CubeTensor):
+        is_whole = x.type.shape == shape
+        strides = x.strides if is_whole else broadcast_strides(x.shape, x.strides, shape)
+        return (x.dtype, strides, x.offset != 0, x.offset % WIDTHS[-1])
+    if isinstance(x, Constant):
+        return bool(x.value) if x.type.dtype.is_bool else x.type.dtype.compute
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    shape: Shape,
+    sources: tuple[_Seen, ...],
+    target: _Seen,
+    machine: Machine,
+    config: ElementwiseConfig | None,
+) -> _Plan:
+    seen = [s for s in (*sources, target) if isinstance(s, tuple)]
+    flat = merged(shape, [strides for _, strides, _, _ in seen])
+    sizes = flat[0][0] or (1,)
+    is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
+    found = config or select(sizes, machine, is_turned=is_turned)
+    layouts = [
+        Layout(
+            dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, found.width)
+        )
+        for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
+    ]
+    remaining = iter(layouts)
+    return _Plan(
+        sources=tuple(_source(s, remaining) for s in sources),
+        target=layouts[-1],
+        shape=() if len(sizes) == 1 else sizes,
+        is_whole=sizes[-1] % found.width == 0,
+        config=found,
+    )
+
+
+def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool | None:
+    if isinstance(seen, tuple):
+        return next(layouts)
+    return _Argument(seen) if isinstance(seen, DType) else seen
+
+
+class _Body:
+    """The kernel of one plan, while it is being written."""
+
+    def __init__(self, name: str, plan: _Plan, count: int, grid: int) -> None:
+        self.plan = plan
+        self.width = plan.config.width
+        b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
+        self.count: Value | int = b.scalar("count", int32) if not plan.shape else count
+        self.mask: Value | None = None
+        self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
+        self.target = Operand(b, "out", plan.target, "write")
+
+    def _declare(self, name: str, source: Layout | _Argument | bool | None) -> Any:
+        if isinstance(source, Layout):
+            return Operand(self.b, name, source, "read")
+        if isinstance(source, _Argument):
+            return self.b.scalar(name, source.dtype)
+        return source if source is None else self.b.const(source, bool_)
+
+    def write(self, rule: Rule) -> None:
+        b, width = self.b, self.width
+        vector, shape = self.vector(invocation_of(b)), self.plan.shape
+        first = vector * width if width > 1 else vector
+        if self.plan.is_whole:
+            with b.if_(first < self.count):
+                self.store(rule, unravel(b, first, shape) if shape else [first])
+        elif shape:
+            with b.if_(vector < self.plan.in_rows):
+                column = vector % self.plan.per_row * width
+                self.mask = column + iota(b, width) < shape[-1]
+                self.store(rule, [*unravel(b, vector // self.plan.per_row, shape[:-1]), column])
+        else:
+            self.mask = first + iota(b, width) < self.count
+            self.store(rule, [first])
+
+    def vector(self, invocation: Value) -> Value:
+        """Return the number of an invocation's vector in row-major order."""
+        rows = self.plan.config.rows
+        if rows == 1:
+            return invocation
+        per_row = self.plan.per_row
+        block, within = invocation // (rows * per_row), invocation % (rows * per_row)
+        return (block * rows + within % rows) * per_row + within // rows
+
+    def store(self, rule: Rule, coordinates: list[Value | int]) -> None:
+        """Write what the rule makes of a vector of elements."""
+        values = [self.value(source, coordinates) for source in self.sources]
+        result = trace(self.b, rule, values, self.plan.target.dtype)
+        self.put(coordinates, self.spread(result))
+
+    def value(self, source: Any, coordinates: list[Value | int]) -> Value | None:
+        if not isinstance(source, Operand):
+            return source if source is None else self.spread(source)
+        place = source.at(coordinates)
+        return source.load_along(place, self.width, mask=self.mask, is_aligned=True)
+
+    def put(self, coordinates: list[Value | int], result: Value) -> None:
+        place = self.target.at(coordinates)
+        self.target.store_along(place, result, mask=self.mask, is_aligned=True)
+
+    def spread(self, x: Value) -> Value:
+        return x if x.width == self.width else self.b.splat(x, self.width)
+
+
+def _kernel(name: str, rule: Rule, plan: _Plan, count: int, grid: int) -> Kernel:
+    body = _Body(name, plan, count, grid)
+    body.write(rule)
+    return body.b.build()
+
+
+def copy(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> None:
+    """Write a tensor to the elements of another, which may be a strided view."""
+    map_elements(launcher, "copy", "", lambda _, x: x, [source], target)
+
+
+def contiguous(launcher: Launcher, tensor: CubeTensor, *, always: bool = False) -> CubeTensor:
+    """Return the tensor in row-major order without gaps: itself if it is, unless ``always``."""
+    if tensor.is_contiguous and not always:
+        return tensor
+    target = launcher.empty(tensor.type)
+    copy(launcher, tensor, target)
+    return target
+
+
+def filling(launcher: Launcher, tensor: CubeTensor) -> CubeTensor:
+    """Return the tensor in row-major order, with a buffer, or a view of one, that it fills."""
+    whole = contiguous(launcher, tensor)
+    if whole.buffer.nbytes == whole.type.nbytes:
+        return whole
+    begin = whole.offset * whole.dtype.itemsize
+    if begin % launcher.runtime.alignment == 0:
+        return CubeTensor.dense(whole.buffer.view(begin, whole.type.nbytes), whole.type)
+    return contiguous(launcher, whole, always=True)
+
+
+def dense(launcher: Launcher, value: CubeTensor | Constant, type: TensorType) -> CubeTensor:
+    """Return a new dense tensor of a type that holds a value, converted and stretched to it."""
+    target = launcher.empty(type)
+    given = value.dtype if isinstance(value, CubeTensor) else value.type.dtype
+    to = type.dtype.compute
+    map_elements(
+        launcher, "copy", f"{given.name} to {to.name}",
+        lambda k, x: k.cast(x, to), [value], target,
+    )  # fmt: skip
+    return target
+
+
+def zeros(launcher: Launcher, type: TensorType) -> CubeTensor:
+    """Return a new dense tensor of zeros."""
+    return dense(launcher, Constant(0, TensorType((), type.dtype)), type)
+
+
+def as_tensor(launcher: Launcher, value: CubeTensor | Constant) -> CubeTensor:
+    """Return a tensor, or a number as a zero-d tensor."""
+    return value if isinstance(value, CubeTensor) else dense(launcher, value, value.type)

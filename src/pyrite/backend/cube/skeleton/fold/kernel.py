@@ -1,0 +1,232 @@
+"""The kernel of a reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
+from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
+from pyrite.backend.cube.skeleton.fold.fold import Fold, State
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import DType
+
+
+class _Body:
+    """The kernel of one fold, while it is being written.
+
+    Without ``ends`` it writes states, each value to a target of its own; and it joins such states,
+    rather than take in elements, where it has a source for each of their values.
+    """
+
+    def __init__(
+        self, fold: Fold, problem: Problem, sources: Sequence[Layout], targets: Sequence[DType],
+        config: ReductionConfig, grid: int, *, takes: bool, ends: bool,
+    ) -> None:  # fmt: skip
+        self.fold, self.problem, self.config = fold, problem, config
+        self.takes, self.ends = takes, ends
+        b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
+        self.k = RecordingAlgebra(b)
+        self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(sources)]
+        self.targets = [
+            Operand(b, f"out{i}", Layout(target, (1,)), "write") for i, target in enumerate(targets)
+        ]
+
+    def write(self) -> None:
+        b, config = self.b, self.config
+        #: How many outputs, or vectors of them, a workgroup has, and which one an invocation.
+        self.slots = config.workgroup_size // config.lanes
+        local = b.local_id(0)
+        is_column = config.along == "columns"
+        if is_column:
+            self.slot, self.lane = local % self.slots, local // self.slots
+        else:
+            self.slot, self.lane = local // config.lanes, local % config.lanes
+        together = config.width * config.vectors
+        self.units = self.problem.count // (together if is_column else 1)
+        self.groups = -(-self.units // self.slots)
+        group = workgroup_of(b)
+        with b.if_(group < self.groups * config.parts):
+            part, first = b.index(0), group
+            if config.parts > 1:
+                part, first = group // self.groups, group % self.groups
+            unit = first * self.slots + self.slot
+            if config.lanes > 1:
+                # All lanes come to the barriers, so those beyond the last unit repeat it.
+                self.fold_unit(part, b.min(unit, self.units - 1), unit < self.units)
+                return
+            with b.if_(unit < self.units):
+                self.fold_unit(part, unit, None)
+
+    def fold_unit(self, part: Value, unit: Value, exists: Value | None) -> None:
+        """Fold one output, or vectors of them; the parts of a column lie in rows of outputs."""
+        config = self.config
+        if config.along == "rows":
+            state = self.across_lanes(self.across_width(self.row(part, unit)), 1)
+            self.finish(unit * config.parts + part, state, exists)
+            return
+        first = unit * (config.width * config.vectors)
+        place = part * self.problem.count + first
+        for i, state in enumerate(self.columns(part, first)):
+            self.finish(place + i * config.width, self.across_lanes(state, config.width), exists)
+
+    def bounds(self, part: Value) -> tuple[Value, Value]:
+        """Return where a part of the reduced side begins and ends."""
+        b, size, config = self.b, self.problem.size, self.config
+        if config.parts == 1:
+            return b.index(0), b.index(size)
+        step = config.lanes * config.width * config.vectors if config.along == "rows" else 1
+        per_part = -(-size // (config.parts * step)) * step
+        begin = part * per_part
+        return b.min(begin, size), b.min(begin + per_part, size)
+
+    def columns(self, part: Value, first: Value) -> list[State]:
+        """Return the states of neighbouring vectors of outputs."""
+        b, width = self.b, self.config.width
+        begin, end = self.bounds(part)
+        outer = unravel(b, first, self.problem.outputs)
+        with b.for_(begin + self.lane, end, step=self.config.lanes, carried=self.empty()) as loop:
+            inner = unravel(b, loop.index, self.problem.reduced)
+            position = self.spread(loop.index)
+            joined: list[Value] = []
+            for i, state in enumerate(self.states(loop.carried)):
+                at = [*outer[:-1], outer[-1] + i * width] if i else outer
+                joined += self.fold.join(self.k, state, self.loaded([*at, *inner], position, None))
+            loop.yield_(*joined)
+        return self.states(loop.results)
+
+    def empty(self) -> State:
+        """Return the states of no elements, one after another."""
+        return self.fold.empty(self.b, self.config.width) * self.config.vectors
+
+    def states(self, values: Sequence[Value]) -> list[State]:
+        """Return the states that a loop carries."""
+        size = len(self.fold.start)
+        return [tuple(values[i : i + size]) for i in range(0, len(values), size)]
+
+    def row(self, part: Value, output: Value) -> State:
+        b, width, lanes, vectors = self.b, self.config.width, self.config.lanes, self.config.vectors
+        begin, end = self.bounds(part)
+        outer = unravel(b, output, self.problem.outputs)
+        first = begin if lanes == 1 else begin + self.lane * width
+        is_whole = self.problem.size % width == 0
+        # Vectors that end beyond the row are taken in by a second, masked loop of at most one turn.
+        stop = end if is_whole else end - (width - 1)
+        step = lanes * width
+        with b.for_(first, stop, step=step * vectors, carried=self.empty()) as loop:
+            joined: list[Value] = []
+            for i, state in enumerate(self.states(loop.carried)):
+                taken = self.taken(outer, loop.index + i * step if i else loop.index, None)
+                joined += self.fold.join(self.k, state, taken)
+            loop.yield_(*joined)
+        state = self.joined(self.states(loop.results))
+        if is_whole:
+            return state
+        tail = end - end % width
+        is_mine = (tail >= first) & ((tail - first) % step == 0)
+        start = b.select(is_mine, tail, end)
+        with b.for_(start, end, step=step, carried=state) as last:
+            mask = self.places(last.index) < self.spread(end)
+            taken = self.taken(outer, last.index, mask)
+            empty = self.fold.empty(b, width)
+            masked = tuple(b.select(mask, x, y) for x, y in zip(taken, empty, strict=True))
+            last.yield_(*self.fold.join(self.k, last.carried, masked))
+        return last.results
+
+    def taken(self, outer: list[Value | int], index: Value, mask: Value | None) -> State:
+        inner = unravel(self.b, index, self.problem.reduced)
+        return self.loaded([*outer, *inner], self.places(index), mask)
+
+    def loaded(self, at: Sequence[Value | int], position: Value, mask: Value | None) -> State:
+        """Return the states of neighbouring elements, or the neighbouring states, of the source."""
+        width, axis = self.config.width, self.problem.axis_along(self.config)
+        values = tuple(
+            source.load_along(source.at(at), width, axis=axis, mask=mask, is_aligned=True)
+            for source in self.sources
+        )
+        return self.fold.take(self.k, values[0], position) if self.takes else values
+
+    def places(self, first: Value) -> Value:
+        """Return the positions of a vector of reduced elements."""
+        width = self.config.width
+        return first if width == 1 else first + iota(self.b, width)
+
+    def spread(self, x: Value) -> Value:
+        width = self.config.width
+        return x if width == 1 else self.b.splat(x, width)
+
+    def across_width(self, state: State) -> State:
+        """Join the elements of the vectors."""
+        width = self.config.width
+        if width == 1:
+            return state
+        return self.joined([tuple(x[i] for x in state) for i in range(width)])
+
+    def joined(self, states: list[State]) -> State:
+        """Join states, halves at a time."""
+        while len(states) > 1:
+            half = len(states) // 2
+            pairs = zip(states[:half], states[half:], strict=True)
+            states = [self.fold.join(self.k, s, t) for s, t in pairs]
+        return states[0]
+
+    def across_lanes(self, state: State, width: int) -> State:
+        """Join the states of a workgroup's lanes in shared memory, halves at a time."""
+        b, lanes = self.b, self.config.lanes
+        if lanes == 1:
+            return state
+        size = self.config.workgroup_size * width
+        shared = [b.shared(dtype, size) for _, dtype in self.fold.start]
+        is_column = self.config.along == "columns"
+        step = (self.slots if is_column else 1) * width
+        place = b.local_id(0) * width
+
+        def put(of: State) -> None:
+            for memory, x in zip(shared, of, strict=True):
+                memory.store(place, x, is_aligned=True)
+
+        def get(place: Value) -> State:
+            return tuple(memory.load(place, width=width, is_aligned=True) for memory in shared)
+
+        put(state)
+        half = lanes // 2
+        while half:
+            b.barrier()
+            with b.if_(self.lane < half):
+                put(self.fold.join(self.k, get(place), get(place + half * step)))
+            half //= 2
+        return get(place)
+
+    def finish(self, place: Value, state: State, exists: Value | None) -> None:
+        """Write a state, or what it ends as; of several lanes the first does."""
+        results = (self.fold.end(self.k, state),) if self.ends else state
+
+        def write() -> None:
+            for target, result in zip(self.targets, results, strict=True):
+                target.store_along(place, result)
+
+        if exists is None:
+            write()
+            return
+        with self.b.if_(exists & (self.lane == 0)):
+            write()
+
+
+def reduction_kernel(
+    fold: Fold,
+    problem: Problem,
+    sources: Sequence[Layout],
+    targets: Sequence[DType],
+    config: ReductionConfig,
+    grid: int,
+    *,
+    takes: bool,
+    ends: bool,
+) -> Kernel:
+    """Return the kernel of a fold; see `_Body`."""
+    body = _Body(
+        fold, problem, sources, targets, config, grid,
+        takes=takes, ends=ends,
+    )  # fmt: skip
+    body.write()
+    return body.b.build()

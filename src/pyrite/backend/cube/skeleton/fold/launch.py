@@ -1,0 +1,99 @@
+"""Launches of reductions: one, or one for the parts and one that joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.layout import merged
+from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
+from pyrite.backend.cube.skeleton.elementwise import map_elements
+from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select
+from pyrite.backend.cube.skeleton.fold.fold import Fold
+from pyrite.backend.cube.skeleton.fold.kernel import reduction_kernel
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+from pyrite.kernel import Value
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import Shape, TensorType
+
+
+def problem_of(x: CubeTensor, axes: tuple[int, ...]) -> Problem:
+    """Return the two sides of a tensor, of which the given axes are reduced."""
+    return _problem(x.shape, x.strides, axes)
+
+
+@lru_cache(maxsize=4096)
+def _problem(shape: Shape, strides: tuple[int, ...], axes: tuple[int, ...]) -> Problem:
+    rest = [a for a in range(len(shape)) if a not in axes]
+
+    def side(of: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
+        (merged_side,) = merged(tuple(shape[a] for a in of), [tuple(strides[a] for a in of)])
+        return merged_side
+
+    return Problem(*side(rest), *side(axes))
+
+
+def reduce_axes(
+    launcher: Launcher,
+    fold: Fold,
+    x: CubeTensor,
+    axes: tuple[int, ...],
+    type: TensorType,
+    config: ReductionConfig | None = None,
+) -> CubeTensor:
+    """Return the fold over axes as a dense tensor of the type, which has one element for each."""
+    target = launcher.empty(type)
+    if type.size == 0:
+        return target
+    problem = problem_of(x, axes)
+    if problem.size == 0:
+
+        def of_nothing(k: RecordingAlgebra) -> Value:
+            return fold.end(k, fold.empty(k.builder, 1))
+
+        variant = content_of((fold.variant, fold.start))
+        map_elements(launcher, fold.name, variant, of_nothing, [], target)
+        return target
+    machine = launcher.machine
+    config = config or select(problem, machine, len(fold.start))
+    if config.parts == 1:
+        _launch(launcher, fold, [x], problem, config, [target], takes=True, ends=True)
+        return target
+    count, parts = problem.count, config.parts
+    is_column = config.along == "columns"
+    shape = (parts, count) if is_column else (count, parts)
+    states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
+    _launch(launcher, fold, [x], problem, config, states, takes=True, ends=False)
+    rest = problem_of(states[0], (0,) if is_column else (1,))
+    second = replace(select(rest, machine), parts=1)
+    _launch(launcher, fold, states, rest, second, [target], takes=False, ends=True)
+    return target
+
+
+def _launch(
+    launcher: Launcher, fold: Fold, sources: Sequence[CubeTensor], problem: Problem,
+    config: ReductionConfig, targets: Sequence[CubeTensor], *, takes: bool, ends: bool,
+) -> None:  # fmt: skip
+    together = config.width * config.vectors if config.along == "columns" else 1
+    per_workgroup = config.workgroup_size // config.lanes
+    groups = -(-(problem.count // together) // per_workgroup)
+    read = tuple(_layout(x, problem, config) for x in sources)
+    written = tuple(target.dtype for target in targets)
+    given = (fold, problem, read, written, config)
+    computed = (fold.name, fold.variant, content_of(fold.start), takes, ends)
+    launcher.launch(
+        ("reduce", computed, problem, read, written, config),
+        lambda grid: reduction_kernel(*given, grid, takes=takes, ends=ends),
+        [b for t in (*sources, *targets) for b in bindings_of(t)],
+        groups * config.parts,
+    )
+
+
+def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig) -> Layout:
+    """Return the layout of a source by the coordinates of both sides."""
+    axis = problem.axis_along(config)
+    alignment = alignment_of(problem.strides, x.offset, config.width, axis)
+    return Layout(x.dtype, problem.strides, x.offset != 0, alignment)

@@ -1,0 +1,512 @@
+"""Kernels that go over rows several times: totals of a row first, then what depends on them.
+
+    def body(row: Row) -> None:
+        (x,), (out,) = row.sources, row.targets
+        total = row.sum(x)
+        row.write(lambda at: out(at, x(at) / row.spread(total, at)))
+
+    for_rows(launcher, "share", "", [x], [out], body)
+
+A row is read from memory once and found in a cache after that.  On a CPU an invocation has a row to
+itself, on a GPU a workgroup shares one and joins its totals in shared memory.  Who joins whom is
+fixed by the config, so a result has the same bits in every run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    invocation_of,
+    iota,
+    layout_of,
+    workgroup_of,
+)
+from pyrite.backend.cube.skeleton.elementwise import contiguous
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.ir import WIDTHS, vector
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.types import DType, Number, Shape, element_count
+
+# ---- configs ----
+
+#: The most bytes of a row's values that an invocation keeps: they and the row fit in a first cache.
+MOST_KEPT = 1 << 15
+
+#: The most vectors that each of several lanes may keep in registers.
+MOST_TURNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RowsConfig:
+    """``lanes`` invocations share a row, ``width`` neighbours together.
+
+    Where several do, a workgroup has as many rows as it has times so many invocations.
+    Totals are taken of ``vectors`` at a time, each into one of its own.  ``keeps`` says whether
+    values that are wanted twice are kept in private memory, rather than made again, and the next
+    row is fetched while this one is worked on; where lanes share a row, what is read is kept too,
+    in registers, and loops are written out.  An invocation takes ``rows`` one after another, and
+    adds up what is wanted summed over all of them.
+    """
+
+    workgroup_size: int
+    lanes: int
+    width: int
+    vectors: int
+    keeps: bool
+    rows: int = 1
+
+    @property
+    def slots(self) -> int:
+        """How many rows a workgroup has, the rows of an invocation counted as one."""
+        return self.workgroup_size // self.lanes
+
+
+#: How many invocations may share a short row, of which a workgroup has several.
+LANES = (4, 8, 16, 32)
+
+
+def candidates(
+    length: int, dtype: DType, machine: Machine, *, adds: bool = False
+) -> tuple[RowsConfig, ...]:
+    """Return the configs for rows of so many elements, computed in a dtype.
+
+    ``adds`` says that something is summed over the rows.
+    """
+    sizes = machine.workgroup_sizes
+    small = min(64, sizes[0])
+    shared = [(s, s) for s in sizes if s >= 64]
+    shared += [(small, lanes) for lanes in LANES if lanes < small]
+    fits = machine.kind == "cpu" and length * dtype.itemsize <= MOST_KEPT
+
+    def may_keep(lanes: int, width: int, vectors: int) -> bool:
+        if lanes == 1:
+            return fits
+        return length % width == 0 and length <= MOST_TURNS * lanes * width and vectors == 1
+
+    return tuple(
+        RowsConfig(size, lanes, width, vectors, keeps, rows)
+        for size, lanes in [(small, 1), *shared]
+        for width in WIDTHS
+        for vectors in (1, 4)
+        if vectors == 1 or length % (lanes * width * vectors) == 0
+        for keeps in ((False, True) if may_keep(lanes, width, vectors) else (False,))
+        for rows in ((1, 32) if adds and fits and lanes == 1 else (1,))
+    )
+
+
+def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -> RowsConfig:
+    """Return a config: vectors no wider than a row on a CPU; on a GPU four or so for each lane.
+
+    On an H200 two to eight vectors a lane are as fast as a copy, and one less so.
+    """
+    found = candidates(length, dtype, machine, adds=adds)
+    widths = [w for w in WIDTHS if w <= machine.vector]
+    if machine.kind == "cpu":
+        lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
+    else:
+        width = max(w for w in widths if length % w == 0)
+        vectors = length // width
+        most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
+        lanes = max(c.lanes for c in found if c.lanes <= most)
+    fitting = [c for c in found if c.lanes == lanes and c.width == width]
+    return max(fitting, key=lambda c: (c.keeps, c.vectors, c.rows))
+
+
+# ---- inside a kernel ----
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Neighbours in a row: the place of the first, how many, and which exist, None for all.
+
+    The mask is one for each, or one for all of them together.
+    """
+
+    first: Value
+    width: int
+    mask: Value | None = None
+
+
+Make = Callable[[At], Value]
+Store = Callable[[At, Value], None]
+Join = Callable[[Value, Value], Value]
+Body = Callable[["Row"], None]
+
+
+class Row:
+    """One row, inside the kernel.
+
+    ``sources`` are read and ``targets`` written by `At`; to ``sums`` values are added, and what is
+    added in all rows of an invocation is written at the end.
+    """
+
+    def __init__(
+        self, name: str, rows: int, length: int, sources: Sequence[Layout],
+        targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int,
+    ) -> None:  # fmt: skip
+        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
+        self.k = RecordingAlgebra(b)
+        self.dtype = sources[0].dtype.compute
+        self.rows, self.length, self.config = rows, length, config
+        read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
+        written = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
+        added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
+        self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
+        self._row = self._group
+        #: Whether the row is one, where not all of a workgroup's are.
+        self._exists: Value | None = None
+        self._lane = b.index(0) if config.lanes == 1 else b.local_id(0)
+        if config.lanes > 1 and config.slots > 1:
+            self._share_workgroup()
+        self._first = self._lane if config.lanes == 1 else self._lane * config.width
+        self._whole = length - length % config.width
+        self._tail = self._end_of_row()
+        #: The vectors of this lane, where they are few and kept in registers.
+        self._turns = self._vectors_of_lane() if config.keeps and config.lanes > 1 else []
+        self.sources = [self._reader(operand) for operand in read]
+        #: Of which the second time that the row is gone over fetches the next row.
+        self._fetched = [x for x in read if len(x.layout.strides) > 1]
+        self._times = 0
+        self.targets = [self._writer(operand) for operand in written]
+        self._partial = [self._writer(operand) for operand in added]
+        self._lines = [] if config.rows == 1 else [_Line(self) for _ in added]
+        self.sums = [line.add for line in self._lines] or self._partial
+
+    def _share_workgroup(self) -> None:
+        """Take a row of several that a workgroup has.
+
+        All lanes come to the barriers, so those beyond the last row repeat it.
+        """
+        b, slots, lanes = self.b, self.config.slots, self.config.lanes
+        local = b.local_id(0)
+        row = self._group * slots + local // lanes
+        self._lane = local % lanes
+        self._row = row
+        if self.rows % slots:
+            self._row, self._exists = b.min(row, self.rows - 1), row < self.rows
+
+    def run(self, body: Body) -> None:
+        """Write the body for each row of the invocation."""
+        units = groups_of(self.rows, self.config)
+        if self.config.lanes > 1:
+            units = -(-units // self.config.slots)
+        with self.b.if_(self._group < units):
+            if self.config.rows == 1:
+                body(self)
+            else:
+                self._run_together(body)
+
+    def _run_together(self, body: Body) -> None:
+        b = self.b
+        zero = b.const(0, vector(self.dtype, self.config.width))
+
+        def clear(at: At) -> None:
+            for line in self._lines:
+                line.store(at, zero)
+
+        def write_sums(at: At) -> None:
+            for line, store in zip(self._lines, self._partial, strict=True):
+                store(at, line.load(at))
+
+        self._each(clear)
+        first = self._group * self.config.rows
+        with b.for_(first, b.min(first + self.config.rows, self.rows)) as loop:
+            self._row = loop.index
+            body(self)
+        self._row = self._group
+        self._each(write_sums)
+
+    def _vectors_of_lane(self) -> list[At]:
+        """Return the vectors of a lane, of which some lanes lack the last."""
+        width, step = self.config.width, self.config.lanes * self.config.width
+        starts = range(0, self.length, step)
+        found = [At(self._first + i if i else self._first, width) for i in starts]
+        if self.length % step:
+            last = found[-1].first
+            found[-1] = At(last, width, last < self.length)
+        return found
+
+    def _end_of_row(self) -> At | None:
+        """Return the vector that ends beyond the row, which is the first invocation's."""
+        b, width = self.b, self.config.width
+        if self._whole == self.length:
+            return None
+        first = b.index(self._whole)
+        mask = iota(b, width) < self.length - self._whole
+        if self.config.lanes > 1:
+            mask = mask & b.splat(self._lane == 0, width)
+        return At(first, width, mask)
+
+    def _reader(self, operand: Operand) -> Make:
+        def load(at: At) -> Value:
+            place = self._place(operand, at)
+            return operand.load_along(place, at.width, mask=at.mask, is_aligned=True)
+
+        return self._remembered(load) if self._turns else load
+
+    @staticmethod
+    def _remembered(make: Make) -> Make:
+        """Return the same, made once for each vector of this lane."""
+        made: dict[int, Value] = {}
+
+        def once(at: At) -> Value:
+            # By identity: the vectors are those of `_turns`.
+            if id(at) not in made:
+                made[id(at)] = make(at)
+            return made[id(at)]
+
+        return once
+
+    def _writer(self, operand: Operand) -> Store:
+        def store(at: At, value: Value) -> None:
+            if self._exists is None:
+                put(at, value)
+                return
+            with self.b.if_(self._exists):
+                put(at, value)
+
+        def put(at: At, value: Value) -> None:
+            operand.store_along(self._place(operand, at), value, mask=at.mask, is_aligned=True)
+
+        return store
+
+    def _place(self, operand: Operand, at: At) -> Value:
+        """Return where neighbours lie; a tensor of one axis is the same for every row."""
+        is_vector = len(operand.layout.strides) == 1
+        return operand.at([at.first] if is_vector else [self._row, at.first])
+
+    def _begin(self) -> bool:
+        """Count the times that the row is gone over; return whether the next is to be fetched."""
+        self._times += 1
+        return self._times == 2 and self.config.keeps and self.config.lanes == 1
+
+    def _fetch(self, first: Value) -> None:
+        """Ask for vectors of the next row: the memory has nothing to do while one is computed."""
+        row, self._row = self._row, self._row + 1
+        for x in self._fetched:
+            x.prefetch(self._place(x, At(first, self.config.width)))
+        self._row = row
+
+    # ---- totals ----
+
+    def sum(self, make: Make) -> Value:
+        """Return the sum of the values over the row."""
+        return self._totals(1, lambda at: (make(at),), 0, lambda x, y: x + y)[0]
+
+    def mean(self, make: Make) -> Value:
+        """Return the mean of the values over the row."""
+        return self.sum(make) * (1.0 / self.length)
+
+    def centred(self, make: Make) -> tuple[Value, Make]:
+        """Return the mean of the values over the row, and what gives them less that."""
+        mean = self.mean(make)
+        if self.length == 1:
+            return mean, lambda at: self._less_itself(make(at))
+        return mean, lambda at: make(at) - self.spread(mean, at)
+
+    def _less_itself(self, x: Value) -> Value:
+        """Return x - x, of which drivers make 0 where they see it, also for infinity and NaN."""
+        is_wild = self.k.isnan(x) | self.k.isinf(x)
+        return self.b.select(is_wild, math.nan, self.b.const(0.0, x.type))
+
+    def means(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
+        """Return the means over the row of each of the ``count`` values that ``make`` gives."""
+        totals = self._totals(count, make, 0, lambda x, y: x + y)
+        return [x * (1.0 / self.length) for x in totals]
+
+    def largest(self, make: Make) -> Value:
+        """Return the greatest of the values; NaN may go unnoticed."""
+        return self._totals(1, lambda at: (make(at),), self.dtype.lowest, self.b.max)[0]
+
+    def _totals(
+        self, count: int, make: Callable[[At], Sequence[Value]], start: Number, join: Join
+    ) -> list[Value]:
+        b, config = self.b, self.config
+        width, vectors = config.width, config.vectors
+        empty = b.const(start, vector(self.dtype, width))
+        if self._turns:
+            each = [self._made(make, at, start) for at in self._turns]
+            kept = [joined(values, join) for values in zip(*each, strict=True)]
+            return [self._across_lanes(joined(_elements(x), join), join) for x in kept]
+        step, fetches = config.lanes * width, self._begin()
+        with b.for_(
+            self._first, self._whole, step=step * vectors, carried=[empty] * (count * vectors)
+        ) as loop:
+            made: list[Value] = []
+            for i in range(vectors):
+                first = loop.index + i * step if i else loop.index
+                if fetches:
+                    self._fetch(first)
+                made += make(At(first, width))
+            loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
+        totals = [joined(loop.results[i::count], join) for i in range(count)]
+        if self._tail is not None:
+            there = self._made(make, self._tail, start)
+            totals = [join(x, y) for x, y in zip(totals, there, strict=True)]
+        totals = [joined(_elements(x), join) for x in totals]
+        return totals if config.lanes == 1 else [self._across_lanes(x, join) for x in totals]
+
+    def _made(
+        self, make: Callable[[At], Sequence[Value]], at: At, start: Number
+    ) -> Sequence[Value]:
+        """Return what is made of neighbours, and where there are none the start of a total."""
+        if at.mask is None:
+            return make(at)
+        empty = self.b.const(start, vector(self.dtype, at.width))
+        return [self.b.select(at.mask, x, empty) for x in make(at)]
+
+    def _across_lanes(self, x: Value, join: Join) -> Value:
+        """Join the numbers of a row's invocations in shared memory, halves at a time."""
+        b, half = self.b, self.config.lanes // 2
+        shared, place = b.shared(x.dtype, self.config.workgroup_size), b.local_id(0)
+        shared[place] = x
+        while half:
+            b.barrier()
+            with b.if_(self._lane < half):
+                shared[place] = join(shared[place], shared[place + half])
+            half //= 2
+        b.barrier()
+        return shared[0] if self.config.slots == 1 else shared[place - self._lane]
+
+    # ---- elements ----
+
+    def write(self, body: Callable[[At], None]) -> None:
+        """Run a body that stores, for each of the row's vectors."""
+        self._each(body, fetches=self._begin())
+
+    def _each(self, body: Callable[[At], None], *, fetches: bool = False) -> None:
+        for at in self._turns:
+            body(at)
+        if self._turns:
+            return
+        step = self.config.lanes * self.config.width
+        with self.b.for_(self._first, self._whole, step=step) as loop:
+            if fetches:
+                self._fetch(loop.index)
+            body(At(loop.index, self.config.width))
+        if self._tail is not None:
+            body(self._tail)
+
+    def spread(self, x: Value, at: At) -> Value:
+        """Return a number of the row as often as there are neighbours."""
+        return x if at.width == 1 else self.b.splat(x, at.width)
+
+    def kept(self, make: Make) -> tuple[Make, Make]:
+        """Return how values that are wanted twice are made first, and how they are found again."""
+        if not self.config.keeps:
+            return make, make
+        if self._turns:
+            once = self._remembered(make)
+            return once, once
+        line = _Line(self)
+
+        def first(at: At) -> Value:
+            x = make(at)
+            line.store(at, x)
+            return x
+
+        return first, line.load
+
+
+class _Line:
+    """Private memory for a value for each element of a row."""
+
+    def __init__(self, row: Row) -> None:
+        width = row.config.width
+        self._memory = row.b.private(row.dtype, -(-row.length // width) * width)
+
+    def load(self, at: At) -> Value:
+        return self._memory.load(at.first, width=at.width, is_aligned=True)
+
+    def store(self, at: At, x: Value) -> None:
+        self._memory.store(at.first, x, is_aligned=True)
+
+    def add(self, at: At, x: Value) -> None:
+        self.store(at, self.load(at) + x)
+
+
+def joined(values: Sequence[Value], join: Join) -> Value:
+    """Return what joining all values gives, halves at a time."""
+    values = list(values)
+    while len(values) > 1:
+        half = len(values) // 2
+        pairs, rest = zip(values[:half], values[half : 2 * half], strict=True), values[2 * half :]
+        values = [*(join(x, y) for x, y in pairs), *rest]
+    return values[0]
+
+
+def _elements(x: Value) -> list[Value]:
+    return [x[i] for i in range(x.width)] if x.width > 1 else [x]
+
+
+# ---- launching ----
+
+
+def groups_of(rows: int, config: RowsConfig) -> int:
+    """Return how many invocations, or workgroups that share a row, take so many rows."""
+    return -(-rows // config.rows)
+
+
+def as_rows(launcher: Launcher, x: CubeTensor, axes: Sequence[int]) -> CubeTensor:
+    """Return a tensor as (rows, length): the given axes in order are a row, without gaps."""
+    rest = tuple(a for a in range(len(x.shape)) if a not in axes)
+    moved = x.permuted((*rest, *axes))
+    length = element_count(tuple(x.shape[a] for a in axes))
+    shape = (x.type.size // length, length)
+    found = moved.reshaped(shape)
+    if found is None or found.strides[1] != 1:
+        found = contiguous(launcher, moved).reshaped(shape)
+    assert found is not None, "what has no gaps has any shape"
+    return found
+
+
+def from_rows(rows: CubeTensor, shape: Shape, axes: Sequence[int]) -> CubeTensor:
+    """Return what `as_rows` made rows of, as a view: the reverse of it."""
+    order = (*(a for a in range(len(shape)) if a not in axes), *axes)
+    moved = rows.reshaped(tuple(shape[a] for a in order))
+    assert moved is not None, "what has no gaps has any shape"
+    return moved.permuted(tuple(order.index(a) for a in range(len(shape))))
+
+
+def for_rows(
+    launcher: Launcher,
+    name: str,
+    variant: Hashable,
+    sources: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor],
+    body: Body,
+    config: RowsConfig | None = None,
+    sums: Sequence[CubeTensor] = (),
+) -> None:
+    """Run a body for each row of tensors of (rows, length), or of one axis that is in every row.
+
+    ``name`` and ``variant`` tell the body from others.  The first source has two axes.  ``sums``
+    are of (groups, length), by `groups_of`, and their sum over groups is that over all rows.
+    """
+    rows, length = sources[0].shape
+    if rows * length == 0:
+        return
+    config = config or select(length, sources[0].dtype.compute, launcher.machine)
+    operands = [*sources, *targets, *sums]
+    width = config.width
+
+    def build(grid: int) -> Kernel:
+        of, to, by = ([layout_of(t, width) for t in group] for group in (sources, targets, sums))
+        row = Row(name, rows, length, of, to, by, config, grid)
+        row.run(body)
+        return row.b.build()
+
+    bindings = [b for t in operands for b in bindings_of(t)]
+    counts = (len(sources), len(targets))
+    layouts = tuple(layout_of(t, width) for t in operands)
+    key = (name, variant, rows, length, counts, layouts, config)
+    per_workgroup = config.workgroup_size // config.lanes
+    launcher.launch(key, build, bindings, -(-groups_of(rows, config) // per_workgroup))

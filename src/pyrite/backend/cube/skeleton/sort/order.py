@@ -1,0 +1,156 @@
+"""Which way the rows of a problem are sorted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.skeleton.elementwise import map_elements
+from pyrite.backend.cube.skeleton.sort.blocks import sort_blocks
+from pyrite.backend.cube.skeleton.sort.key import Key
+from pyrite.backend.cube.skeleton.sort.network import network_kernel, padded
+from pyrite.backend.cube.skeleton.sort.radix_sort import digits_kernel, private_bytes
+from pyrite.backend.cube.skeleton.sort.rank import rank_kernel
+from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
+from pyrite.backend.cube.skeleton.sort.tiles import Blocks, shared_bytes
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+from pyrite.kernel import Kernel
+from pyrite.types import TensorType, int32
+
+
+@dataclass(frozen=True, slots=True)
+class SortConfig:
+    """Who sorts a row, with ``workgroup_size`` invocations together.
+
+    - "rank": an invocation, which compares ``width`` keys at once;
+    - "network": a workgroup, which has ``width`` elements of one or more rows in its memory;
+    - "digits": an invocation, by digits of at most ``digit_bits``;
+    - "blocks": all, in blocks of ``width`` elements, by digits of at most ``digit_bits``.
+    """
+
+    by: Literal["rank", "network", "digits", "blocks"]
+    workgroup_size: int
+    width: int = 1
+    digit_bits: int = 0
+
+
+#: The memory that every WebGPU device gives a workgroup, and what a thread's stack surely holds.
+_SHARED_BYTES, _PRIVATE_BYTES = 1 << 14, 1 << 17
+#: The longest rows of which all pairs are compared.
+_RANKED = 128
+
+
+def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]:
+    """Return the configs that are right for rows."""
+    sizes = machine.workgroup_sizes
+    small = min(64, sizes[0])
+    found = []
+    if rows.size <= _RANKED:
+        found += [SortConfig("rank", small, width) for width in (16, 8, 4, 1)]
+    tile = _SHARED_BYTES // (key.dtype.itemsize + int32.itemsize)
+    found += [
+        SortConfig("network", size, max(padded(rows.size), 2 * size))
+        for size in sizes
+        if size > 1 and padded(rows.size) <= tile
+    ]
+    found += [
+        SortConfig("digits", 1, digit_bits=bits)
+        for bits in (8, 4)
+        if private_bytes(rows, key, bits) <= _PRIVATE_BYTES
+    ]
+    found += [SortConfig("blocks", 1, 1 << 16, bits) for bits in (8, 11)]
+    found += [
+        SortConfig("blocks", size, size * items, 4)
+        for size in (64, 128)
+        for items in (16, 8)
+        if size in sizes and shared_bytes(key.dtype, size, items, 4) <= _SHARED_BYTES
+    ]
+    return tuple(found)
+
+
+def select(rows: Rows, key: Key, machine: Machine) -> SortConfig:
+    """Return a config: what touches least memory for the length of the rows."""
+    found = candidates(rows, key, machine)
+    if machine.kind == "cpu":
+        wide = machine.vector * 4 // key.dtype.itemsize
+        ranked = [c for c in found if c.by == "rank" and c.width <= wide]
+        # A digit of 8 bits costs as much as to compare some 50 keys with vectors of others.
+        if ranked and rows.size <= 4 * wide:
+            return ranked[0]
+        return next(
+            c for c in found
+            if c.workgroup_size == 1 and c.digit_bits == 8 and c.by in ("digits", "blocks")
+        )  # fmt: skip
+    fitting = [c for c in found if c.by == "network"]
+    if fitting:
+        # Two elements for each invocation, and no more invocations than that needs.
+        return min(fitting, key=lambda c: (c.width, -c.workgroup_size))
+    return next(c for c in found if c.by == "blocks" and c.workgroup_size > 1)
+
+
+def argsort_axis(
+    launcher: Launcher,
+    x: CubeTensor,
+    axis: int,
+    *,
+    descending: bool = False,
+    limit: int | None = None,
+    config: SortConfig | None = None,
+) -> CubeTensor:
+    """Return the positions that sort an axis of a tensor, int32, of the same shape.
+
+    ``limit`` says that the elements are unsigned and below it, which saves passes.
+    """
+    others = tuple(a for a in range(len(x.shape)) if a != axis)
+    last = x.permuted((*others, axis))
+    found = _argsort_rows(launcher, last, Key(x.dtype, descending, limit), config)
+    order = (*others, axis)
+    return found.permuted(tuple(order.index(a) for a in range(len(order))))
+
+
+def _argsort_rows(
+    launcher: Launcher, x: CubeTensor, key: Key, config: SortConfig | None
+) -> CubeTensor:
+    type = TensorType(x.shape, int32)
+    if type.size == 0:
+        return launcher.empty(type)
+    rows = rows_of(x)
+    config = config or select(rows, key, launcher.machine)
+    if config.by == "blocks":
+        return _sorted_in_blocks(launcher, x, rows, key, config)
+    target = launcher.empty(type)
+    per_workgroup = config.workgroup_size
+    if config.by == "network":
+        per_workgroup = config.width // padded(rows.size)
+    launcher.launch(
+        ("sort", rows, key, config), lambda grid: _kernel(rows, key, config, grid),
+        [*bindings_of(x), target.buffer], -(-rows.count // per_workgroup),
+    )  # fmt: skip
+    return target
+
+
+def _kernel(rows: Rows, key: Key, config: SortConfig, grid: int) -> Kernel:
+    size, width, bits = config.workgroup_size, config.width, config.digit_bits
+    if config.by == "rank":
+        return rank_kernel(rows, key, size, width, grid)
+    if config.by == "network":
+        return network_kernel(rows, key, size, width, grid)
+    return digits_kernel(rows, key, size, bits, grid)
+
+
+def _sorted_in_blocks(
+    launcher: Launcher, x: CubeTensor, rows: Rows, key: Key, config: SortConfig
+) -> CubeTensor:
+    keys = launcher.empty(TensorType(x.shape, key.dtype))
+    map_elements(
+        launcher, "sort_key", content_of(key), lambda k, v: key.of(k.builder, v), [x], keys
+    )
+    lanes = config.workgroup_size
+    blocks = Blocks(rows.count, rows.size, key.dtype, lanes, config.width // lanes)
+    found = sort_blocks(launcher, keys, key.bits, config.digit_bits, blocks)
+    shaped = found.reshaped(x.shape)
+    assert shaped is not None, "a dense tensor takes any shape"
+    return shaped

@@ -1,0 +1,52 @@
+"""The first few of the order of an axis: the way that is quickest for a machine."""
+
+from __future__ import annotations
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.skeleton.sort import pruning, selection
+from pyrite.backend.cube.skeleton.sort.key import Key
+from pyrite.backend.cube.skeleton.sort.order import argsort_axis
+from pyrite.backend.cube.skeleton.sort.pruning import PruningConfig, pruned
+from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
+from pyrite.backend.cube.skeleton.sort.selection import SelectionConfig, selected
+from pyrite.backend.cube.tensor import CubeTensor
+
+FirstConfig = SelectionConfig | PruningConfig
+
+
+def candidates(rows: Rows, key: Key, k: int, machine: Machine) -> list[FirstConfig]:
+    """Return the configs that are right for the first k of rows, but for sorting all."""
+    return [*selection.candidates(rows, key), *pruning.candidates(rows, key, k, machine)]
+
+
+def select(rows: Rows, key: Key, k: int, machine: Machine) -> FirstConfig | None:
+    """Return a config, or None where to sort whole rows takes less, or fits better."""
+    return selection.select(rows, key, k, machine) or pruning.select(rows, key, k, machine)
+
+
+def first_of_axis(
+    launcher: Launcher,
+    x: CubeTensor,
+    axis: int,
+    k: int,
+    *,
+    descending: bool = False,
+    config: FirstConfig | None = None,
+) -> CubeTensor:
+    """Return the first k of the positions that sort an axis of a tensor, int32."""
+    others = tuple(a for a in range(len(x.shape)) if a != axis)
+    order = (*others, axis)
+    last = x.permuted(order)
+    rows, key = rows_of(last), Key(x.dtype, descending)
+    config = config or select(rows, key, k, launcher.machine)
+    if config is None or rows.count * k == 0:
+        found = argsort_axis(launcher, x, axis, descending=descending)
+        sizes = tuple(k if a == axis else n for a, n in enumerate(x.shape))
+        return found.sliced((0,) * len(sizes), sizes, (1,) * len(sizes))
+    if isinstance(config, SelectionConfig):
+        flat = selected(launcher, x, rows, key, k, config)
+    else:
+        flat = pruned(launcher, x, rows, key, k, config)
+    target = flat.reshaped((*last.shape[:-1], k))
+    assert target is not None, "a dense tensor takes any shape"
+    return target.permuted(tuple(order.index(a) for a in range(len(order))))

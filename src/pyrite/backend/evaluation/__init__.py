@@ -1,0 +1,11 @@
+"""Rules evaluated on whole arrays: how NumPy and PyTorch read a rule of a class.
+
+Each class has one evaluator, which serves both: what differs between the two is `Arrays`.
+"""
+
+from pyrite.backend.evaluation.arrays import Arrays as Arrays
+from pyrite.backend.evaluation.evaluator import EVALUATORS as EVALUATORS
+from pyrite.backend.evaluation.evaluator import evaluate as evaluate
+from pyrite.backend.evaluation.evaluator import evaluates as evaluates
+
+__all__ = ["EVALUATORS", "Arrays", "evaluate", "evaluates"]

@@ -1,0 +1,19 @@
+"""What the classes of rules have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Rule:
+    """What an op that is not elementwise computes, in the form of its class.
+
+    A subclass is a frozen dataclass, compared by identity, whose fields are functions of types,
+    attributes and an algebra (`pyrite.algebra`), never of arrays or tensors.  So NumPy, PyTorch and
+    the tracer of kernels read the same rule.
+    """
+
+    __slots__ = ()
+
+    #: The class, as documents and tables name it.
+    name: ClassVar[str]

@@ -1,0 +1,103 @@
+"""What users of PyTorch and NumPy call is an error that says what to write, which works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import nn
+from pyrite.errors import DeviceError, DTypeError
+from pyrite.tensor.torch_names import INSTEAD
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_what_is_advised_works_and_the_name_is_not_here(name: str) -> None:
+    x, y = pyrite.ones((2, 2)), pyrite.zeros((2, 2))
+    first = INSTEAD[name].split(", or ")[0].split(", of ")[0].removesuffix(", which never changes")
+    first = first.removesuffix(", which is in the order that it needs")
+    names = {
+        "pyrite": pyrite, "x": x, "y": y, "shape": (4,), "mask": x > y, "value": 7.0, "axis": 1,
+        "n": 2, "dtype": pyrite.int32,
+    }  # fmt: skip
+
+    with pytest.raises(AttributeError, match=f"^'Tensor' object has no attribute '{name}'; use "):
+        getattr(x, name)
+
+    if name == "grad":
+        names["x"] = weight = pyrite.Parameter(x)
+        names["grads"] = pyrite.value_and_grad(lambda w: w.sum())(weight)[1]
+    eval(first.removesuffix(" itself").replace("'wgpu'", "'numpy'"), names)
+
+
+def test_a_name_that_changes_a_tensor_there_is_a_new_tensor_here() -> None:
+    x: Any = pyrite.ones((2,))
+
+    with pytest.raises(AttributeError, match=r"no attribute 'add_'; use x = x\.add\(\.\.\.\), sin"):
+        x.add_(1.0)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonesuch_'$"):
+        x.nonesuch_(1.0)
+
+
+def test_a_parameter_says_the_same() -> None:
+    weight: Any = nn.Linear(2, 2).weight
+
+    with pytest.raises(AttributeError, match=r"^'Parameter' object .* 'view'; use x\.reshape"):
+        weight.view(4)
+    with pytest.raises(AttributeError, match=r"^'Parameter' object has no attribute 'shpe'$"):
+        weight.shpe  # noqa: B018
+
+
+def test_any_other_name_is_the_error_that_python_makes() -> None:
+    x: Any = pyrite.ones((2,))
+
+    with pytest.raises(
+        AttributeError, match=r"^'Tensor' object has no attribute 'reshpe'$"
+    ) as error:
+        x.reshpe  # noqa: B018
+    assert (error.value.name, error.value.obj) == ("reshpe", x)
+
+
+def test_a_property_that_fails_keeps_its_error() -> None:
+    class Broken(pyrite.Tensor):
+        @property
+        def other(self) -> Any:
+            return [].nonesuch  # type: ignore[attr-defined]
+
+    x = pyrite.ones((2,))
+    broken = Broken(x._handle, x._type, x._backend)
+
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'nonesuch'"):
+        broken.other  # noqa: B018
+
+
+@pytest.mark.parametrize("make", [lambda: pyrite.ones((2,)), lambda: nn.Linear(2, 2)])
+def test_a_cast_is_no_move(make: Any) -> None:
+    with pytest.raises(
+        DTypeError, match=r"^to requires a device, got pyrite\.float16; cast it: astype\(pyrite"
+    ) as caught:
+        make().to(pyrite.float16)
+    assert str(caught.value.location).startswith(__file__)
+
+
+@pytest.mark.parametrize("make", [lambda: pyrite.ones((2,)), lambda: nn.Linear(2, 2)])
+def test_a_device_that_is_none_is_an_error_at_the_users_line(make: Any) -> None:
+    with pytest.raises(DeviceError, match=r"device requires one of .*, got 'gpu'; try") as caught:
+        make().to("gpu")
+    assert str(caught.value.location).startswith(__file__)
+
+
+def test_a_parameter_is_made_of_a_tensor() -> None:
+    make: Any = pyrite.Parameter
+
+    with pytest.raises(DTypeError, match=r"^Parameter requires a tensor, got a NumPy array; conv"):
+        make(np.ones(3))
+
+
+def test_a_tensor_is_made_of_values_by_a_function() -> None:
+    make: Any = pyrite.Tensor
+
+    with pytest.raises(DTypeError, match=r"; make one of values by pyrite\.tensor\(\.\.\.\)$"):
+        make([1.0, 2.0])
