@@ -130,16 +130,17 @@ def device(of: DeviceLike = None) -> Device:
         return of
     if of is None:
         return default_device()
-    if isinstance(of, Backend):
-        return Device(of)
-    if not isinstance(of, str):
+    if isinstance(of, str):
+        # What is open by that name needs no look at the name; Backend is abstract, slow to ask for.
+        return Device(_opened.get(of) or _open(of))
+    if not isinstance(of, Backend):
         raise located(
             DeviceError(
                 f"device requires a name, as 'torch:cpu', a Device or a Backend, got {of!r}"
                 f"{_named(of)}"
             )
         )
-    return Device(_open(of))
+    return Device(of)
 
 
 def default_device() -> Device:

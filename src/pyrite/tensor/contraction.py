@@ -241,7 +241,8 @@ class Contraction(Sets):
         >>> (pyrite.tensor([[1, 2], [3, 4]]) @ pyrite.tensor([1, 1])).numpy().tolist()
         [3, 7]
         """
-        if isinstance(other, TensorBase) and (self.ndim == 1 or other.ndim == 1):
+        # The types' own fields: two properties are a twentieth of a small product.
+        if isinstance(other, TensorBase) and 1 in (len(self._type.shape), len(other._type.shape)):
             return self._matmul_of_vectors(other)
         # As a function, pyrite.matmul may be given an array: the op's error names that.
         return Contraction._matmul(self, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -137,11 +137,9 @@ def _converted(array: Array, dtype: DType) -> Array:
 
 
 def _host_array(data: Any) -> Array:
-    if isinstance(data, list | tuple) and any(isinstance(d, Tensor) and d.is_tracked for d in data):
-        raise GradientError(
-            "tensor requires values, got tensors through which gradients flow, which a copy would "
-            "cut; use pyrite.stack"
-        )
+    is_sequence = isinstance(data, list | tuple)
+    if is_sequence:
+        _refuse_tracked(data)
     try:
         array = np.asarray(data)
     except ValueError:
@@ -154,7 +152,7 @@ def _host_array(data: Any) -> Array:
             f"tensor requires an array that NumPy can read, got {type(data).__name__}: {error}; "
             "a torch.Tensor is read by pyrite.from_torch"
         ) from None
-    if array.dtype.kind == "f" and type(_first(data)) is int:
+    if is_sequence and array.dtype.kind == "f" and type(_first(data)) is int:
         # Of integers below and above 2 ** 63 NumPy makes floats.
         whole = np.asarray(data, dtype=object)
         if all(type(n) is int for n in whole.flat):
@@ -162,6 +160,15 @@ def _host_array(data: Any) -> Array:
     if array.dtype.kind in "OUSMmV" and array.dtype != np.dtype("bfloat16"):
         raise DTypeError(f"tensor requires numbers, got {type(data).__name__} {data!r:.40}")
     return array
+
+
+def _refuse_tracked(data: Sequence[Any]) -> None:
+    for item in data:
+        if isinstance(item, Tensor) and item.is_tracked:
+            raise GradientError(
+                "tensor requires values, got tensors through which gradients flow, which a copy "
+                "would cut; use pyrite.stack"
+            )
 
 
 def _first(data: Any) -> Any:

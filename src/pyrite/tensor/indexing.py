@@ -85,7 +85,8 @@ class Indexing(Scattering):
         return sliced if plan.shape == plan.size else sliced.reshape(plan.shape)
 
     def _arrays_first(self, plan: Subscript) -> Self:
-        return self.moveaxis(plan.axes, tuple(range(len(plan.axes))))
+        first = tuple(range(len(plan.axes)))
+        return self if plan.axes == first else self.moveaxis(plan.axes, first)
 
     def _moved(self, source: int, to: int, count: int) -> Self:
         """Return it with ``count`` neighbouring axes moved."""
@@ -97,7 +98,9 @@ class Indexing(Scattering):
         """Return the index arrays as one tensor, a vector of indices for each element."""
         shape = plan.broadcast_shape
         if not any(isinstance(a, TensorBase) for a in plan.arrays):
-            arrays: list[Any] = list(plan.arrays)
+            arrays = [np.asarray(a) for a in plan.arrays]
+            if len(arrays) == 1:
+                return self._uploaded(arrays[0].reshape((*shape, 1)))
             return self._uploaded(np.stack([np.broadcast_to(a, shape) for a in arrays], -1))
         tensors = [self._as_tensor(a) for a in plan.arrays]
         return concat([t.broadcast_to(shape).expand_dims(-1) for t in tensors], -1)

@@ -65,7 +65,7 @@ class View(Movement):
         second = normalize_axis("swap_axes", axis2, self.ndim)
         axes = list(range(self.ndim))
         axes[first], axes[second] = second, first
-        return self.permute_dims(axes)
+        return self.permute_dims(tuple(axes))
 
     swap_dims = swapaxes = swap_axes
 
@@ -112,7 +112,7 @@ class View(Movement):
         order = [a for a in range(self.ndim) if a not in froms]
         for to, axis in sorted(zip(tos, froms, strict=True)):
             order.insert(to, axis)
-        return self.permute_dims(order)
+        return self.permute_dims(tuple(order))
 
     movedim = moveaxis
 
