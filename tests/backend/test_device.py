@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from pyrite.errors import DeviceError
 
 
 @pytest.fixture
-def abacus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def abacus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The module of a device that needs the package beads; a test writes it."""
     entry = Entry("abacus:Abacus", needs="beads", install="'pyrite[beads]'", only="in Rome")
     monkeypatch.setitem(BACKENDS, "abacus", entry)
     monkeypatch.delitem(sys.modules, "abacus", raising=False)
     monkeypatch.delitem(_opened, "abacus", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path / "abacus.py"
+    yield tmp_path / "abacus.py"
+    _opened.pop("abacus", None)
 
 
 def test_a_missing_package_is_one_line_with_the_command_that_gets_it(abacus: Path) -> None:
