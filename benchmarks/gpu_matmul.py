@@ -3,8 +3,8 @@
     python benchmarks/gpu_matmul.py [--sizes 1024 2048 4096] [--all] [--seconds 0.5]
 
 ``--all`` times every candidate config, else the selected one.  torch's, where it has the same GPU,
-stands below, and what part of it the selected one reaches.  The limits are for an H200.  A row's
-first time is that of compiling, and of the first run.
+stands below, and what part of it the selected one reaches.  One workgroup runs on each of an H200's
+processors.  A row's first time is that of compiling, and of the first run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from pyrite.kernel.template import split_k
 from pyrite.kernel.template.operand import row_major_map
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.tiled_gemm import (
-    GpuLimits,
     TiledConfig,
     candidates,
     select,
@@ -45,17 +45,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5)
     arguments = parser.parse_args()
     runtime = WgpuRuntime()
-    report = runtime.report()
-    limits = GpuLimits(report["shared_bytes"], report["invocations"], 132)
-    print(report["adapter"], limits)
+    machine = replace(runtime.machine, workgroups=132)
+    print(runtime.device.name, machine)
     for size in arguments.sizes:
         random = np.random.default_rng(size)
         x, y = (random.standard_normal((size, size), dtype=np.float32) for _ in range(2))
         dense = row_major_map(float32, (), size, size)
         product = Product(dense, dense, dense)
-        chosen = select(product, limits)
+        chosen = select(product, machine)
         rates = {}
-        for config in candidates(product, limits) if arguments.all else [chosen]:
+        for config in candidates(product, machine) if arguments.all else [chosen]:
             mark = f"selected, limit {LIMITS.get(size, '-')}" if config == chosen else ""
             rates[config] = measure(runtime, product, config, x, y, arguments.seconds, mark)
         measure_torch(x, y, arguments.seconds, rates[chosen])

@@ -23,7 +23,6 @@ import numpy as np
 
 from pyrite.kernel.template.operand import OperandMap, row_major_map
 from pyrite.kernel.template.panel_config import (
-    CpuFacts,
     PanelConfig,
     candidates,
     select,
@@ -65,8 +64,8 @@ def measure(runtime: CpuRuntime, size: int, turned: str, rounds: int, *, every: 
     product = Product(
         _map(size, "x" in turned), _map(size, "y" in turned), row_major_map(float32, (), size, size)
     )
-    facts = facts_of(runtime)
-    configs = candidates(product, facts) if every else [select(product, facts)]
+    machine = runtime.machine
+    configs = candidates(product, machine) if every else [select(product, machine)]
     for config in dict.fromkeys(configs):
         name = _name(config) if every else "pyrite"
         peers[name] = _ours(runtime, product, config, x, y, left @ right)
@@ -89,13 +88,6 @@ def measure(runtime: CpuRuntime, size: int, turned: str, rounds: int, *, every: 
 
 def _to_the_better(rates: dict[str, float]) -> float:
     return rates["pyrite"] / max(rate for name, rate in rates.items() if name != "pyrite")
-
-
-def facts_of(runtime: CpuRuntime) -> CpuFacts:
-    """What the choice of a config needs to know of this computer."""
-    report = runtime.report()
-    width = report["vector_bytes"]
-    return CpuFacts(width, 32 if width == 64 else 16, report["threads"])
 
 
 def _map(size: int, is_turned: bool) -> OperandMap:

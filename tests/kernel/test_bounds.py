@@ -14,10 +14,11 @@ from pyrite.kernel.bounds import Unproved, addresses, unproved
 from pyrite.kernel.bounds.interval import Interval
 from pyrite.kernel.interpret.access import Access
 from pyrite.kernel.ir import Node, vector
+from pyrite.kernel.machine import Machine
 from pyrite.testing import Example, examples
 from pyrite.testing.guarded import VIEWS, View
 from pyrite.testing.kernels import KernelExample, examples_of_kernels
-from pyrite.testing.proofs import ProvingRuntime
+from pyrite.testing.proofs import MACHINES, ProvingRuntime
 from pyrite.testing.strays import COUNT, reading, writing
 from pyrite.types import Array, Number, float32, int32
 
@@ -62,8 +63,8 @@ def test_no_access_leaves_where_it_is_said_to_stay(
 class Watching(ProvingRuntime):
     """Compares what is said of each launch with what it touched."""
 
-    def __init__(self, name: str, touched: Touched) -> None:
-        super().__init__(name)
+    def __init__(self, machine: Machine, touched: Touched) -> None:
+        super().__init__(machine)
         self.touched = touched
 
     def launch(self, executable: Any, bindings: Any, grid: Any) -> None:
@@ -76,7 +77,7 @@ class Watching(ProvingRuntime):
                 assert Interval(*self.touched[node]).is_inside(where), executable.kernel.name
 
 
-@pytest.mark.parametrize("name", ["cpu", "interpreter"])
+@pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.__name__)
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.id)
 @pytest.mark.sample(60, by="name", varies=True)
@@ -84,7 +85,7 @@ def test_what_is_proved_of_an_ops_kernels_holds(
     name: str, view: View, example: Example, touched: Touched
 ) -> None:
     """And only kernels that are listed, each with its reason, have accesses that are not proved."""
-    runtime = Watching(name, touched)
+    runtime = Watching(MACHINES[name], touched)
     device: Any = Device(CubeBackend(runtime))
     inputs = [view(a, device) if isinstance(a, np.ndarray) else a for a in example.arrays(float32)]
 

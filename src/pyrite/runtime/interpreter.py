@@ -16,6 +16,7 @@ import numpy as np
 from pyrite.errors import DeviceError
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.verify import verify
 from pyrite.runtime.bundle import LaunchList
 from pyrite.runtime.poison import Reach
@@ -62,7 +63,9 @@ class InterpreterRuntime:
     #: It keeps a record of each element, which arrays of others have not.
     is_host = False
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine | None = None) -> None:
+        #: Kernels are chosen as for this device; for a GPU that grants WebGPU's default limits.
+        self.machine = machine or Machine.gpu()
         self._executables: dict[str, InterpretedKernel] = {}
         self._buffers: weakref.WeakSet[InterpreterBuffer] = weakref.WeakSet()
         self._peak = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.runtime.resource import BindingResource, Resource
 from pyrite.types import Array, DType, Number, Shape
 
@@ -95,6 +96,8 @@ class Runtime(Protocol):
 
     #: As users write it: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
     name: str
+    #: What the choice of a kernel needs to know of the device.
+    machine: Machine
     #: Offsets of views are multiples of this many bytes.
     alignment: int
     #: Dtypes that kernels cannot touch here, and why, as the end of an error says it.

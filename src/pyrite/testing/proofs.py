@@ -20,20 +20,20 @@ from pyrite.backend.device import Device
 from pyrite.kernel.bounds import Unproved, accesses, unproved
 from pyrite.kernel.bounds.interval import Interval
 from pyrite.kernel.ir import Node
+from pyrite.kernel.machine import Machine
 from pyrite.runtime.interpreter import InterpretedKernel, InterpreterBuffer, InterpreterRuntime
 from pyrite.testing.guarded import cases
 from pyrite.types import Number, float32
 
+#: For which devices kernels can be chosen: the processor has vectors of 64 bytes.
+MACHINES = {"cpu": Machine.cpu(64, 32), "gpu": Machine.gpu()}
+
 
 class ProvingRuntime(InterpreterRuntime):
-    """The interpreter, which also counts what is proved of the launches that it runs.
+    """The interpreter, which also counts what is proved of the launches that it runs."""
 
-    As ``"cpu"`` it gets the kernels of a processor with vectors of 64 bytes, else those of a GPU.
-    """
-
-    def __init__(self, name: str = "interpreter") -> None:
-        super().__init__()
-        self.name = name
+    def __init__(self, machine: Machine | None = None) -> None:
+        super().__init__(machine)
         #: By the kernel's name: launches, and those of which every access is proved.
         self.launched: Counter[str] = Counter()
         self.proved: Counter[str] = Counter()
@@ -68,10 +68,6 @@ class ProvingRuntime(InterpreterRuntime):
             noted = self.unproved.setdefault(kernel.name, [])
             noted += [(one, tuple(grid)) for one in found]
 
-    def report(self) -> dict[str, Any]:
-        """Counters by name, and what kernels of a processor are made for."""
-        return {**super().report(), "vector_bytes": 64, "threads": 2}
-
 
 def _extent(buffer: InterpreterBuffer, itemsize: int) -> Interval:
     reach = buffer.reach
@@ -83,10 +79,10 @@ def _extent(buffer: InterpreterBuffer, itemsize: int) -> Interval:
 def main(arguments: Sequence[str]) -> None:
     """Print how much is proved, and what is not."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("machine", choices=("cpu", "gpu"))
+    parser.add_argument("machine", choices=MACHINES)
     parser.add_argument("--every", type=int, default=1)
     given: Any = parser.parse_args(arguments)
-    runtime = ProvingRuntime("cpu" if given.machine == "cpu" else "interpreter")
+    runtime = ProvingRuntime(MACHINES[given.machine])
     # Its methods take its own buffers only, which no Protocol can say.
     untyped: Any = runtime
     device = Device(CubeBackend(untyped))

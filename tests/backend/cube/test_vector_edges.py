@@ -15,6 +15,7 @@ import pytest
 
 import pyrite
 from pyrite import Device, Tensor
+from pyrite.kernel.machine import Machine
 from pyrite.types import DTYPES, DType, TensorType
 
 pytest.importorskip("llvmlite")
@@ -23,8 +24,6 @@ from pyrite.backend.cube.backend import CubeBackend
 from pyrite.backend.cube.lowering import contraction
 from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.kernel.template.implicit_gemm import Layout
-from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.tiled_gemm import GpuLimits
 from pyrite.runtime.cpu.runtime import CpuRuntime
 
 #: The widest vector has 16 elements.
@@ -243,16 +242,21 @@ def test_sizes_beside_a_vectors_are_as_on_numpy(
 
 
 #: Processors of each level, and a GPU, whose plans a processor can run too.
-FACTS = (CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 16, 3), GpuLimits(workgroups=8))
+MACHINES = (
+    Machine.cpu(64, 32),
+    Machine.cpu(32, 16),
+    Machine.cpu(16, 16, 3),
+    Machine.gpu(workgroups=8),
+)
 
 
 @pytest.mark.sample(6)
-@pytest.mark.parametrize("facts", FACTS, ids=["v4", "v3", "v2", "gpu"])
+@pytest.mark.parametrize("machine", MACHINES, ids=["v4", "v3", "v2", "gpu"])
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.is_bool], ids=lambda d: d.name)
 def test_every_plan_of_a_product_is_as_numpys(
-    devices: list[Device], full: bool, dtype: DType, facts: Any
+    devices: list[Device], full: bool, dtype: DType, machine: Any
 ) -> None:
-    draw = random.Random(f"{dtype.name} {facts}")
+    draw = random.Random(f"{dtype.name} {machine}")
     for _ in range(4 if full else 1):
         m, n, k = draw.choice([1, 5, 64, 65]), draw.choice(SIZES), draw.choice([7, *SIZES])
         integers = np.random.default_rng(0).integers
@@ -261,7 +265,7 @@ def test_every_plan_of_a_product_is_as_numpys(
         backend: Any = draw.choice(devices).backend
         left, right = backend.upload(x), backend.upload(y)
         problem = ((1, m, k, n), Layout(dtype, (0, k, 1)), Layout(dtype, (0, n, 1)))
-        plans = contraction.candidates(matmul_product(problem, facts), facts)
+        plans = contraction.candidates(matmul_product(problem, machine), machine)
         for i in draw.sample(range(len(plans)), min(len(plans), 12 if full else 3)):
             target = backend.launcher.empty(TensorType((1, m, n), dtype))
             contraction.contract(

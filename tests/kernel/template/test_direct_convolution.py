@@ -11,6 +11,7 @@ import pytest
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.direct_config import (
     DirectConfig,
     blocks,
@@ -21,11 +22,10 @@ from pyrite.kernel.template.direct_config import (
 from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Windows, weight_map
 from pyrite.kernel.template.packed_images import Planes
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.polyphase import joined, single
 from pyrite.types import Array, DType, bfloat16, float32, float64, int32
 
-AVX512, AVX2, SSE = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 16)
+AVX512, AVX2, SSE = Machine.cpu(64, 32), Machine.cpu(32, 16), Machine.cpu(16, 16)
 PADDED = ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
 
@@ -104,9 +104,9 @@ def test_every_dtype_sums_in_its_accumulator(
 
 def test_sums_of_every_shape_fit_in_registers() -> None:
     w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    for facts in (AVX512, AVX2):
-        for c in candidates(single(w), float32, facts):
-            assert (c.outputs + 1) * c.vectors + 1 <= facts.registers
+    for machine in (AVX512, AVX2):
+        for c in candidates(single(w), float32, machine):
+            assert (c.outputs + 1) * c.vectors + 1 <= machine.registers
 
 
 def test_nothing_is_computed_behind_the_last_window() -> None:

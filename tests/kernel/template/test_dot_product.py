@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.dot_product import candidates, dot_product, select, workgroups
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import bfloat16, float32, float64, int8
 
 Make = Callable[..., Any]
-AVX512, SSE = CpuFacts(64, 32), CpuFacts(16, 16)
+AVX512, SSE = Machine.cpu(64, 32), Machine.cpu(16, 16)
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 21, 8), (2, 70, 101), (7, 5, 30)])

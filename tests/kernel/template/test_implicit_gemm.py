@@ -10,6 +10,7 @@ import pytest
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import panel_config, tiled_gemm
 from pyrite.kernel.template.implicit_gemm import (
     Layout,
@@ -25,8 +26,8 @@ from pyrite.types import Array, float32
 
 def check(product: Product, x: Array, y: Array, want: Array) -> None:
     """Run a product by each schedule."""
-    facts = panel_config.CpuFacts(16, 16)
-    plain = panel_config.select(product, facts)
+    machine = Machine.cpu(16, 16)
+    plain = panel_config.select(product, machine)
     packed = panel_config.PanelConfig(2, 2, 4, 4, 16, 8, packs_x=True, packs_y=True)
     tile = tiled_gemm.TiledConfig(16, 16, 16, 4, 4)
     runs = [

@@ -9,13 +9,13 @@ import numpy as np
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.gradient_blocks import workgroups
 from pyrite.kernel.template.outer_config import select
 from pyrite.kernel.template.outer_products import outer_products
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import float32
 
-SSE = CpuFacts(16, 16)
+SSE = Machine.cpu(16, 16)
 PADDED = ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
 

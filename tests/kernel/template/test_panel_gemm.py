@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.panel_config import (
-    CpuFacts,
     PanelConfig,
     candidates,
     direct,
@@ -21,7 +21,7 @@ from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.types import bfloat16, float16, float64, int8, int32, uint8
 
 Make = Callable[..., Any]
-AVX512, AVX2, NEON = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 32)
+AVX512, AVX2, NEON = Machine.cpu(64, 32), Machine.cpu(32, 16), Machine.cpu(16, 32)
 
 
 @pytest.mark.parametrize("packs_x", [False, True])
@@ -36,10 +36,10 @@ def test_edges_slabs_and_copies_in_every_combination(
     made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
 
 
-@pytest.mark.parametrize("facts", [AVX512, AVX2, NEON], ids=["avx512", "avx2", "neon"])
-def test_every_candidate_multiplies(problem: Make, facts: CpuFacts) -> None:
+@pytest.mark.parametrize("machine", [AVX512, AVX2, NEON], ids=["avx512", "avx2", "neon"])
+def test_every_candidate_multiplies(problem: Make, machine: Machine) -> None:
     made = problem(1, 17, 39, 10)
-    for config in set(candidates(made.product, facts)):
+    for config in set(candidates(made.product, machine)):
         made.check(made.run(panel_gemm(made.product, config), workgroups(made.product, config)))
 
 
@@ -101,18 +101,18 @@ def test_the_transposed_product_gives_the_same_numbers(problem: Make) -> None:
 
 def test_registers_hold_the_sums_of_every_shape(problem: Make) -> None:
     product = problem(1, 512, 512, 8).product
-    for facts in (AVX512, AVX2, NEON):
-        for c in candidates(product, facts):
+    for machine in (AVX512, AVX2, NEON):
+        for c in candidates(product, machine):
             row_of_y = c.vectors if c.rows > 1 else 1  # what is used once is read in passing
-            assert c.rows * c.vectors + row_of_y + 1 <= facts.registers
+            assert c.rows * c.vectors + row_of_y + 1 <= machine.registers
 
 
 @pytest.mark.parametrize("size", [64, 96])
 def test_a_small_product_is_cut_into_equal_tiles(problem: Make, size: int) -> None:
-    product, facts = problem(1, size, size, size).product, CpuFacts(64, 32, threads=2)
-    config = select(product, facts)
+    product, machine = problem(1, size, size, size).product, Machine.cpu(64, 32, threads=2)
+    config = select(product, machine)
     assert size % config.block_m == size % config.block_n == 0
-    assert workgroups(product, config) % facts.threads == 0
+    assert workgroups(product, config) % machine.threads == 0
 
 
 def test_a_turned_right_side_is_copied_and_a_dense_one_within_a_page_is_not(problem: Make) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from pyrite.kernel import KernelBuilder, Value, verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.tiled_gemm import (
     CONFIGS,
-    GpuLimits,
     TiledConfig,
     candidates,
     select,
@@ -23,7 +23,7 @@ from pyrite.kernel.template.tiled_gemm import (
 )
 from pyrite.types import bfloat16, float16, float32, float64, int8, int32, uint8
 
-LARGE = GpuLimits(49152, 1024, 132)
+LARGE = Machine.gpu(49152, 1024, 132)
 Make = Callable[..., Any]
 
 
@@ -44,7 +44,7 @@ def test_every_config_multiplies_sizes_that_do_not_divide(
 @pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (64, 64, 16), (130, 129, 33), (20, 24, 36)])
 def test_what_is_selected_multiplies_any_size(problem: Make, size: tuple[int, int, int]) -> None:
     made = problem(1, *size)
-    config = select(made.product, GpuLimits())
+    config = select(made.product, Machine.gpu(workgroups=64))
     made.check(made.run(tiled_gemm(made.product, config), workgroups(made.product, config)))
 
 
@@ -115,11 +115,11 @@ def test_some_config_fits_the_default_limits_of_webgpu_and_all_fit_what_they_are
     problem: Make,
 ) -> None:
     product = problem(1, 512, 512, 512).product
-    for limits in (GpuLimits(), LARGE):
-        found = candidates(product, limits)
+    for machine in (Machine.gpu(workgroups=64), LARGE):
+        found = candidates(product, machine)
         assert found
-        assert all(c.is_legal() and c.fits(limits, 4) for c in found)
-        assert select(product, limits) in found
+        assert all(c.is_legal() and c.fits(machine, 4) for c in found)
+        assert select(product, machine) in found
 
 
 def test_large_products_take_large_tiles_and_few_tiles_are_split(problem: Make) -> None:

@@ -11,17 +11,17 @@ import pytest
 
 from pyrite.kernel import verify
 from pyrite.kernel.interpret import interpret
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import outer_config, weight_gradient
 from pyrite.kernel.template.gradient_blocks import workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig
 from pyrite.kernel.template.outer_products import outer_products
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig
 from pyrite.types import Array, bfloat16, float32, float64, int32
 
-AVX512, AVX2, SSE = CpuFacts(64, 32), CpuFacts(32, 16), CpuFacts(16, 16)
+AVX512, AVX2, SSE = Machine.cpu(64, 32), Machine.cpu(32, 16), Machine.cpu(16, 16)
 PADDED = ((2, 3, 4, 1), (7, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
 
@@ -125,12 +125,12 @@ def test_infinite_elements_stay_with_the_taps_that_meet_them(
 
 def test_sums_of_every_shape_fit_in_registers(template: Template) -> None:
     w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    for facts in (AVX512, AVX2):
-        for c in template.configs.candidates(w, float32, facts):
-            assert template.registers(c) <= facts.registers
+    for machine in (AVX512, AVX2):
+        for c in template.configs.candidates(w, float32, machine):
+            assert template.registers(c) <= machine.registers
 
 
 def test_a_long_batch_is_cut_until_every_thread_has_work() -> None:
     w = Windows(64, 1, 1, 8, (28, 28), (3, 3), (28, 28), (1, 1), (1, 1), (1, 1))
-    facts = CpuFacts(64, 32, threads=4)
-    assert workgroups(w, weight_gradient.select(w, float32, facts)) >= facts.threads
+    machine = Machine.cpu(64, 32, threads=4)
+    assert workgroups(w, weight_gradient.select(w, float32, machine)) >= machine.threads

@@ -9,50 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import DType, Number, TensorType, float32
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What the choice of a config needs to know of a device.
-
-    ``vector`` is the number of 32-bit elements that one invocation handles well at once;
-    ``workgroup_sizes`` are those that may be chosen, and ``most_workgroups`` is the limit on one
-    axis of a grid.  On a CPU a workgroup is one invocation, and the runtime loops over workgroups.
-    """
-
-    kind: Literal["cpu", "gpu"]
-    vector: int
-    workgroup_sizes: tuple[int, ...]
-    most_workgroups: int
-
-    def grid(self, workgroups: int) -> tuple[int, ...]:
-        """Return the sizes of a grid that holds at least so many workgroups: one axis, or two.
-
-        >>> Machine("gpu", 4, (64,), 65535).grid(65536)
-        (32768, 2)
-        """
-        if workgroups <= self.most_workgroups:
-            return (workgroups,)
-        rows = -(-workgroups // self.most_workgroups)
-        return (-(-workgroups // rows), rows)
-
-
-def machine_of(runtime: Runtime) -> Machine:
-    """Return what is known of a runtime's device."""
-    if runtime.name.startswith("cpu"):
-        return Machine("cpu", int(runtime.report()["vector_bytes"]) // 4, (1,), 2**31 - 1)
-    # The limits that every WebGPU device has, and the size of a vector of WGSL.
-    return Machine("gpu", 4, (256, 128, 64, 32), 65535)
 
 
 class Launcher:
@@ -60,7 +25,7 @@ class Launcher:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.machine = machine_of(runtime)
+        self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
         self._lock = threading.Lock()

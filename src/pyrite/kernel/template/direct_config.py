@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import Planes
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.types import DType
 
@@ -39,37 +39,37 @@ _ROOM: Final = 40 << 10
 _SHARES: Final = ((64, 40 << 10), (128, 128 << 10))
 
 
-def candidates(p: Polyphase, dtype: DType, facts: CpuFacts) -> list[DirectConfig]:
+def candidates(p: Polyphase, dtype: DType, machine: Machine) -> list[DirectConfig]:
     """Return the configs that are right for a convolution on a CPU; none for large windows."""
     if p.taps > _MOST_TAPS:
         return []
     return [
-        _config(p, dtype, facts, shape, length, share)
-        for shape in _shapes(p, facts)
+        _config(p, dtype, machine, shape, length, share)
+        for shape in _shapes(p, machine)
         for length in _LENGTHS
         for share in _SHARES
     ]
 
 
-def select(p: Polyphase, dtype: DType, facts: CpuFacts) -> DirectConfig:
+def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
     """Return the candidate with the least estimated time; see `cost`."""
-    return min(candidates(p, dtype, facts), key=lambda c: cost(p, c, facts))
+    return min(candidates(p, dtype, machine), key=lambda c: cost(p, c, machine))
 
 
-def _shapes(p: Polyphase, facts: CpuFacts) -> list[tuple[int, int]]:
+def _shapes(p: Polyphase, machine: Machine) -> list[tuple[int, int]]:
     """(outputs, vectors) whose sums fit in registers beside the vectors of a tap."""
-    room = facts.registers - 1
+    room = machine.registers - 1
     known = [(rows, room // (rows + 1)) for rows in (1, 2, 3, 4, 6, 8, 14)]
     return sorted({(min(rows, p.windows.outputs), min(v, 8)) for rows, v in known if v > 0})
 
 
 def _config(
-    p: Polyphase, dtype: DType, facts: CpuFacts, shape: tuple[int, int], length: int,
+    p: Polyphase, dtype: DType, machine: Machine, shape: tuple[int, int], length: int,
     share: tuple[int, int],
 ) -> DirectConfig:  # fmt: skip
     """As many positions as are wanted, then as many outputs and channels as find room."""
     w, (outputs, vectors), (most, room) = p.windows, shape, share
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    width = machine.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes.near(w, length, width)
     block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
     block_o = min(w.outputs, most, max(room // (planes.size * len(p.parts)), 1))
@@ -78,24 +78,24 @@ def _config(
     return DirectConfig(outputs, vectors, width, block_o, block_c, planes.images, planes.rows)
 
 
-def cost(p: Polyphase, config: DirectConfig, facts: CpuFacts) -> float:
+def cost(p: Polyphase, config: DirectConfig, machine: Machine) -> float:
     """Return the estimated cycles: of products or reads at each tap, and of the copies."""
     c, w = config, p.windows
     planes = Planes(w, c.images, c.rows, c.width)
     whole, rest = blocks(planes, c)
-    summed = whole * _block_cost(p, c.outputs, c.vectors, facts)
+    summed = whole * _block_cost(p, c.outputs, c.vectors, machine)
     if rest:
-        summed += _block_cost(p, c.outputs, rest, facts)
+        summed += _block_cost(p, c.outputs, rest, machine)
     vectors = planes.length / c.width
     copied = (w.channels * len(planes.phases) * 6 + c.block_o * len(p.parts) * 8) * vectors
     each = c.block_o // c.outputs * summed + copied
-    return -(-workgroups(p, c) // facts.threads) * each
+    return -(-workgroups(p, c) // machine.threads) * each
 
 
-def _block_cost(p: Polyphase, outputs: int, vectors: int, facts: CpuFacts) -> float:
+def _block_cost(p: Polyphase, outputs: int, vectors: int, machine: Machine) -> float:
     # Vectors of the copy lie in two lines of the first cache, mostly.
-    reads = 1.8 * vectors / facts.products + outputs / 2
-    tap = max(outputs * vectors / facts.products, reads, 6) + 0.2 * outputs
+    reads = 1.8 * vectors / machine.products + outputs / 2
+    tap = max(outputs * vectors / machine.products, reads, 6) + 0.2 * outputs
     return p.windows.channels * p.taps * tap + 10 * len(p.parts)
 
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import Place
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
 from pyrite.types import int64
 
@@ -34,9 +34,9 @@ class DotConfig:
         return self.block_n % self.columns == 0
 
 
-def candidates(product: Product, facts: CpuFacts) -> list[DotConfig]:
+def candidates(product: Product, machine: Machine) -> list[DotConfig]:
     """Return the configs that are right for a product; none if it is not dense along K."""
-    width = facts.vector_bytes // product.accumulator.itemsize
+    width = machine.vector_bytes // product.accumulator.itemsize
     x, y = product.x, product.y
     if not (x.is_consecutive(x.columns, width) and y.is_consecutive(y.rows, width)):
         return []
@@ -47,12 +47,12 @@ def candidates(product: Product, facts: CpuFacts) -> list[DotConfig]:
     ]
 
 
-def select(product: Product, facts: CpuFacts) -> DotConfig | None:
+def select(product: Product, machine: Machine) -> DotConfig | None:
     """Return the candidate for few rows, whose blocks each core gets a few of; None for many."""
     if product.m >= _FEW or product.k < _LONG:
         return None
-    fitting = [c for c in candidates(product, facts) if c.rows == product.m]
-    busy = [c for c in fitting if workgroups(product, c) >= 4 * facts.threads]
+    fitting = [c for c in candidates(product, machine) if c.rows == product.m]
+    busy = [c for c in fitting if workgroups(product, c) >= 4 * machine.threads]
     return max(busy or fitting[:1], key=lambda c: c.block_n, default=None)
 
 

@@ -7,11 +7,11 @@ from itertools import product as combinations
 from math import prod
 from typing import Final
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.gradient_blocks import blocks, tiles, workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.types import DType
 
 
@@ -54,35 +54,35 @@ _NEAR: Final = 24 << 10
 _START: Final = 8000
 
 
-def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[OuterConfig]:
+def candidates(w: Windows, dtype: DType, machine: Machine) -> list[OuterConfig]:
     """Return the configs that are right for a convolution on a CPU."""
     found = [
-        _config(w, dtype, facts, *cut)
-        for cut in combinations(_shapes(w, dtype, facts), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
+        _config(w, dtype, machine, *cut)
+        for cut in combinations(_shapes(w, dtype, machine), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
     ]
     return list(dict.fromkeys(found))
 
 
-def select(w: Windows, dtype: DType, facts: CpuFacts) -> OuterConfig:
+def select(w: Windows, dtype: DType, machine: Machine) -> OuterConfig:
     """Return the candidate with the least estimated time."""
-    return min(candidates(w, dtype, facts), key=lambda c: cost(w, c, facts))
+    return min(candidates(w, dtype, machine), key=lambda c: cost(w, c, machine))
 
 
-def _shapes(w: Windows, dtype: DType, facts: CpuFacts) -> list[tuple[int, int, int]]:
+def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, int]]:
     """(vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
 
     >>> from pyrite.types import float32
     >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    >>> _shapes(w, float32, CpuFacts(64, 32))
+    >>> _shapes(w, float32, Machine.cpu(64, 32))
     [(1, 16, 1), (1, 30, 1), (1, 8, 3), (1, 10, 3), (1, 2, 9), (1, 3, 9), (2, 8, 1), (2, 14, 1), \
 (2, 4, 3), (2, 1, 9), (3, 8, 1), (3, 9, 1), (3, 2, 3), (3, 3, 3), (3, 1, 9), (4, 4, 1), (4, 6, 1), \
 (4, 2, 3)]
     """
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    width = machine.vector_bytes // accumulator_of(dtype).itemsize
     size = prod(w.kernel_size)
     found = []
     for vectors in range(1, min(-(-w.outputs // width), 4) + 1):
-        room = (facts.registers - 1) // vectors - 1
+        room = (machine.registers - 1) // vectors - 1
         for taps in (t for t in range(1, size + 1) if size % t == 0 and t <= room):
             most = min(room // taps, w.channels)
             whole = next(c for c in range(most, 0, -1) if w.channels % c == 0)
@@ -91,12 +91,12 @@ def _shapes(w: Windows, dtype: DType, facts: CpuFacts) -> list[tuple[int, int, i
 
 
 def _config(
-    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int,
+    w: Windows, dtype: DType, machine: Machine, shape: tuple[int, int, int], length: int,
     outputs: int, cuts: int, shares: int,
 ) -> OuterConfig:  # fmt: skip
     """As many positions as are wanted, then as many outputs and channels as find room."""
     vectors, channels, _ = shape
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    width = machine.vector_bytes // accumulator_of(dtype).itemsize
     row = prod(w.counts[1:])
     rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
     images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
@@ -105,7 +105,7 @@ def _config(
     most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
     config = OuterConfig(*shape, width, block_o, block_c, images, rows, 1)
-    wanted = -(-shares * facts.threads // blocks(w, config))
+    wanted = -(-shares * machine.threads // blocks(w, config))
     return replace(config, parts=max(1, min(wanted, tiles(w, config))))
 
 
@@ -120,7 +120,7 @@ def extents_of(w: Windows, rows: int) -> tuple[int, ...]:
     return tuple((n - 1) * s + (k - 1) * abs(d) + 1 for n, s, k, d in axes)
 
 
-def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
+def cost(w: Windows, config: OuterConfig, machine: Machine) -> float:
     """Return the estimated cycles: of products at each position, or of reads.
 
     Each line of positions, and each block of sums that waits, costs some more; then the copies.
@@ -129,7 +129,7 @@ def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     places, kernel_size = c.channels * c.taps, prod(w.kernel_size)
     lines = c.images * c.rows * prod(w.counts[1:-1])
     positions = lines * w.counts[-1]
-    step = max(c.vectors * places / facts.products, (c.vectors + 1.5 * places) / 2, 4)
+    step = max(c.vectors * places / machine.products, (c.vectors + 1.5 * places) / 2, 4)
     block = positions * step + lines * 4 + 8 * c.vectors * places
     count = (c.block_o // c.panel) * (c.block_c // c.channels) * (kernel_size // c.taps)
     *outer, row = extents_of(w, c.rows)
@@ -139,8 +139,8 @@ def cost(w: Windows, config: OuterConfig, facts: CpuFacts) -> float:
     far = c.block_c * c.images * prod((*outer, row)) + c.block_o * positions > _NEAR
     block *= 1.1 if far else 1
     sums = c.block_o * c.block_c * kernel_size
-    rounds = -(-workgroups(w, c) // facts.threads)
+    rounds = -(-workgroups(w, c) // machine.threads)
     each = -(-tiles(w, c) // c.parts) * (count * block + copied + turned) + 2 * sums
     every = w.groups * w.outputs * w.channels * kernel_size
-    joined = _START + c.parts * every / facts.threads if c.parts > 1 else 0
+    joined = _START + c.parts * every / machine.threads if c.parts > 1 else 0
     return rounds * each + joined

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.product import Product
 
@@ -34,47 +35,30 @@ class PanelConfig:
         return self.block_m % self.rows == 0 and self.block_n % self.panel == 0
 
 
-@dataclass(frozen=True, slots=True)
-class CpuFacts:
-    """Facts of a CPU: bytes of a vector register, how many there are, and how many cores."""
-
-    vector_bytes: int = 32
-    registers: int = 16
-    threads: int = 2
-
-    @property
-    def products(self) -> int:
-        """Vectors that are multiplied in a cycle, and read: two, but of 64 bytes one.
-
-        So it is on Zen 4, and on Intel's processors for one socket; those for servers multiply two.
-        """
-        return 1 if self.vector_bytes >= 64 else 2
-
-
-def candidates(product: Product, facts: CpuFacts) -> list[PanelConfig]:
+def candidates(product: Product, machine: Machine) -> list[PanelConfig]:
     """Return the configs that are right for a product on a CPU."""
     packings = [(x, y) for x in (False, True) for y in (False, True)]
     found = [
-        _config(product, facts, shape, share, *packs)
-        for shape in _shapes(product, facts)
+        _config(product, machine, shape, share, *packs)
+        for shape in _shapes(product, machine)
         for share in _SHARES
         for packs in packings
     ]
-    return [*found, streamed(product, facts)] if product.m < _ROWS_FOR_A_PANEL else found
+    return [*found, streamed(product, machine)] if product.m < _ROWS_FOR_A_PANEL else found
 
 
-def select(product: Product, facts: CpuFacts) -> PanelConfig:
+def select(product: Product, machine: Machine) -> PanelConfig:
     """Return the candidate that seems best.
 
     That is the shape of registers with the least work, blocks of which each core gets a few, and
     copies where operands are not as the inner loop wants them and are read more than once.
     """
-    if _is_streamed(product, facts):
-        return streamed(product, facts)
-    shape = min(_shapes(product, facts), key=lambda s: _cost(product, facts, s))
-    rows, share = shape[0], _share(product, facts, shape)
+    if _is_streamed(product, machine):
+        return streamed(product, machine)
+    shape = min(_shapes(product, machine), key=lambda s: _cost(product, machine, s))
+    rows, share = shape[0], _share(product, machine, shape)
     y = product.y
-    width = width_of(product, facts)
+    width = width_of(product, machine)
     converts = y.dtype is not product.accumulator
     gathers = not y.is_consecutive(y.columns, width)
     # Rows of y on pages of their own: the table of pages is too small for a panel.
@@ -83,25 +67,25 @@ def select(product: Product, facts: CpuFacts) -> PanelConfig:
     is_tested = any(product.x.needs_test(i) for i in range(len(product.x.windows)))
     packs_x = is_tested or (converts and product.n > shape[1] * width)
     packs_y = gathers or is_apart or (converts and product.m > rows)
-    return _config(product, facts, shape, share, packs_x, packs_y)
+    return _config(product, machine, shape, share, packs_x, packs_y)
 
 
-def streamed(product: Product, facts: CpuFacts) -> PanelConfig:
+def streamed(product: Product, machine: Machine) -> PanelConfig:
     """Return the config for a few rows of x, which read y once, from memory: by whole rows of it.
 
     Panels follow each other along a few rows of y, which come in the order in which they lie, and
     as long as each core has work: 4096 columns at once take two thirds of the time of 1024.
     """
-    width, threads = width_of(product, facts), facts.threads
+    width, threads = width_of(product, machine), machine.threads
     vectors = min(8 // product.m + 1, 4, -(-product.n // width))
     block_n = min(-(-product.n * product.batch // threads), product.n, _STREAM // product.m)
     block_n = rounded_up(block_n, vectors * width)
     return PanelConfig(product.m, vectors, width, product.m, block_n, 8)
 
 
-def _is_streamed(product: Product, facts: CpuFacts) -> bool:
+def _is_streamed(product: Product, machine: Machine) -> bool:
     y = product.y
-    is_long = y.is_consecutive(y.columns, width_of(product, facts)) and product.k > 8
+    is_long = y.is_consecutive(y.columns, width_of(product, machine)) and product.k > 8
     return is_long and product.m < _ROWS_FOR_A_PANEL and product.n > _STREAM // 4
 
 
@@ -111,12 +95,12 @@ _ROWS_FOR_A_PANEL: Final = 4
 _STREAM: Final = 4096
 
 
-def width_of(product: Product, facts: CpuFacts) -> int:
+def width_of(product: Product, machine: Machine) -> int:
     """Return the lanes of a vector: fewer than fit in a register where rows of y are short.
 
     That is for few rows of x: for more, a copy of y is joined from its short rows.
     """
-    full = facts.vector_bytes // product.accumulator.itemsize
+    full = machine.vector_bytes // product.accumulator.itemsize
     if product.m >= _ROWS_FOR_A_COPY:
         return full
     return product.y.reach(product.y.columns, full) or full
@@ -132,11 +116,11 @@ _PAGE: Final = 4096
 
 
 def _config(
-    product: Product, facts: CpuFacts, shape: tuple[int, int], share: tuple[int, int],
+    product: Product, machine: Machine, shape: tuple[int, int], share: tuple[int, int],
     packs_x: bool, packs_y: bool,
 ) -> PanelConfig:  # fmt: skip
     rows, vectors = shape
-    width = width_of(product, facts)
+    width = width_of(product, machine)
     block_m, block_n = _blocks(product, rows, vectors * width, share)
     return PanelConfig(rows, vectors, width, block_m, block_n, 256, packs_x, packs_y)
 
@@ -151,28 +135,28 @@ def _blocks(product: Product, rows: int, panel: int, share: tuple[int, int]) -> 
     return block_m, block_n
 
 
-def _share(product: Product, facts: CpuFacts, shape: tuple[int, int]) -> tuple[int, int]:
+def _share(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:
     """Return the largest tiles that are many, or the smallest there are."""
-    configs = ((s, _config(product, facts, shape, s, False, False)) for s in _SHARES)
-    return next((s for s, c in configs if _are_many(workgroups(product, c), facts)), _SHARES[-1])
+    configs = ((s, _config(product, machine, shape, s, False, False)) for s in _SHARES)
+    return next((s for s, c in configs if _are_many(workgroups(product, c), machine)), _SHARES[-1])
 
 
-def _are_many(tiles: int, facts: CpuFacts) -> bool:
+def _are_many(tiles: int, machine: Machine) -> bool:
     """Whether each core gets a few."""
-    return tiles >= 4 * facts.threads
+    return tiles >= 4 * machine.threads
 
 
-def _shapes(product: Product, facts: CpuFacts) -> list[tuple[int, int]]:
+def _shapes(product: Product, machine: Machine) -> list[tuple[int, int]]:
     """Sums that fit in registers beside a row of y and an element of x, no more than needed.
 
     >>> from pyrite.types import float32
     >>> from pyrite.kernel.template.operand import row_major_map
     >>> square = row_major_map(float32, (), 64, 64)
-    >>> _shapes(Product(square, square, square), CpuFacts(32, 16))
+    >>> _shapes(Product(square, square, square), Machine.cpu(32, 16))
     [(1, 8), (2, 5), (4, 3), (6, 2), (14, 1)]
     """
-    width = width_of(product, facts)
-    known = _OF_32 if facts.registers >= 32 else _OF_16
+    width = width_of(product, machine)
+    known = _OF_32 if machine.registers >= 32 else _OF_16
     most = -(-product.n // width)
     return sorted({(min(rows, product.m), min(vectors, most)) for rows, vectors in known})
 
@@ -181,19 +165,19 @@ _OF_32: Final = ((1, 12), (2, 8), (4, 6), (6, 4), (8, 2), (8, 3), (14, 1))
 _OF_16: Final = ((1, 8), (2, 5), (4, 3), (6, 2), (14, 1))
 
 
-def _cost(product: Product, facts: CpuFacts, shape: tuple[int, int]) -> tuple[float, int]:
+def _cost(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[float, int]:
     """Return the estimated cycles of the core that works longest, for each step along K.
 
     Of many tiles cores get equal shares, of a few whole ones.  Of equals with few tiles the one
     with more is better, so the second number is less.
     """
-    config = _config(product, facts, shape, _share(product, facts, shape), False, False)
+    config = _config(product, machine, shape, _share(product, machine, shape), False, False)
     tiles = workgroups(product, config)
-    if _are_many(tiles, facts):
+    if _are_many(tiles, machine):
         sums = _inner_cost(product.m, product.n, config.width, *shape)
-        return sums * product.batch / facts.threads, 0
+        return sums * product.batch / machine.threads, 0
     m, n = min(config.block_m, product.m), min(config.block_n, product.n)
-    rounds = -(-tiles // facts.threads)
+    rounds = -(-tiles // machine.threads)
     return rounds * _inner_cost(m, n, config.width, *shape), -tiles
 
 

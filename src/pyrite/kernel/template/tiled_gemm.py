@@ -24,6 +24,7 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import Axis, Digit, Operand, OperandMap, Place
 from pyrite.kernel.template.product import (
@@ -75,24 +76,12 @@ class TiledConfig:
             and self.block_n * self.block_k % (VECTOR * threads) == 0
         )
 
-    def fits(self, limits: GpuLimits, itemsize: int) -> bool:
+    def fits(self, machine: Machine, itemsize: int) -> bool:
         """Whether a device can run it."""
         return (
-            self.threads <= limits.invocations
-            and self.shared_elements() * itemsize <= limits.shared_bytes
+            self.threads <= machine.invocations
+            and self.shared_elements() * itemsize <= machine.shared_bytes
         )
-
-
-@dataclass(frozen=True, slots=True)
-class GpuLimits:
-    """Facts of a GPU: WebGPU's default limits unless stated.
-
-    ``workgroups`` is how many it runs at the same time, at least.
-    """
-
-    shared_bytes: int = 16384
-    invocations: int = 256
-    workgroups: int = 64
 
 
 #: From the largest to the smallest; the pad is for slabs that are stored down a column.
@@ -115,20 +104,20 @@ CONFIGS: Final = (
 )  # fmt: skip
 
 
-def candidates(product: Product, limits: GpuLimits) -> list[TiledConfig]:
+def candidates(product: Product, machine: Machine) -> list[TiledConfig]:
     """Return the configs that are right for a product on a device; the first is no favourite."""
     itemsize = product.accumulator.itemsize
-    fitting = [c for c in CONFIGS if c.fits(limits, itemsize)]
+    fitting = [c for c in CONFIGS if c.fits(machine, itemsize)]
     found = []
     for config in fitting:
-        splits = _splits(product, config, limits)
+        splits = _splits(product, config, machine)
         found += [_with_split(config, split) for split in splits]
     return found
 
 
-def select(product: Product, limits: GpuLimits) -> TiledConfig:
+def select(product: Product, machine: Machine) -> TiledConfig:
     """Return the candidate with the least estimated time; see `_cost`."""
-    return min(candidates(product, limits), key=lambda c: _cost(product, c, limits))
+    return min(candidates(product, machine), key=lambda c: _cost(product, c, machine))
 
 
 def _with_split(config: TiledConfig, split: int) -> TiledConfig:
@@ -138,17 +127,17 @@ def _with_split(config: TiledConfig, split: int) -> TiledConfig:
     )
 
 
-def _splits(product: Product, config: TiledConfig, limits: GpuLimits) -> list[int]:
+def _splits(product: Product, config: TiledConfig, machine: Machine) -> list[int]:
     """1, and the powers of two that still leave each part some steps and the device not full."""
     found, split = [1], 2
     steps = -(-product.k // config.block_k)
-    while split * 8 <= steps and workgroups(product, config) * split <= 2 * limits.workgroups:
+    while split * 8 <= steps and workgroups(product, config) * split <= 2 * machine.workgroups:
         found.append(split)
         split *= 2
     return found
 
 
-def _cost(product: Product, config: TiledConfig, limits: GpuLimits) -> float:
+def _cost(product: Product, config: TiledConfig, machine: Machine) -> float:
     """Rounds of workgroups, times what one of them does.
 
     A step costs the multiply-adds of the tile, or the loads that feed them if these take longer: an
@@ -157,7 +146,7 @@ def _cost(product: Product, config: TiledConfig, limits: GpuLimits) -> float:
     its partial sums.
     """
     groups = workgroups(product, config)
-    rounds = -(-groups // limits.workgroups)
+    rounds = -(-groups // machine.workgroups)
     steps = -(-product.k // (config.block_k * config.split_k))
     work = config.block_m * config.block_n * config.block_k
     shared = 8 * work * (config.thread_m + config.thread_n) / (config.thread_m * config.thread_n)

@@ -21,6 +21,7 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.gradient_blocks import (
     block_of,
     blocks,
@@ -34,7 +35,6 @@ from pyrite.kernel.template.index import Index, plus, rounded_up, times
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import Piece, Planes, copy_planes, existing, walk
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import DType, int32, int64
 
@@ -58,20 +58,20 @@ class WeightGradientConfig:
         return self.block_o % self.outputs == 0 and self.block_c % self.channels == 0
 
 
-def candidates(w: Windows, dtype: DType, facts: CpuFacts) -> list[WeightGradientConfig]:
+def candidates(w: Windows, dtype: DType, machine: Machine) -> list[WeightGradientConfig]:
     """Return the configs that are right for a convolution on a CPU."""
     found = [
-        _config(w, dtype, facts, shape, length, room)
-        for shape in _shapes(w, facts)
+        _config(w, dtype, machine, shape, length, room)
+        for shape in _shapes(w, machine)
         for length in _LENGTHS
         for room in _ROOMS
     ]
     return [replace(c, parts=parts) for c in found for parts in sorted({1, c.parts})]
 
 
-def select(w: Windows, dtype: DType, facts: CpuFacts) -> WeightGradientConfig:
+def select(w: Windows, dtype: DType, machine: Machine) -> WeightGradientConfig:
     """Return the candidate with the least estimated time; see `cost`."""
-    return min(candidates(w, dtype, facts), key=lambda c: cost(w, dtype, c, facts))
+    return min(candidates(w, dtype, machine), key=lambda c: cost(w, dtype, c, machine))
 
 
 #: Positions of a tile, roughly, where there are as many.
@@ -84,18 +84,18 @@ _OUTPUTS: Final = 64
 _NEAR: Final = 8 << 10
 
 
-def _shapes(w: Windows, facts: CpuFacts) -> list[tuple[int, int, int]]:
+def _shapes(w: Windows, machine: Machine) -> list[tuple[int, int, int]]:
     """(outputs, channels, taps) whose sums fit in registers beside a vector of each g and one of x.
 
     >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
-    >>> _shapes(w, CpuFacts(32, 16))
+    >>> _shapes(w, Machine.cpu(32, 16))
     [(1, 1, 9), (1, 4, 3), (1, 12, 1), (2, 5, 1), (3, 1, 3), (3, 3, 1), (4, 2, 1), (6, 1, 1)]
     """
     taps = prod(w.kernel_size)
     found = set()
-    for some in {t for t in range(1, taps + 1) if taps % t == 0 and t <= facts.registers - 4}:
+    for some in {t for t in range(1, taps + 1) if taps % t == 0 and t <= machine.registers - 4}:
         for outputs in range(1, min(w.outputs, 8) + 1):
-            most = (facts.registers - 3 - outputs) // (outputs * some)
+            most = (machine.registers - 3 - outputs) // (outputs * some)
             if channels := min(most, w.channels):
                 found.add((outputs, channels, some))
     return sorted(
@@ -109,11 +109,11 @@ def _is_within(shape: tuple[int, int, int], other: tuple[int, int, int]) -> bool
 
 
 def _config(
-    w: Windows, dtype: DType, facts: CpuFacts, shape: tuple[int, int, int], length: int, room: int
+    w: Windows, dtype: DType, machine: Machine, shape: tuple[int, int, int], length: int, room: int
 ) -> WeightGradientConfig:
     """As many positions as are wanted, then as many outputs and channels as find room."""
     outputs, channels, taps = shape
-    width = facts.vector_bytes // accumulator_of(dtype).itemsize
+    width = machine.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes.near(w, length, width)
     block_o = min(w.outputs, _OUTPUTS, max(room // planes.size, 1))
     block_o = _equal(w.outputs, block_o, outputs)
@@ -122,7 +122,7 @@ def _config(
     config = WeightGradientConfig(
         outputs, channels, taps, width, block_o, block_c, planes.images, planes.rows, 1
     )
-    return replace(config, parts=_parts(w, config, facts))
+    return replace(config, parts=_parts(w, config, machine))
 
 
 def _equal(size: int, most: int, unit: int) -> int:
@@ -130,13 +130,13 @@ def _equal(size: int, most: int, unit: int) -> int:
     return rounded_up(-(-size // -(-size // min(size, most))), unit)
 
 
-def _parts(w: Windows, config: WeightGradientConfig, facts: CpuFacts) -> int:
+def _parts(w: Windows, config: WeightGradientConfig, machine: Machine) -> int:
     """So many that each core gets a few workgroups."""
-    wanted = -(-4 * facts.threads // blocks(w, config))
+    wanted = -(-4 * machine.threads // blocks(w, config))
     return max(1, min(wanted, tiles(w, config)))
 
 
-def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts) -> float:
+def cost(w: Windows, dtype: DType, config: WeightGradientConfig, machine: Machine) -> float:
     """Return the estimated cycles: of products or reads at each step, and what comes from afar.
 
     An unaligned vector of x is read from two lines of the first cache, mostly; what does not stay
@@ -148,15 +148,15 @@ def cost(w: Windows, dtype: DType, config: WeightGradientConfig, facts: CpuFacts
     chunks = prod(w.kernel_size) // c.taps
     is_near = (2 * (c.outputs + c.channels) + 1) * planes.size < _NEAR
     far = c.channels / chunks if is_near else c.outputs + c.channels
-    reads = (c.outputs + 1.8 * places) / facts.products
-    step = max(c.outputs * places / facts.products, reads, 4) + 0.8 * far
+    reads = (c.outputs + 1.8 * places) / machine.products
+    step = max(c.outputs * places / machine.products, reads, 4) + 0.8 * far
     vectors = -(-planes.length // c.width)
     block = 1.05 * step * vectors + 4 * c.outputs * places
     count = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
     copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
     each = count * block + 6 * copied
     sums = c.block_o * c.block_c * prod(w.kernel_size)
-    rounds = -(-workgroups(w, c) // facts.threads)
+    rounds = -(-workgroups(w, c) // machine.threads)
     return rounds * (-(-tiles(w, c) // c.parts) * each + 16 * sums)
 
 

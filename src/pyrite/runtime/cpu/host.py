@@ -7,6 +7,7 @@ from functools import cache
 
 from llvmlite import binding
 
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.target.llvm import LLVMTarget
 
 
@@ -46,3 +47,13 @@ def target_of(triple: str, cpu: str, flattened: str, features: Set[str]) -> LLVM
         has_fma=is_arm(triple) or "fma" in features,
         has_float16=is_arm(triple) or "f16c" in features,
     )
+
+
+def machine_of(target: LLVMTarget, threads: int) -> Machine:
+    """Return what the choice of a kernel needs to know of a processor.
+
+    >>> machine_of(LLVMTarget("aarch64-unknown-linux-gnu"), 8).registers
+    32
+    """
+    has_32 = target.vector_bytes == 64 or is_arm(target.triple)
+    return Machine.cpu(target.vector_bytes, 32 if has_32 else 16, threads)

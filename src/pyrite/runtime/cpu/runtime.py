@@ -32,6 +32,7 @@ from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
 from pyrite.runtime.cpu.grain import chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
+from pyrite.runtime.cpu.host import machine_of
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
@@ -112,6 +113,7 @@ class CpuRuntime:
         self.compiler = compiler_for(target, disk)
         self.target = self.compiler.target
         self._executor = Executor(self.compiler, threads, patience=self.config.patience)
+        self.machine = machine_of(self.target, self._executor.width)
         self._stream = Stream(self._executor)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._retired = Retired(self._stream.now, self._stream.done)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import wgpu
 
 from pyrite.errors import DeviceError
+from pyrite.kernel.machine import Machine
 from pyrite.runtime.wgpu.native import Pointer, opening
 from pyrite.types import DType, float16, float64, int64, uint64
 
@@ -116,6 +117,15 @@ class Device:
             for dtype, feature in DTYPE_FEATURES.items()
             if dtype.itemsize > 4 and feature not in self.features
         }
+
+    @property
+    def machine(self) -> Machine:
+        """What the choice of a kernel needs to know of it."""
+        return Machine.gpu(
+            self.limits["max-compute-workgroup-storage-size"],
+            self.limits["max-compute-invocations-per-workgroup"],
+            most_workgroups=self.limits["max-compute-workgroups-per-dimension"],
+        )
 
     @property
     def has_immediates(self) -> bool:

@@ -64,6 +64,7 @@ class WgpuRuntime:
         self.device = open_device() if device is None else device
         self.name = name
         self.lacking = self.device.lacking
+        self.machine = self.device.machine
         if limit is None and self.device.is_software:
             limit = psutil.virtual_memory().total // 4 * 3
         self._life = life = Life(self.device, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction
-from pyrite.backend.cube.lowering.contraction import contract, facts_of
+from pyrite.backend.cube.lowering.contraction import contract
 from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout
-from pyrite.kernel.template.panel_config import CpuFacts
-from pyrite.kernel.template.tiled_gemm import GpuLimits
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import TensorType, float32
@@ -31,8 +29,10 @@ def run(backend: CubeBackend, name: str, inputs: list[Any], shape: Any, **attrs:
     return backend.run(OPS[name], handles, attrs, (TensorType(shape, float32),))[0]
 
 
-@pytest.mark.parametrize("facts", [CpuFacts(32, 16), GpuLimits(workgroups=8)], ids=["cpu", "gpu"])
-def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, facts: Any) -> None:
+@pytest.mark.parametrize(
+    "machine", [Machine.cpu(32, 16), Machine.gpu(workgroups=8)], ids=["cpu", "gpu"]
+)
+def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, machine: Any) -> None:
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s).astype(np.float32) for s in ((3, 9, 70), (11, 70)))
     # Offset 70 is no multiple of 4; y is transposed, and shared by the batch.
@@ -41,8 +41,8 @@ def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, fa
     layouts = [Layout(float32, t.strides, 2 if t.offset else None) for t in (left, right)]
     problem = ((3, 8, 70, 11), *layouts)
     want = x[:, 1:] @ y.T
-    plans = contraction.candidates(matmul_product(problem, facts), facts)
-    assert contraction.select(matmul_product(problem, facts), facts) in plans
+    plans = contraction.candidates(matmul_product(problem, machine), machine)
+    assert contraction.select(matmul_product(problem, machine), machine) in plans
     for i, plan in enumerate(plans):
         target = backend.launcher.empty(TensorType((3, 8, 11), float32))
         contract(backend.launcher, matmul_product, (problem, i), left, right, target, plan=plan)
@@ -60,11 +60,11 @@ def test_batches_broadcast_and_vectors_are_products_too(backend: CubeBackend, sh
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 40), (3, 5), (40, 2)])
 def test_a_long_sum_is_cut_in_parts(m: int, n: int) -> None:
-    facts = GpuLimits()
+    machine = Machine.gpu(workgroups=64)
     layouts = Layout(float32, (0, 1 << 20, 1)), Layout(float32, (0, n, 1))
-    product = matmul_product(((1, m, 1 << 20, n), *layouts), facts)
+    product = matmul_product(((1, m, 1 << 20, n), *layouts), machine)
 
-    plan = contraction.select(product, facts)
+    plan = contraction.select(product, machine)
 
     assert plan.parts > 1
     assert product.k / plan.parts / plan.config.block_k < 65536  # type: ignore[union-attr]
@@ -84,6 +84,4 @@ def test_a_batch_of_rows_with_one_matrix_is_one_product(backend: CubeBackend) ->
 
 
 def test_a_device_that_tells_nothing_is_held_to_the_default_limits(backend: CubeBackend) -> None:
-    facts = facts_of(backend.launcher)
-    assert replace(facts, workgroups=64) == GpuLimits()
-    assert facts is facts_of(backend.launcher)
+    assert backend.launcher.machine == Machine.gpu()

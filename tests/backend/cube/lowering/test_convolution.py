@@ -11,14 +11,14 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import contraction, convolution
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config, outer_config, weight_gradient
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.polyphase import joined, single
 from pyrite.op import OPS
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import Array, TensorType, float32
 
-CPU = CpuFacts(32, 16)
+CPU = Machine.cpu(32, 16)
 ATTRS: dict[str, Any] = {
     "stride": (2, 3), "padding": ((1, 1), (2, 0)), "dilation": (1, 2), "groups": 2,
 }  # fmt: skip
@@ -27,12 +27,9 @@ STRIDED: dict[str, Any] = {**SAME, "stride": (2, 2)}
 
 
 @pytest.fixture(params=["cpu", "gpu"])
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CubeBackend:
+def backend(request: pytest.FixtureRequest) -> CubeBackend:
     """An interpreter that is scheduled for as a CPU or as a GPU."""
-    if request.param == "cpu":
-        monkeypatch.setattr(contraction, "facts_of", lambda _: CPU)
-        monkeypatch.setattr(convolution, "facts_of", lambda _: CPU)
-    return CubeBackend(InterpreterRuntime())
+    return CubeBackend(InterpreterRuntime(CPU if request.param == "cpu" else Machine.gpu()))
 
 
 def run(backend: CubeBackend, name: str, inputs: list[CubeTensor], want: Array, attrs: Any) -> None:

@@ -6,17 +6,16 @@ device, and which of the schedule's configs.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import dot_product as dot
 from pyrite.kernel.template import panel_config as panel
 from pyrite.kernel.template import split_k
@@ -24,42 +23,8 @@ from pyrite.kernel.template import tiled_gemm as tiled
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
-from pyrite.runtime.protocol import Buffer, Runtime
+from pyrite.runtime.protocol import Buffer
 from pyrite.types import Number
-
-# ---- what a device is to a template ----
-
-Facts = panel.CpuFacts | tiled.GpuLimits
-
-#: Workgroups that a GPU runs at once, which WebGPU does not tell: two on each of an H200's 132
-#: processors.  Of 32 to 1056, measured for twelve products, it has the best geometric mean: 128 is
-#: 15 % slower, by 10 % faster at long sums, and little more than half as fast at thin products.
-_GPU_WORKGROUPS = 264
-
-
-_facts: WeakKeyDictionary[Runtime, Facts] = WeakKeyDictionary()
-
-
-def facts_of(launcher: Launcher) -> Facts:
-    """Return what the choice of a schedule needs to know of a device."""
-    found = _facts.get(launcher.runtime)
-    if found is None:
-        found = _facts[launcher.runtime] = _facts_of(launcher)
-    return found
-
-
-def _facts_of(launcher: Launcher) -> Facts:
-    machine, report = launcher.machine, launcher.runtime.report()
-    if machine.kind == "cpu":
-        has_32 = machine.vector == 16 or platform.machine() in ("aarch64", "arm64")
-        return panel.CpuFacts(machine.vector * 4, 32 if has_32 else 16, report["threads"])
-    default = tiled.GpuLimits()
-    return tiled.GpuLimits(
-        report.get("shared_bytes", default.shared_bytes),
-        report.get("invocations", default.invocations),
-        _GPU_WORKGROUPS,
-    )
-
 
 # ---- from a product to launches ----
 
@@ -107,33 +72,33 @@ _DIRECT_ROWS = 5
 _DIRECT_TERMS = (1 << 16) - 1
 
 
-def candidates(product: Product, facts: Facts) -> list[Plan]:
+def candidates(product: Product, machine: Machine) -> list[Plan]:
     """Return the plans that are right for a product on a device."""
-    if isinstance(facts, panel.CpuFacts):
+    if machine.kind == "cpu":
         found: list[Plan] = []
         for of, is_swapped in ((product, False), (product.transposed, True)):
-            found += [Plan(of, c, is_swapped) for c in panel.candidates(of, facts)]
-            found += [Plan(of, c, is_swapped) for c in dot.candidates(of, facts)]
+            found += [Plan(of, c, is_swapped) for c in panel.candidates(of, machine)]
+            found += [Plan(of, c, is_swapped) for c in dot.candidates(of, machine)]
         return found
     return [
         Plan(product, panel.direct(product)),
         Plan(product.transposed, panel.direct(product.transposed), True),
-        *(Plan(product, c) for c in tiled.candidates(product, facts)),
+        *(Plan(product, c) for c in tiled.candidates(product, machine)),
     ]
 
 
-def select(product: Product, facts: Facts) -> Plan:
+def select(product: Product, machine: Machine) -> Plan:
     """Return one of the candidates: lanes along the longer side, tiles where rows share enough."""
     is_swapped = product.n < min(product.m, 8)
-    if isinstance(facts, panel.CpuFacts):
+    if machine.kind == "cpu":
         is_swapped = is_swapped or _has_windows_along(product)
     turned = product.transposed if is_swapped else product
-    if isinstance(facts, panel.CpuFacts):
-        config = dot.select(turned, facts) or panel.select(turned, facts)
+    if machine.kind == "cpu":
+        config = dot.select(turned, machine) or panel.select(turned, machine)
         return Plan(turned, config, is_swapped)
     if min(product.m, product.n) < _DIRECT_ROWS and product.k <= _DIRECT_TERMS:
         return Plan(turned, panel.direct(turned), is_swapped)
-    return Plan(product, tiled.select(product, facts))
+    return Plan(product, tiled.select(product, machine))
 
 
 def _has_windows_along(product: Product) -> bool:
@@ -150,7 +115,7 @@ Problem = TypeVar("Problem", bound=Hashable)
 
 def contract(
     launcher: Launcher,
-    product_of: Callable[[Problem, Facts], Product],
+    product_of: Callable[[Problem, Machine], Product],
     problem: Problem,
     x: CubeTensor,
     y: CubeTensor,
@@ -159,8 +124,8 @@ def contract(
     plan: Plan | None = None,
 ) -> None:
     """Run the product that a problem is, on its operands."""
-    facts = facts_of(launcher)
-    plan = plan or _plan(product_of, problem, facts)
+    machine = launcher.machine
+    plan = plan or _plan(product_of, problem, machine)
     left, right = (y, x) if plan.is_swapped else (x, y)
     inputs = [*bindings_of(left), *bindings_of(right)]
     key = ("contract", product_of, problem, plan.config)
@@ -176,8 +141,8 @@ def contract(
 
 
 @lru_cache(maxsize=4096)
-def _plan(product_of: Callable[[Any, Facts], Product], problem: Any, facts: Facts) -> Plan:
-    return select(product_of(problem, facts), facts)
+def _plan(product_of: Callable[[Any, Machine], Product], problem: Any, machine: Machine) -> Plan:
+    return select(product_of(problem, machine), machine)
 
 
 def layout_of(tensor: CubeTensor) -> Layout:

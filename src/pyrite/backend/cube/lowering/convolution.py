@@ -14,12 +14,13 @@ from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
-from pyrite.backend.cube.lowering.contraction import Facts, contract, facts_of, layout_of
+from pyrite.backend.cube.lowering.contraction import contract, layout_of
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template import gradient_blocks, implicit_gemm, outer_config, polyphase, split_k
 from pyrite.kernel.template import weight_gradient as gradient
@@ -30,7 +31,6 @@ from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import OuterConfig
 from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.packed_images import Planes
-from pyrite.kernel.template.panel_config import CpuFacts
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig
@@ -62,21 +62,21 @@ class Convolution:
     is_transposed: bool = False
 
 
-def convolution_product(problem: Convolution, facts: Facts) -> Product:
+def convolution_product(problem: Convolution, machine: Machine) -> Product:
     """Return the product that a convolution is."""
     p, w = problem, problem.windows
-    lanes = _lanes(facts, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
+    lanes = _lanes(machine, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
     return implicit_gemm.forward(w, p.x, p.weight, p.out, lanes, is_transposed=p.is_transposed)
 
 
-def _lanes(facts: Facts, rows: int, size: int, itemsize: int) -> int:
+def _lanes(machine: Machine, rows: int, size: int, itemsize: int) -> int:
     """Return the lanes to which rows of images are filled up: few are in vain.
 
     Where many rows share what is read, a copy is joined from short pieces.
     """
     width = 4
-    if isinstance(facts, CpuFacts) and rows < 6:
-        width = facts.vector_bytes // itemsize
+    if machine.kind == "cpu" and rows < 6:
+        width = machine.vector_bytes // itemsize
     while width > 1 and -(-size // width) * width > 1.34 * size:
         width //= 2
     return width
@@ -87,19 +87,19 @@ _LEAST_USED: Final = 0.55
 
 
 @lru_cache(maxsize=4096)
-def direct_config(p: Polyphase, dtype: DType, facts: Facts) -> DirectConfig | None:
+def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig | None:
     """Return how a convolution is run directly; None if it is not, but as a product.
 
     A window of one element shares nothing that a copy would keep, and of small images too much of
     a copy is between the rows.
     """
-    if not isinstance(facts, CpuFacts) or prod(p.kernel_size) == 1:
+    if machine.kind == "gpu" or prod(p.kernel_size) == 1:
         return None
     w = p.windows
     used = prod(w.counts) / Planes(w, 1, w.counts[0], 1).image_size
-    if used < _LEAST_USED or not direct.candidates(p, dtype, facts):
+    if used < _LEAST_USED or not direct.candidates(p, dtype, machine):
         return None
-    return direct.select(p, dtype, facts)
+    return direct.select(p, dtype, machine)
 
 
 def convolve_directly(
@@ -131,7 +131,7 @@ def convolution(
     target = launcher.empty(type)
     w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
     whole = polyphase.single(w)
-    config = direct_config(whole, type.dtype, facts_of(launcher))
+    config = direct_config(whole, type.dtype, launcher.machine)
     if config is not None:
         convolve_directly(launcher, whole, weight, x, target, config)
         return [target]
@@ -155,7 +155,7 @@ def convolution_input_gradient(
     target = launcher.empty(type)
     w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
     whole = polyphase.joined(w)
-    config = direct_config(whole, type.dtype, facts_of(launcher))
+    config = direct_config(whole, type.dtype, launcher.machine)
     if config is not None:
         convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True)
         return [target]
@@ -189,7 +189,7 @@ class WeightGradient:
     g: Layout
 
 
-def weight_gradient_product(problem: WeightGradient, _: Facts) -> Product:
+def weight_gradient_product(problem: WeightGradient, _: Machine) -> Product:
     """Return the product that the gradient is."""
     w, x = problem.windows, problem.x
     shape = (w.groups * w.outputs, w.channels, *w.kernel_size)
@@ -208,7 +208,7 @@ def convolution_weight_gradient(
     target = launcher.empty(type)
     w = windows_of(x.shape, type.shape, g.shape[2:], attrs)
     problem = WeightGradient(w, layout_of(x), layout_of(g))
-    if isinstance(facts_of(launcher), CpuFacts):
+    if launcher.machine.kind == "cpu":
         sum_over_positions(launcher, problem, x, g, target)
     else:
         contract(launcher, weight_gradient_product, problem, g, x, target)
@@ -225,8 +225,8 @@ def sum_over_positions(
 ) -> None:  # fmt: skip
     """Write the gradient by one of the kernels that read x and g where they lie."""
     w, dtype = problem.windows, problem.x.dtype
-    facts = facts_of(launcher)
-    chosen = config or gradient_config(w, dtype, facts)
+    machine = launcher.machine
+    chosen = config or gradient_config(w, dtype, machine)
     result: Buffer = target.buffer
     if chosen.parts > 1:
         sums = chosen.parts * target.type.size
@@ -242,7 +242,7 @@ def sum_over_positions(
     bindings = [*bindings_of(x), *bindings_of(g), result]
     launcher.launch(key, build, bindings, gradient_blocks.workgroups(w, chosen))
     if chosen.parts > 1:
-        product = weight_gradient_product(problem, facts)
+        product = weight_gradient_product(problem, machine)
         launcher.launch(
             ("add", *key), lambda grid: split_k.split_k(product, chosen.parts, grid=grid),
             [result, target.buffer], split_k.workgroups(product),
@@ -250,9 +250,9 @@ def sum_over_positions(
 
 
 @lru_cache(maxsize=4096)
-def gradient_config(w: Windows, dtype: DType, facts: CpuFacts) -> GradientConfig:
+def gradient_config(w: Windows, dtype: DType, machine: Machine) -> GradientConfig:
     """Return how the gradient of a weight is summed up: vectors lie where the estimate is least."""
-    along = gradient.select(w, dtype, facts)
-    outer = outer_config.select(w, dtype, facts)
-    is_outer = outer_config.cost(w, outer, facts) < gradient.cost(w, dtype, along, facts)
+    along = gradient.select(w, dtype, machine)
+    outer = outer_config.select(w, dtype, machine)
+    is_outer = outer_config.cost(w, outer, machine) < gradient.cost(w, dtype, along, machine)
     return outer if is_outer else along

@@ -7,10 +7,11 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged, row_major
-from pyrite.backend.cube.lowering.contraction import Facts, contract, layout_of
+from pyrite.backend.cube.lowering.contraction import contract, layout_of
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.elementwise import zeros
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import Product
@@ -20,7 +21,7 @@ from pyrite.types import Shape
 Matmul = tuple[Shape, Layout, Layout]
 
 
-def matmul_product(problem: Matmul, _: Facts) -> Product:
+def matmul_product(problem: Matmul, _: Machine) -> Product:
     """Return the product of matrices of a shape (*batch, M, K, N), from their layouts."""
     shape, x, y = problem
     *batch, m, k, n = shape

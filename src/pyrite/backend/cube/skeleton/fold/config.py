@@ -115,19 +115,16 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
     """
     is_column = problem.is_columns
     along = "columns" if is_column else "rows"
-    is_far = machine.kind == "cpu" and problem.count * problem.size >= _FAR
+    # From beyond the nearer caches processors fetch the next lines by themselves, and sooner if two
+    # vectors share a line: medians of sums are some 6 % less.
+    is_far = machine.kind == "cpu" and problem.count * problem.size >= machine.cached
     most = max(machine.vector // 2, 1) if is_far else machine.vector
     fitting = [c for c in candidates(problem, machine) if c.along == along and c.width <= most]
     widest = max(c.width for c in fitting)
     fitting = [c for c in fitting if c.width == widest]
     if machine.kind == "gpu":
-        return _for_gpu(problem, fitting)
+        return _for_gpu(problem, fitting, machine.busy)
     return _for_cpu(problem, fitting, machine.vector // values if is_column or is_far else 4)
-
-
-#: Elements that are read from beyond the nearer caches.  There processors fetch the next lines by
-#: themselves, and sooner if two vectors share a line: medians of sums are some 6 % less.
-_FAR = 1 << 20
 
 
 def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:
@@ -142,13 +139,12 @@ def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) ->
     return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
 
 
-#: Invocations that occupy a GPU, and vectors of 16 bytes that each has at least to read: on an H200
-#: fewer leave its memory idle (benchmarks/gpu_bandwidth.py).
-_BUSY = 1 << 18
+#: Vectors of 16 bytes that each invocation of a GPU has at least to read: on an H200 fewer leave
+#: its memory idle (benchmarks/gpu_bandwidth.py).
 _LEAST = 4
 
 
-def _for_gpu(problem: Problem, fitting: Sequence[ReductionConfig]) -> ReductionConfig:
+def _for_gpu(problem: Problem, fitting: Sequence[ReductionConfig], busy: int) -> ReductionConfig:
     """Lanes that read neighbours: along a row, or 32 vectors of columns by 8 lanes."""
     is_column, width = fitting[0].along == "columns", fitting[0].width
     units = problem.count // (width if is_column else 1)
@@ -156,6 +152,6 @@ def _for_gpu(problem: Problem, fitting: Sequence[ReductionConfig]) -> ReductionC
     lanes = max(256 // units if is_column else steps // _LEAST, 8)
     fitting = [c for c in fitting if c.vectors == 1 and c.lanes <= max(min(lanes, steps), 1)]
     lanes = max(c.lanes for c in fitting)
-    wanted = min(_BUSY // (units * lanes), steps // (_LEAST * lanes))
+    wanted = min(busy // (units * lanes), steps // (_LEAST * lanes))
     fitting = [c for c in fitting if c.lanes == lanes and c.parts <= max(wanted, 1)]
     return max(fitting, key=lambda c: c.parts)

@@ -37,8 +37,8 @@ class SortConfig:
     digit_bits: int = 0
 
 
-#: The memory that every WebGPU device gives a workgroup, and what a thread's stack surely holds.
-_SHARED_BYTES, _PRIVATE_BYTES = 1 << 14, 1 << 17
+#: Bytes of a tile: every WebGPU device has them, and no more was measured.
+_SHARED_BYTES = 1 << 14
 #: The longest rows of which all pairs are compared.
 _RANKED = 128
 
@@ -59,7 +59,7 @@ def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]
     found += [
         SortConfig("digits", 1, digit_bits=bits)
         for bits in (8, 4)
-        if private_bytes(rows, key, bits) <= _PRIVATE_BYTES
+        if private_bytes(rows, key, bits) <= machine.private_bytes
     ]
     found += [SortConfig("blocks", 1, 1 << 16, bits) for bits in (8, 11)]
     found += [
