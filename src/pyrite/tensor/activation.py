@@ -15,7 +15,9 @@ from typing import Any, Literal, Self
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, primitive, sample
 from pyrite.tensor.axis import axis_of
-from pyrite.tensor.rectifier import Rectifier, same_type
+from pyrite.tensor.joining import Joining
+from pyrite.tensor.mathematics import Mathematics
+from pyrite.tensor.rectifier import same_type
 from pyrite.types import TensorType
 
 #: How gelu is computed: exactly, or by the tanh that fits it.
@@ -124,7 +126,7 @@ def _gelu_curvature(x: Any, approximate: Approximation) -> Any:
     return (1 - t * t) * (slope + 0.5 * x * (bend - 2 * t * slope * slope))
 
 
-class Activation(Rectifier):
+class Activation(Joining, Mathematics):
     """Activation functions."""
 
     __slots__ = ()

@@ -27,11 +27,14 @@ from pyrite.op import (
     public,
     sample,
 )
-from pyrite.tensor.channel_normalization import ChannelNormalization
+from pyrite.tensor.contraction import Contraction
+from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
+from pyrite.tensor.mathematics import Mathematics
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import Number, Shape, TensorType, bool_, broadcast, uint32
 
-T = TypeVar("T", bound=ChannelNormalization)
+T = TypeVar("T", bound="Attention")
 #: The type of an input that may be None.
 Given = TensorType | None
 
@@ -274,7 +277,7 @@ def _attention_vjp(
     return by_position(found, tracked, 6)
 
 
-class Attention(ChannelNormalization):
+class Attention(Contraction, Extremum, Reduction, Mathematics):
     """Attention."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ import numpy as np
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
 from pyrite.tensor.max_pooling import MaxPooling
-from pyrite.tensor.resampling import Tables, Taps, kept
+from pyrite.tensor.resampling import Resampling, Tables, Taps, kept
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -138,7 +138,7 @@ def _equal_windows(sizes: Shape, counts: Shape) -> Attributes | None:
     return {"kernel_size": kernel, "stride": kernel, "padding": padding}
 
 
-class AveragePooling(MaxPooling):
+class AveragePooling(MaxPooling, Resampling):
     """Average pooling of (N, C, *sizes) over one to three axes; arguments as in `MaxPooling`."""
 
     __slots__ = ()

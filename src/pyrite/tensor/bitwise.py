@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from pyrite.op import integers, primitive, public, sample
+from pyrite.op import TensorBase, integers, primitive, public, sample
 from pyrite.tensor.arithmetic import reflected
-from pyrite.tensor.comparison import Comparison
 from pyrite.types import Number
 
 _PAIR = (
@@ -20,7 +19,7 @@ _PAIR = (
 _ONE = (sample(integers((2, 3), -9, 9)), sample(integers((), -9, 9)))
 
 
-class Bitwise(Comparison):
+class Bitwise(TensorBase):
     """Operations on bits."""
 
     __slots__ = ()

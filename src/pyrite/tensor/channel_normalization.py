@@ -23,6 +23,7 @@ from pyrite.tensor.normalization import (
     scaled,
     summed_to,
 )
+from pyrite.tensor.rearrangement import Rearrangement
 from pyrite.types import Number, TensorType, element_count
 
 #: The axis of the channels.
@@ -97,7 +98,7 @@ def _grouped(x: T, num_groups: int) -> T:
     return x.reshape((x.shape[0], num_groups, per_group))
 
 
-class ChannelNormalization(Normalization):
+class ChannelNormalization(Normalization, Rearrangement):
     """Normalisation of channels."""
 
     __slots__ = ()

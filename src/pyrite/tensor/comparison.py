@@ -10,8 +10,7 @@ from typing import Any, Self, TypeVar
 import ml_dtypes
 
 from pyrite.errors import DTypeError
-from pyrite.op import Attributes, bools, primitive, public, sample
-from pyrite.tensor.arithmetic import Arithmetic
+from pyrite.op import Attributes, TensorBase, bools, primitive, public, sample
 from pyrite.types import Number, TensorType, broadcast
 
 T = TypeVar("T", bound="Comparison")
@@ -68,7 +67,7 @@ def _isclose_rule(k: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan
     return close | (k.isnan(x) & k.isnan(y)) if equal_nan else close
 
 
-class Comparison(Arithmetic):
+class Comparison(TensorBase):
     """Comparison, tests of floats, choice and logic."""
 
     __slots__ = ()

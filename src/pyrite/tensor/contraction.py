@@ -12,8 +12,10 @@ import numpy as np
 
 from pyrite.errors import AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, located, primitive, sample
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.gradient import Gradients, by_position, chosen
-from pyrite.tensor.sets import Sets
+from pyrite.tensor.movement import Movement
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import (
     Array,
     Shape,
@@ -203,7 +205,7 @@ def _bilinear_type(
     return TensorType((*x.shape[:-1], weight.shape[0]), x.dtype)
 
 
-class Contraction(Sets):
+class Contraction(Reduction, Movement, Arithmetic):
     """Products of matrices and vectors."""
 
     __slots__ = ()

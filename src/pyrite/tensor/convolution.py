@@ -15,12 +15,13 @@ from typing import Any, Self
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, sample
-from pyrite.tensor.attention import Attention
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.convolution_reference import (
     convolution,
     input_gradient,
     weight_gradient,
 )
+from pyrite.tensor.movement import Movement
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -180,7 +181,7 @@ def _transposed_weight_in_x(
     return y._convolution_input_gradient(v, sizes=x_type.shape[2:], **windows)
 
 
-class Convolution(Attention):
+class Convolution(Movement, Arithmetic):
     """Convolutions of (N, C, *sizes).
 
     ``stride`` and ``dilation`` are one int, or one per spatial axis.  ``padding`` counts zeros: an

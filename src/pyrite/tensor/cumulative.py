@@ -24,11 +24,13 @@ from pyrite.op import (
     public,
     sample,
 )
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import axis_of, span
+from pyrite.tensor.comparison import Comparison
+from pyrite.tensor.gathering import Gathering
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.joining import concat
 from pyrite.tensor.reduction import accumulation_dtype, running_dtype, times_zero
-from pyrite.tensor.statistics import Statistics
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
 
 # ---- sums and products ----
@@ -226,7 +228,7 @@ def _samples_along(*samples: Sample) -> tuple[Sample, ...]:
 _EXTREMA = _samples_along(sample(integers((6,), 0, 3), axis=0))
 
 
-class Cumulative(Statistics):
+class Cumulative(Gathering, Comparison, Arithmetic):
     """Cumulative ops."""
 
     __slots__ = ()

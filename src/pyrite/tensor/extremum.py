@@ -17,8 +17,10 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.op import Attributes, Spec, composite, distinct, integers, primitive, sample
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis, axes_of, axis_of, kept, reduced_shape, require_elements
-from pyrite.tensor.reduction import Reduction, samples_over
+from pyrite.tensor.gathering import Gathering
+from pyrite.tensor.reduction import samples_over
 from pyrite.types import Array, Shape, TensorType, default_int, normalize_axis
 
 
@@ -94,7 +96,7 @@ _POSITIONS = (
 )
 
 
-class Extremum(Reduction):
+class Extremum(Gathering, Arithmetic):
     """Extrema over axes, and their positions."""
 
     __slots__ = ()

@@ -14,6 +14,7 @@ import numpy as np
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError, ZeroRankError
 from pyrite.op import TensorBase, instead, located, public
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.joining import concat
 from pyrite.tensor.scattering import Reduction, Scattering
 from pyrite.tensor.subscript import Index, Subscript, read_subscript
@@ -22,7 +23,7 @@ from pyrite.types import Number, Shape, TensorType, dtype
 T = TypeVar("T", bound="Indexing")
 
 
-class Indexing(Scattering):
+class Indexing(Scattering, Arithmetic):
     """Reading and writing by subscripts."""
 
     __slots__ = ()

@@ -15,8 +15,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
-from pyrite.tensor.average_pooling import AveragePooling
-from pyrite.tensor.resampling import Tables, Taps, kept
+from pyrite.tensor.resampling import Resampling, Tables, Taps, kept
 from pyrite.tensor.window import Sizes, sizes_per_axis
 from pyrite.types import Array, Number, Shape, TensorType
 
@@ -200,7 +199,7 @@ def _factor(op: str, name: str) -> Callable[..., Attributes]:
     return canonical
 
 
-class Interpolation(AveragePooling):
+class Interpolation(Resampling):
     """Images resized."""
 
     __slots__ = ()

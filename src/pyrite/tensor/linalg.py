@@ -7,9 +7,13 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, public, sample
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axis, kept, reduced_shape, require_elements
+from pyrite.tensor.comparison import Comparison
 from pyrite.tensor.contraction import Contraction
+from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import in_dtype, widened
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import Number, Shape, TensorType, broadcast, normalize_axes, normalize_axis
 
 # ---- norms ----
@@ -90,7 +94,7 @@ def _trace_type(x: TensorType, *, offset: int) -> TensorType:
     return TensorType(x.shape[:-2], x.dtype)
 
 
-class LinearAlgebra(Contraction):
+class LinearAlgebra(Contraction, Extremum, Reduction, Comparison, Arithmetic):
     """Norms, distances and angles of vectors, traces of matrices."""
 
     __slots__ = ()

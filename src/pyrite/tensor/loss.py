@@ -14,9 +14,11 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import Attributes, composite, integers, primitive, public, sample
+from pyrite.tensor.activation import Activation
+from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
-from pyrite.tensor.interpolation import Interpolation
 from pyrite.tensor.normalization import along
+from pyrite.tensor.softmax import Softmax
 from pyrite.types import Array, Shape, TensorType, bool_, broadcast, normalize_axis
 
 #: Of losses by sample: their mean, their sum, or as they are.
@@ -208,7 +210,7 @@ def _cross_entropy_vjp(
     return by_position(found, tracked, 3)
 
 
-class Loss(Interpolation):
+class Loss(Softmax, Activation, Extremum):
     """Losses that deserve an op."""
 
     __slots__ = ()

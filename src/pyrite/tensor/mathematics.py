@@ -10,8 +10,8 @@ import math
 from typing import Any, Self
 
 from pyrite.op import primitive
-from pyrite.tensor.arithmetic import POSITIVE
-from pyrite.tensor.bitwise import Bitwise
+from pyrite.tensor.arithmetic import POSITIVE, Arithmetic
+from pyrite.tensor.comparison import Comparison
 from pyrite.types import Number
 
 INSIDE_ONE = (-0.9, 0.9)
@@ -34,7 +34,7 @@ def _logistic(x: Any, y: Any) -> Any:
     return (x == y)._where(0.5, 1 / (1 + (y - x).exp()))
 
 
-class Mathematics(Bitwise):
+class Mathematics(Comparison, Arithmetic):
     """Exponentials, logarithms, trigonometry and special functions."""
 
     __slots__ = ()

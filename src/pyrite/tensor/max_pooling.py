@@ -7,8 +7,16 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, composite, distinct, integers, primitive, public, sample
-from pyrite.tensor.resampling import Resampling
+from pyrite.op import (
+    Attributes,
+    TensorBase,
+    composite,
+    distinct,
+    integers,
+    primitive,
+    public,
+    sample,
+)
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -136,7 +144,7 @@ def _read(c: Any, indices: Any) -> Any:
     return rows.take_along_axis(places, axis=2).reshape(indices.shape)
 
 
-class MaxPooling(Resampling):
+class MaxPooling(TensorBase):
     """Max pooling of (N, C, *sizes) over one to three axes.
 
     ``kernel_size``, ``stride`` (the kernel size unless given) and ``dilation`` are one int, or one

@@ -16,8 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, primitive, public, sample
-from pyrite.tensor.mathematics import Mathematics
+from pyrite.op import Attributes, TensorBase, primitive, public, sample
 from pyrite.types import (
     Number,
     Shape,
@@ -140,7 +139,7 @@ def _update(
     return out
 
 
-class Movement(Mathematics):
+class Movement(TensorBase):
     """Views and slices."""
 
     __slots__ = ()

@@ -16,12 +16,14 @@ from typing import Any, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
-from pyrite.tensor.softmax import Softmax
+from pyrite.tensor.movement import Movement
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import Shape, TensorType, normalize_axes
 
-T = TypeVar("T", bound=Softmax)
+T = TypeVar("T", bound="Normalization")
 Vector = TensorType | None
 
 
@@ -131,7 +133,7 @@ def _rms_norm_vjp(
     return by_position(found, tracked, 2)
 
 
-class Normalization(Softmax):
+class Normalization(Reduction, Movement, Arithmetic):
     """Normalisation over given axes."""
 
     __slots__ = ()

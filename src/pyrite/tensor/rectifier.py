@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from pyrite.errors import ShapeError
 from pyrite.op import composite, primitive, public, sample
-from pyrite.tensor.linalg import LinearAlgebra
+from pyrite.tensor.mathematics import Mathematics
+from pyrite.tensor.movement import Movement
 from pyrite.types import TensorType
 
 # These keep mean 0 and variance 1: Klambauer et al. 2017, arXiv:1706.02515, equation 14.
@@ -22,7 +23,7 @@ def same_type(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
     return x
 
 
-class Rectifier(LinearAlgebra):
+class Rectifier(Movement, Mathematics):
     """Rectifiers."""
 
     __slots__ = ()

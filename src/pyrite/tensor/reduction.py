@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import DTypeError
-from pyrite.op import Attributes, Sample, bools, integers, primitive, sample
+from pyrite.op import Attributes, Sample, TensorBase, bools, integers, primitive, sample
 from pyrite.tensor.axis import (
     Axes,
     Axis,
@@ -28,7 +28,6 @@ from pyrite.tensor.axis import (
     spread,
 )
 from pyrite.tensor.gradient import in_dtype
-from pyrite.tensor.indexing import Indexing
 from pyrite.types import Array, DType, DTypeLike, Shape, TensorType, default_int, uint32
 from pyrite.types import dtype as as_dtype
 
@@ -161,7 +160,7 @@ def _same(shape: Shape) -> Shape:
     return shape
 
 
-class Reduction(Indexing):
+class Reduction(TensorBase):
     """Sums, products and means over axes."""
 
     __slots__ = ()

@@ -15,8 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.op import composite, integers, sample
+from pyrite.tensor.arithmetic import Arithmetic
+from pyrite.tensor.comparison import Comparison
 from pyrite.tensor.gradient import in_dtype, widened
-from pyrite.tensor.unfolding import Unfolding
+from pyrite.tensor.indexing import Indexing
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import Array, Shape, TensorType, default_int
 from pyrite.types import dtype as as_dtype
 
@@ -119,7 +122,7 @@ def _resampled_type(
     return TensorType(tuple(sizes.get(axis, n) for axis, n in enumerate(x.shape)), x.dtype)
 
 
-class Resampling(Unfolding):
+class Resampling(Reduction, Indexing, Comparison, Arithmetic):
     """Weighted sums of elements along axes."""
 
     __slots__ = ()

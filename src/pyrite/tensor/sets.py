@@ -20,7 +20,9 @@ from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, bools, composite, distinct, integers, primitive, public, sample
 from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.axis import span
+from pyrite.tensor.cumulative import Cumulative
 from pyrite.tensor.sorting import Sorting
+from pyrite.tensor.truth import Truth
 from pyrite.types import Array, DType, Number, TensorType, default_int, normalize_axis
 
 
@@ -222,7 +224,7 @@ _FOUND = (
 )
 
 
-class Sets(Sorting):
+class Sets(Sorting, Cumulative, Truth):
     """Positions, unique values and counts."""
 
     __slots__ = ()

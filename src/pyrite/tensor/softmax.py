@@ -10,10 +10,13 @@ from typing import Any, Self
 
 from pyrite.errors import ShapeError
 from pyrite.op import composite, public, sample
-from pyrite.tensor.activation import Activation
 from pyrite.tensor.axis import axis_of
+from pyrite.tensor.extremum import Extremum
+from pyrite.tensor.gathering import Gathering
 from pyrite.tensor.gradient import in_dtype, widened
+from pyrite.tensor.mathematics import Mathematics
 from pyrite.tensor.rectifier import same_type
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import TensorType
 
 _ROWS = (
@@ -41,7 +44,7 @@ def _log_softmax_backward_by_out(h: Any, _: Any, g: Any, out: Any, *, axis: int)
     return -h * out.exp() * g.sum(axis, keepdims=True)
 
 
-class Softmax(Activation):
+class Softmax(Extremum, Reduction, Gathering, Mathematics):
     """Softmax along an axis."""
 
     __slots__ = ()

@@ -18,9 +18,13 @@ import numpy as np
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, distinct, integers, primitive, public, sample
 from pyrite.tensor.axis import Axis, reduced_shape, require_elements, rows_of, span
-from pyrite.tensor.cumulative import Cumulative
+from pyrite.tensor.comparison import Comparison
+from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.joining import concat
+from pyrite.tensor.movement import Movement
+from pyrite.tensor.reduction import Reduction
+from pyrite.tensor.truth import Truth
 from pyrite.types import Array, TensorType, default_int, normalize_axes, normalize_axis
 
 Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
@@ -168,7 +172,7 @@ _MIDDLES = (
 )
 
 
-class Sorting(Cumulative):
+class Sorting(Truth, Extremum, Reduction, Movement, Comparison):
     """Order."""
 
     __slots__ = ()

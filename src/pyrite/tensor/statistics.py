@@ -22,8 +22,11 @@ from pyrite.tensor.axis import (
     reduced_shape,
     require_elements,
 )
+from pyrite.tensor.extremum import Extremum
+from pyrite.tensor.gathering import Gathering
 from pyrite.tensor.gradient import in_dtype
-from pyrite.tensor.truth import Truth
+from pyrite.tensor.mathematics import Mathematics
+from pyrite.tensor.reduction import Reduction
 from pyrite.types import TensorType, normalize_axes
 
 
@@ -77,7 +80,7 @@ _SPREADS = (
 )
 
 
-class Statistics(Truth):
+class Statistics(Extremum, Reduction, Gathering, Mathematics):
     """Statistics made of reductions."""
 
     __slots__ = ()

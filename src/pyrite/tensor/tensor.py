@@ -21,16 +21,40 @@ from pyrite.errors import (
 )
 from pyrite.op import Executor, public
 from pyrite.synchronization import note_sync, when_done
+from pyrite.tensor.attention import Attention
+from pyrite.tensor.average_pooling import AveragePooling
+from pyrite.tensor.bitwise import Bitwise
+from pyrite.tensor.channel_normalization import ChannelNormalization
+from pyrite.tensor.interpolation import Interpolation
+from pyrite.tensor.linalg import LinearAlgebra
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
+from pyrite.tensor.rectifier import Rectifier
+from pyrite.tensor.sets import Sets
+from pyrite.tensor.statistics import Statistics
 from pyrite.tensor.torch_names import missing
+from pyrite.tensor.transposed_convolution import TransposedConvolution
+from pyrite.tensor.unfolding import Unfolding
 from pyrite.types import Array, DType, Number, TensorType, bfloat16
 
 #: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.
 ARRAY_API_VERSIONS = ("2022.12", "2023.12", "2024.12")
 
 
-class Tensor(Loss):
+class Tensor(
+    Loss,
+    Interpolation,
+    AveragePooling,
+    Unfolding,
+    TransposedConvolution,
+    Attention,
+    ChannelNormalization,
+    Rectifier,
+    LinearAlgebra,
+    Sets,
+    Statistics,
+    Bitwise,
+):
     """An immutable array of numbers that lives on a device.
 
     Made by ``pyrite.tensor``, ``zeros``, ``arange`` and the like, or by ops on other tensors.

@@ -10,9 +10,10 @@ from typing import Self
 import numpy as np
 
 from pyrite.op import bools, composite, primitive, sample
+from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis, axes_of, reduced_shape
-from pyrite.tensor.extremum import Extremum
-from pyrite.tensor.reduction import empty_samples, samples_over
+from pyrite.tensor.comparison import Comparison
+from pyrite.tensor.reduction import Reduction, empty_samples, samples_over
 from pyrite.types import Number, TensorType, bool_
 
 
@@ -20,7 +21,7 @@ def _truth_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
     return TensorType(reduced_shape(x.shape, axis, keepdims), bool_)
 
 
-class Truth(Extremum):
+class Truth(Reduction, Comparison, Arithmetic):
     """Truth over axes."""
 
     __slots__ = ()

@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, primitive, sample
+from pyrite.op import Attributes, TensorBase, primitive, sample
 from pyrite.tensor.convolution import windows_of
-from pyrite.tensor.transposed_convolution import TransposedConvolution
 from pyrite.tensor.window import (
     Explicit,
     Sizes,
@@ -73,7 +72,7 @@ def _fold4d(x: Array, *, output_size: Shape, kernel_size: Shape, **windows: Any)
     return fold_windows(np.moveaxis(columns, 0, -1), output_size, **windows)
 
 
-class Unfolding(TransposedConvolution):
+class Unfolding(TensorBase):
     """All windows of an image side by side, and their sum put back."""
 
     __slots__ = ()
