@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,15 @@ from pyrite.train import (
     CheckpointPolicy,
     EarlyStopping,
     EpochEnded,
+    Event,
     Goal,
     Interrupted,
     Interrupter,
     Learner,
     LearningRate,
     Output,
+    Paused,
+    PauseEnded,
     Reading,
     Resumed,
     RunDirectory,
@@ -436,6 +440,100 @@ def test_another_thread_trains_and_is_stopped_from_outside(task) -> None:
     interrupter.stop("the window was closed")
     thread.join(60)
     assert results[0].outcome == "interrupted"
+
+
+# ---- pauses ----
+
+
+class Resuming:
+    """A view that ends each pause, after it asked for what is wanted meanwhile."""
+
+    def __init__(self, interrupter: Interrupter, *, save: bool = False, stop: bool = False) -> None:
+        self.interrupter, self.save, self.stop = interrupter, save, stop
+        self.events: list[Event] = []
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def close(self) -> None:
+        pass
+
+    def handle(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Checkpointed if self.save else Paused):
+            sleep(0.05)
+            self.interrupter.stop("enough") if self.stop else self.interrupter.resume()
+        elif isinstance(event, Paused):
+            self.interrupter.save()
+
+
+def pausing(task: Any, at: set[int], **arguments: Any) -> tuple[Any, Resuming]:
+    """A learner that pauses in those calls of its step, validation counted, and who resumes it."""
+    interrupter, plain, calls = Interrupter(), supervised(task.loss), iter(range(1, 1000))
+    wanted = {name: arguments.pop(name) for name in ("save", "stop") if name in arguments}
+    view = Resuming(interrupter, **wanted)
+
+    def step(model: Any, batch: Any) -> Output:
+        if next(calls) in at:
+            interrupter.pause()
+        return plain(model, batch)
+
+    return task.learner(step=step, interrupter=interrupter, views=[view], **arguments), view
+
+
+def test_a_pause_changes_no_bit(task, weights) -> None:
+    whole = task.fit(task.learner())
+    learner, view = pausing(task, {2, 6, 7})  # in training, at its last step, and in validation
+    result = task.fit(learner)
+    assert [(e.epoch, e.step) for e in view.of(Paused)] == [(0, 2), (0, 6), (0, 6)]
+    assert len(view.of(PauseEnded)) == 3
+    assert weights(result.model) == weights(whole.model)
+    assert readings_without_time(result.history) == readings_without_time(whole.history)
+
+
+def test_no_time_that_is_told_holds_a_pause(task) -> None:
+    learner, view = pausing(task, {2, 6, 7})
+    began = perf_counter()
+    result = task.fit(learner)
+    wall = perf_counter() - began
+    paused = sum(event.seconds for event in view.of(PauseEnded))
+    assert paused >= 3 * 0.05
+    assert result.seconds + paused <= wall
+    assert sum(event.seconds for event in view.of(StepEnded)) + paused <= wall
+    assert sum(event.seconds for event in view.of(EpochEnded)) + paused <= wall
+
+
+def test_a_checkpoint_is_made_on_request_and_in_a_pause(task, tmp_path: Path) -> None:
+    learner, view = pausing(task, {2}, save=True, directory=tmp_path)
+    assert task.fit(learner).outcome == "completed"
+    assert [(e.epoch, e.step) for e in view.of(Checkpointed)] == [(0, 2), (1, 0), (2, 0), (3, 0)]
+    assert not learner.interrupter.wants_save
+
+
+def test_a_pause_ends_with_a_request_to_stop(task, tmp_path: Path) -> None:
+    learner, view = pausing(task, {2}, stop=True, directory=tmp_path)
+    result = task.fit(learner)
+    assert (result.outcome, result.steps) == ("interrupted", 2)
+    assert view.of(Interrupted)[0].checkpoint == tmp_path / (
+        "checkpoints/epoch-0001-step-000002.safetensors"
+    )
+
+
+def test_the_norm_of_gradients_is_told_where_metrics_are_read(task, recorder) -> None:
+    norms: list[float] = []
+
+    class Watching(SGD):
+        def step(self, model: Any, gradients: Any) -> Any:
+            norms.append(float(np.sqrt(sum((g.numpy() ** 2).sum() for g in gradients))))
+            return super().step(model, gradients)
+
+    task.fit(task.learner(views=[recorder], optimizer=Watching(0.1), gradient_norm=True), epochs=1)
+    steps = [event for event in recorder.of(StepEnded) if event.split == "train"]
+    told = [event.gradient_norm for event in steps]
+    assert told[0] is None
+    assert told[1:] == pytest.approx([norms[i] for i in (1, 1, 3, 3, 5)])
+    assert {event.learning_rate for event in steps} == {0.1}
+    assert [event.items for event in steps] == [4, 4, 4, 4, 4, 2]
 
 
 # ---- errors ----

@@ -9,6 +9,9 @@ from pyrite.train.event import EpochEnded as EpochEnded
 from pyrite.train.event import EpochStarted as EpochStarted
 from pyrite.train.event import Event as Event
 from pyrite.train.event import Interrupted as Interrupted
+from pyrite.train.event import Logged as Logged
+from pyrite.train.event import Paused as Paused
+from pyrite.train.event import PauseEnded as PauseEnded
 from pyrite.train.event import Resumed as Resumed
 from pyrite.train.event import RunEnded as RunEnded
 from pyrite.train.event import RunStarted as RunStarted
@@ -71,10 +74,13 @@ __all__ = [
     "IterationSpeed",
     "Learner",
     "LearningRate",
+    "Logged",
     "Loss",
     "Memory",
     "Metric",
     "Output",
+    "PauseEnded",
+    "Paused",
     "Perplexity",
     "PlainView",
     "Precision",

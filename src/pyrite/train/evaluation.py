@@ -51,9 +51,15 @@ class Evaluation:
             update(self.metrics, [output], now - last)
             if number % self.read_every == 0:
                 readings = compute(self.metrics)
-            self.emit(StepEnded(split, epoch, number, len(loader), readings, now - last))
-            last = now
+            self.emit(
+                StepEnded(
+                    split, epoch, number, len(loader), readings, now - last, items=output.weight
+                )
+            )
+            left = perf_counter()
             yield
+            away = perf_counter() - left  # as long as a pause
+            began, last = began + away, now + away
         self.ended = EpochEnded(split, epoch, compute(self.metrics), perf_counter() - began)
         self.emit(self.ended)
 

@@ -6,6 +6,8 @@
     │   ├── StepEnded …            split "train", then "valid"; Checkpointed in between
     │   └── EpochEnded             once per split
     ├── Checkpointed               after every epoch
+    ├── Paused, PauseEnded
+    ├── Logged                     what the program says meanwhile, where a view keeps the terminal
     ├── StopRequested, Interrupted, StoppedEarly
     └── RunEnded                   always last, unless an error ends the run
 
@@ -35,6 +37,7 @@ class RunStarted(Event):
     """A run begins, or continues: on which device, with which seed, up to which epoch.
 
     ``lacking`` counts the ops that NumPy may run for the device, for want of its own.
+    pid, host: of the process, so that others can see whether it lives.
     """
 
     device: str
@@ -43,6 +46,8 @@ class RunStarted(Event):
     parameters: int
     directory: Path | None
     lacking: int = 0
+    pid: int = 0
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class StepEnded(Event):
     """A step is done.  `readings` are the latest that were taken, over this epoch so far.
 
     seconds: of the step; waited: as many of them as passed until its batches were there.
+    items: how many the step saw.  gradient_norm: told in the steps whose metrics are read.
     """
 
     split: str
@@ -86,6 +92,9 @@ class StepEnded(Event):
     readings: tuple[Reading, ...]
     seconds: float
     waited: float = 0.0
+    items: int = 0
+    learning_rate: float | None = None
+    gradient_norm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,33 @@ class Checkpointed(Event):
     path: Path
     epoch: int
     step: int
+
+
+@dataclass(frozen=True)
+class Paused(Event):
+    """The run waits, on request, after `epoch` epochs and `step` steps of the next."""
+
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True)
+class PauseEnded(Event):
+    """The run goes on, or stops, after it waited so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Logged(Event):
+    """A line that the program wrote while a view kept the terminal.
+
+    level: "info", "warning", "error" …; source: "stdout", "stderr", or the name of a logger.
+    """
+
+    level: str
+    source: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -151,6 +187,9 @@ EVENTS: tuple[type[Event], ...] = (
     StepEnded,
     EpochEnded,
     Checkpointed,
+    Paused,
+    PauseEnded,
+    Logged,
     StopRequested,
     Interrupted,
     StoppedEarly,

@@ -19,6 +19,7 @@ import logging
 import math
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -64,6 +65,7 @@ class EventWriter:
         self._descriptor: int | None = None
         self._is_torn = False
         self._failed = False
+        self._lock = threading.Lock()  # what a view tells comes from a thread of its own
         self._known: dict[str, tuple[str, Better | None]] = {}
         self._written: tuple[Reading, ...] = ()
 
@@ -75,6 +77,10 @@ class EventWriter:
             if event.readings is self._written or not event.readings:
                 return
             self._written = event.readings
+        with self._lock:
+            self._append(event)
+
+    def _append(self, event: Event) -> None:
         now = round(time.time(), 6)
         told = self._new_metrics(getattr(event, "readings", ()))
         lines = [{"event": "metrics", "time": now, "metrics": told}] if told else []
@@ -270,6 +276,10 @@ def _optional_path(told: Any) -> Path | None:
     return None if told is None else Path(_of(str)(told))
 
 
+def _optional_number(told: Any) -> float | None:
+    return None if told is None else _number(told)
+
+
 def _counts(told: Any) -> dict[str, int]:
     return {_of(str)(name): _of(int)(count) for name, count in _of(dict)(told).items()}
 
@@ -284,6 +294,8 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
         return _of(hint)
     if hint is float:
         return _number
+    if hint == float | None:
+        return _optional_number
     if hint == Path | None or hint is Path:
         return _optional_path
     return _counts if hint == Mapping[str, int] else _of(str)

@@ -10,13 +10,15 @@ read every `read_every` steps.
 from __future__ import annotations
 
 import math
+import os
+import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, Generic, TypeVar
 
 from pyrite.autodiff.tape import Strategy
@@ -39,6 +41,8 @@ from pyrite.train.event import (
     Event,
     Interrupted,
     Outcome,
+    Paused,
+    PauseEnded,
     Resumed,
     RunEnded,
     RunStarted,
@@ -48,7 +52,7 @@ from pyrite.train.event import (
 )
 from pyrite.train.event_file import EventWriter
 from pyrite.train.history import EarlyStopping, Goal, History, SplitResult
-from pyrite.train.interruption import Interrupter, stopping_on_ctrl_c
+from pyrite.train.interruption import Interrupter, stopping_on_signals
 from pyrite.train.metric.loss import Loss
 from pyrite.train.metric.metric import Metric
 from pyrite.train.output import Step
@@ -58,6 +62,9 @@ from pyrite.train.view.broadcast import Broadcast
 from pyrite.train.view.view import View
 
 M = TypeVar("M", bound=Module)
+
+#: Seconds between two looks at whether a pause is over.
+_GLANCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class Learner(Generic[M]):
     gradient_checkpointing: "balanced" recomputes cheap ops in the backward pass, to save memory.
     observe: the metric that an optimiser's schedule follows, as ReduceOnPlateau does.
     read_every: steps between two readings of metrics, which wait for the device.
+    gradient_norm: whether the steps whose metrics are read tell the norm of all gradients too.
 
     Raises ArgumentError when accumulate or read_every < 1, or two metrics have one name.
     """
@@ -110,6 +118,7 @@ class Learner(Generic[M]):
         interrupter: Interrupter | None = None,
         gradient_checkpointing: Strategy = "none",
         read_every: int = 10,
+        gradient_norm: bool = False,
     ) -> None:
         if accumulate < 1 or read_every < 1:
             raise ArgumentError(
@@ -130,6 +139,7 @@ class Learner(Generic[M]):
         self.interrupter = interrupter or Interrupter()
         self.gradient_checkpointing = gradient_checkpointing
         self.read_every = read_every
+        self.gradient_norm = gradient_norm
         self.epochs_done = 0
 
     def fit(
@@ -151,13 +161,13 @@ class Learner(Generic[M]):
         if epochs < 0:
             raise ArgumentError(f"fit requires epochs >= 0, got {epochs}")
         self._require_goals(valid is not None)
-        ctrl_c = Interrupter()  # of this run: the next one may go on
+        asked = Interrupter()  # of this run: the next one may go on
         with (
             Broadcast(self.views) as views,
             self._event_writer() as writer,
-            stopping_on_ctrl_c(ctrl_c, lambda why: views.emit(StopRequested(why))),
+            stopping_on_signals(asked, lambda why: views.emit(StopRequested(why))),
         ):
-            return _Run(self, train, valid, epochs, views, writer, ctrl_c).result(resume)
+            return _Run(self, train, valid, epochs, views, writer, asked).result(resume)
 
     def evaluate(self, loader: DataLoader[Any], split: str = "test") -> tuple[Reading, ...]:
         """Return the readings of a model that does not train, over all batches of a loader."""
@@ -200,10 +210,10 @@ class _Run(Generic[M]):
         epochs: int,
         views: Broadcast,
         writer: EventWriter,
-        ctrl_c: Interrupter,
+        asked: Interrupter,
     ) -> None:
         self.learner = learner
-        self.interrupters = (ctrl_c, learner.interrupter)
+        self.interrupters = (asked, learner.interrupter)
         self.train = train
         self.valid = valid
         self.epochs = epochs
@@ -214,6 +224,7 @@ class _Run(Generic[M]):
         self.history = History()
         self.steps_before = self.steps = 0
         self.epoch_seconds = 0.0
+        self.paused_seconds = 0.0
         self.saved: tuple[Position, Path] | None = None
         self.damaged: list[CheckpointDamaged] = []
         self.folder = (
@@ -233,7 +244,7 @@ class _Run(Generic[M]):
         began, fallen = perf_counter(), _fallbacks()
         self._start(resume)
         outcome = self._train_until_done()
-        seconds = perf_counter() - began
+        seconds = perf_counter() - began - self.paused_seconds
         steps = self.steps - self.steps_before
         if self.learner.directory:
             self.learner.directory.write_model(self.learner.model.record())
@@ -267,6 +278,8 @@ class _Run(Generic[M]):
                 parameters=model.num_params(),
                 directory=directory.path if directory else None,
                 lacking=len(devices[0].backend.root.falls_back) if devices else 0,
+                pid=os.getpid(),
+                host=platform.node(),
             )
         )
 
@@ -343,6 +356,7 @@ class _Run(Generic[M]):
             draws = random_state()
             evaluation = self.learner.evaluation(self.emit)
             for _ in evaluation.steps(self.valid, "valid", number):
+                self._wait_while_paused()
                 if self._should_stop():
                     set_random_state(draws)  # a resumed run validates from the beginning
                     return False
@@ -352,26 +366,42 @@ class _Run(Generic[M]):
 
     def _train_epoch(self, number: int) -> None:
         done, steps = self.position.step, self.steps_per_epoch
+        every, norm = self.learner.read_every, None
         self.emit(EpochStarted(number, self.epochs, done, steps))
         start = min(done * self.learner.accumulate, len(self.train))
         batches = self.train.epoch(self.position.epoch, start=start)
         readings = compute(self.metrics) if done else ()
-        last = perf_counter()
+        last = idle = perf_counter()
         for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
-            waited = perf_counter() - last
-            self.learner.model, outputs = self.training_step(self.learner.model, group)
+            waited = perf_counter() - idle
+            is_read = step % every == 0 or step == steps
+            self.learner.model, outputs = self.training_step(
+                self.learner.model, group, with_norm=is_read and self.learner.gradient_norm
+            )
             now = perf_counter()
             seconds, last = now - last, now
             update(self.metrics, outputs, seconds)
             self.epoch_seconds += seconds
             self.steps += 1
             self.position = Position(self.position.epoch, step)
-            if step % self.learner.read_every == 0 or step == steps:
-                readings = compute(self.metrics)
-            self.emit(StepEnded("train", number, step, steps, readings, seconds, waited))
+            if is_read:
+                readings, norm = compute(self.metrics), self._gradient_norm()
+            items = sum(output.weight for output in outputs)
+            rate = outputs[0].learning_rate
+            self.emit(
+                StepEnded(
+                    "train", number, step, steps, readings, seconds, waited, items, rate, norm
+                )
+            )
+            last += self._wait_while_paused(self._save_if_asked)
             if self._should_stop():
                 return
             self._checkpoint_if_due(step, steps)
+            idle = perf_counter()
+
+    def _gradient_norm(self) -> float | None:
+        norm = self.training_step.gradient_norm
+        return None if norm is None else float(norm.item())
 
     def _train_result(self, number: int) -> SplitResult:
         ended = EpochEnded("train", number, compute(self.metrics), self.epoch_seconds)
@@ -389,7 +419,30 @@ class _Run(Generic[M]):
             self.learner.optimizer.observe(self.learner.observe.latest(self.history).value)
         self._checkpoint()
 
-    # ---- stopping and saving ----
+    # ---- pausing, stopping and saving ----
+
+    def _wait_while_paused(self, meanwhile: Callable[[], None] = lambda: None) -> float:
+        """Do what somebody asks for meanwhile, as long as the run is paused; return the seconds."""
+        meanwhile()
+        if not self._is_paused():
+            return 0.0
+        self.emit(Paused(self.position.epoch, self.position.step))
+        began = perf_counter()
+        while self._is_paused():
+            sleep(_GLANCE)
+            meanwhile()
+        seconds = perf_counter() - began
+        self.paused_seconds += seconds
+        self.emit(PauseEnded(seconds))
+        return seconds
+
+    def _is_paused(self) -> bool:
+        paused = any(interrupter.is_paused for interrupter in self.interrupters)
+        return paused and not self._should_stop()
+
+    def _save_if_asked(self) -> None:
+        if any(interrupter.wants_save for interrupter in self.interrupters):
+            self._checkpoint()
 
     def _should_stop(self) -> bool:
         return any(interrupter.should_stop for interrupter in self.interrupters)
@@ -400,6 +453,7 @@ class _Run(Generic[M]):
             self._checkpoint()
         path = self.saved[1] if self.saved else None
         reason = next(i.reason for i in self.interrupters if i.reason)
+        self.writer.append(StopRequested(reason))  # views were told when it happened
         self.emit(Interrupted(reason, self.position.epoch + 1, self.position.step, path))
         return "interrupted"
 
@@ -409,6 +463,8 @@ class _Run(Generic[M]):
             self._checkpoint()
 
     def _checkpoint(self) -> None:
+        for interrupter in self.interrupters:
+            interrupter.saved()
         if self.folder is None:
             return
         learner = self.learner

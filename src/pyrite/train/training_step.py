@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.autodiff import Gradients, value_and_grad
 from pyrite.autodiff.tape import Strategy
-from pyrite.optim import Optimizer
+from pyrite.optim import Optimizer, global_norm
 from pyrite.tensor.tensor import Tensor
 from pyrite.train.evaluation import counted
 from pyrite.train.output import Output, Step
@@ -19,12 +19,17 @@ class TrainingStep:
     So several small batches step as one large one.  checkpointing: as of `value_and_grad`.
     """
 
+    #: The 2-norm of all gradients in the latest step that was asked for it, not yet read.
+    gradient_norm: Tensor | None = None
+
     def __init__(self, step: Step, optimizer: Optimizer, checkpointing: Strategy) -> None:
         self.step = step
         self.optimizer = optimizer
         self._differentiate = value_and_grad(self._loss, has_aux=True, checkpointing=checkpointing)
 
-    def __call__(self, model: Any, batches: Sequence[Any]) -> tuple[Any, list[Output]]:
+    def __call__(
+        self, model: Any, batches: Sequence[Any], *, with_norm: bool = False
+    ) -> tuple[Any, list[Output]]:
         """Return the next model, and the output of each batch; nothing is read."""
         rate = self.optimizer.learning_rates()["*"]
         outputs, found = [], []
@@ -33,7 +38,10 @@ class TrainingStep:
             output = counted(Output(loss, predictions, targets, items, rate), batch)
             outputs.append(output)
             found.append((gradients, output.weight))
-        return self.optimizer.step(model, _mean(found)), outputs
+        gradients = _mean(found)
+        if with_norm:
+            self.gradient_norm = global_norm(list(gradients))
+        return self.optimizer.step(model, gradients), outputs
 
     def _loss(self, model: Any, batch: Any) -> tuple[Tensor, tuple[Any, Any, int | None]]:
         output = self.step(model, batch)

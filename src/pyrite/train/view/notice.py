@@ -8,6 +8,8 @@ from pyrite.train.event import (
     CheckpointDamaged,
     Event,
     Interrupted,
+    Paused,
+    PauseEnded,
     Resumed,
     RunEnded,
     RunStarted,
@@ -41,6 +43,16 @@ def _(event: Resumed) -> str:
 @notice.register
 def _(event: CheckpointDamaged) -> str:
     return f"checkpoint {event.path} is damaged, trying the one before it: {event.reason}"
+
+
+@notice.register
+def _(event: Paused) -> str:
+    return f"paused after {_count(event.epoch, 'epoch')} and {_count(event.step, 'step')}"
+
+
+@notice.register
+def _(event: PauseEnded) -> str:
+    return f"going on after a pause of {event.seconds:.1f} s"
 
 
 @notice.register

@@ -29,6 +29,8 @@ from pyrite.train.event import (
     EpochStarted,
     Event,
     Interrupted,
+    Paused,
+    PauseEnded,
     Resumed,
     RunEnded,
     RunStarted,
@@ -120,6 +122,8 @@ class ProgressView:
     @_show.register(RunStarted)
     @_show.register(Resumed)
     @_show.register(CheckpointDamaged)
+    @_show.register(Paused)
+    @_show.register(PauseEnded)
     @_show.register(StopRequested)
     @_show.register(Interrupted)
     @_show.register(StoppedEarly)
