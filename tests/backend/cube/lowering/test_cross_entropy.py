@@ -10,7 +10,7 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering import cross_entropy
-from pyrite.backend.cube.lowering.numbered_rows import numbered_candidates
+from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor

@@ -9,8 +9,8 @@ import pytest
 
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering import gathering
-from pyrite.backend.cube.lowering.each import EachConfig
 from pyrite.backend.cube.lowering.gathering import GatherConfig, candidates, select
+from pyrite.backend.cube.skeleton.each import EachConfig
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError

@@ -10,7 +10,7 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering import group_norm
-from pyrite.backend.cube.lowering.numbered_rows import numbered_candidates
+from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor

@@ -13,7 +13,10 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.numbered_rows import (
+from pyrite.backend.cube.operand import Layout, Operand
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import contiguous, map_elements
+from pyrite.backend.cube.skeleton.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
@@ -21,9 +24,6 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.operand import Layout, Operand
-from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.elementwise import contiguous, map_elements
 from pyrite.backend.cube.skeleton.row import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import dense
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value

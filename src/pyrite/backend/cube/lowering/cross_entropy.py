@@ -12,19 +12,19 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.each import as_index
 from pyrite.backend.cube.lowering.movement import no_class
-from pyrite.backend.cube.lowering.numbered_rows import (
+from pyrite.backend.cube.operand import iota
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.each import as_index
+from pyrite.backend.cube.skeleton.elementwise import contiguous
+from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.operand import iota
-from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.elementwise import contiguous
-from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.row import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value

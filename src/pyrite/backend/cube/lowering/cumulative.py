@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import contiguous, dense, map_elements
 from pyrite.backend.cube.skeleton.fold import (
     State,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.each import Each, EachConfig, for_each
-from pyrite.backend.cube.lowering.each import select as select_each
 from pyrite.backend.cube.operand import Operand
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.each import Each, EachConfig, for_each
+from pyrite.backend.cube.skeleton.each import select as select_each
 from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value

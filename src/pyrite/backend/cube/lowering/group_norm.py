@@ -14,7 +14,11 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.numbered_rows import (
+from pyrite.backend.cube.operand import Layout, Operand, iota
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.elementwise import flattened
+from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton.numbered_rows import (
     NumberedRow,
     Operands,
     for_numbered_rows,
@@ -22,10 +26,6 @@ from pyrite.backend.cube.lowering.numbered_rows import (
     numbered_candidates,
     widest,
 )
-from pyrite.backend.cube.lowering.scattering import flattened
-from pyrite.backend.cube.operand import Layout, Operand, iota
-from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.row import At, Make, RowsConfig
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of

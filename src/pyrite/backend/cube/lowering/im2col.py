@@ -13,8 +13,6 @@ from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.along import Along, AlongConfig, Block, Lanes, along_rows
-from pyrite.backend.cube.lowering.scattering import flattened
 from pyrite.backend.cube.lowering.window import (
     UNROLLED,
     Range,
@@ -24,6 +22,8 @@ from pyrite.backend.cube.lowering.window import (
 )
 from pyrite.backend.cube.operand import Operand, added, iota
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Block, Lanes, along_rows
+from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import (
     as_tensor,
     contiguous,

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.along import Along, Lanes, along_rows
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.im2col import Cells, Folding, fold
-from pyrite.backend.cube.lowering.scattering import Writes, flattened, write
+from pyrite.backend.cube.lowering.scattering import Writes, write
 from pyrite.backend.cube.lowering.window import (
     Bounds,
     Sliding,
@@ -27,7 +26,8 @@ from pyrite.backend.cube.lowering.window import (
     sliding,
 )
 from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.elementwise import dense, zeros
+from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
+from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.segmented_scatter import (
     Place,
@@ -27,7 +26,8 @@ from pyrite.backend.cube.lowering.segmented_scatter import (
 )
 from pyrite.backend.cube.operand import Operand, added
 from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, contiguous, dense, zeros
+from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense, flattened, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value
@@ -116,13 +116,6 @@ def by_vector(launcher: Launcher, indices: CubeTensor, rest: Shape) -> CubeTenso
     count = element_count(indices.shape[:-1])
     rows = flattened(launcher, indices, (count, *(1 for _ in rest), depth))
     return rows.broadcast_to((count, *rest, depth))
-
-
-def flattened(launcher: Launcher, x: CubeTensor, shape: Shape) -> CubeTensor:
-    """Return a tensor as another shape, copied if it must be."""
-    view = x.reshaped(shape) or contiguous(launcher, x).reshaped(shape)
-    assert view is not None, "a dense tensor takes any shape"
-    return view
 
 
 def write(

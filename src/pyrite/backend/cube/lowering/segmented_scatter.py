@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.each import Each, for_each
 from pyrite.backend.cube.operand import unravel
+from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.sort import argsort_axis
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of

@@ -291,6 +291,13 @@ def contiguous(launcher: Launcher, tensor: CubeTensor, *, always: bool = False) 
     return target
 
 
+def flattened(launcher: Launcher, x: CubeTensor, shape: Shape) -> CubeTensor:
+    """Return a tensor as another shape, copied if it must be."""
+    view = x.reshaped(shape) or contiguous(launcher, x).reshaped(shape)
+    assert view is not None, "a dense tensor takes any shape"
+    return view
+
+
 def filling(launcher: Launcher, tensor: CubeTensor) -> CubeTensor:
     """Return the tensor in row-major order, with a buffer, or a view of one, that it fills."""
     whole = contiguous(launcher, tensor)

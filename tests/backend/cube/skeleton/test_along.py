@@ -9,7 +9,8 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.along import (
+from pyrite.backend.cube.operand import iota
+from pyrite.backend.cube.skeleton.along import (
     Along,
     AlongConfig,
     Block,
@@ -18,7 +19,6 @@ from pyrite.backend.cube.lowering.along import (
     candidates,
     select,
 )
-from pyrite.backend.cube.operand import iota
 from pyrite.backend.device import Device
 from pyrite.kernel import Value
 from pyrite.tensor.creation import tensor
