@@ -29,19 +29,31 @@ from pyrite.train.interruption import Interrupter as Interrupter
 from pyrite.train.learner import Learner as Learner
 from pyrite.train.learner import Result as Result
 from pyrite.train.metric import AUROC as AUROC
+from pyrite.train.metric import BLEU as BLEU
+from pyrite.train.metric import PSNR as PSNR
+from pyrite.train.metric import SSIM as SSIM
 from pyrite.train.metric import Accuracy as Accuracy
+from pyrite.train.metric import AveragePrecision as AveragePrecision
+from pyrite.train.metric import CharErrorRate as CharErrorRate
+from pyrite.train.metric import ConfusionMatrix as ConfusionMatrix
 from pyrite.train.metric import CPUUse as CPUUse
+from pyrite.train.metric import Dice as Dice
 from pyrite.train.metric import FBeta as FBeta
 from pyrite.train.metric import IterationSpeed as IterationSpeed
 from pyrite.train.metric import LearningRate as LearningRate
 from pyrite.train.metric import Loss as Loss
 from pyrite.train.metric import Memory as Memory
 from pyrite.train.metric import Metric as Metric
+from pyrite.train.metric import MultiScaleSSIM as MultiScaleSSIM
 from pyrite.train.metric import Perplexity as Perplexity
 from pyrite.train.metric import Precision as Precision
+from pyrite.train.metric import RankingMetric as RankingMetric
 from pyrite.train.metric import Recall as Recall
+from pyrite.train.metric import RougeL as RougeL
 from pyrite.train.metric import SumMetric as SumMetric
+from pyrite.train.metric import TextMetric as TextMetric
 from pyrite.train.metric import TopK as TopK
+from pyrite.train.metric import WordErrorRate as WordErrorRate
 from pyrite.train.output import Output as Output
 from pyrite.train.output import Step as Step
 from pyrite.train.output import supervised as supervised
@@ -54,12 +66,19 @@ from pyrite.train.view import View as View
 
 __all__ = [
     "AUROC",
+    "BLEU",
+    "PSNR",
+    "SSIM",
     "Accuracy",
+    "AveragePrecision",
     "CPUUse",
+    "CharErrorRate",
     "Checkpoint",
     "CheckpointDamaged",
     "CheckpointPolicy",
     "Checkpointed",
+    "ConfusionMatrix",
+    "Dice",
     "EarlyStopping",
     "Entry",
     "EpochEnded",
@@ -78,16 +97,19 @@ __all__ = [
     "Loss",
     "Memory",
     "Metric",
+    "MultiScaleSSIM",
     "Output",
     "PauseEnded",
     "Paused",
     "Perplexity",
     "PlainView",
     "Precision",
+    "RankingMetric",
     "Reading",
     "Recall",
     "Result",
     "Resumed",
+    "RougeL",
     "RunDirectory",
     "RunEnded",
     "RunStarted",
@@ -98,8 +120,10 @@ __all__ = [
     "StoppedEarly",
     "SumMetric",
     "SummaryRow",
+    "TextMetric",
     "TopK",
     "View",
+    "WordErrorRate",
     "read_events",
     "summary",
     "summary_text",

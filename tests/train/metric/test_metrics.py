@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,10 @@ from pyrite.tensor.creation import tensor
 from pyrite.train import (
     AUROC,
     Accuracy,
+    AveragePrecision,
+    ConfusionMatrix,
     CPUUse,
+    Dice,
     FBeta,
     IterationSpeed,
     LearningRate,
@@ -118,6 +123,22 @@ def test_binary_precision_is_of_the_positive_class() -> None:
     assert over(Precision("macro"), scores, targets) == 0.5
 
 
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (partial(TopK, 2), "classes"),
+        *product((Accuracy, Recall, Precision, FBeta, partial(Recall, "micro")),
+                 ("classes", "labels")),
+    ],
+)  # fmt: skip
+def test_what_is_masked_does_not_count(make: Any, shape: str) -> None:
+    targets = LABELS if shape == "classes" else (LOGITS[:, ::-1] > 0.3).astype(np.int32)
+    masked = np.random.default_rng(3).random(60) < 0.4
+    holed = np.where(masked.reshape(-1, *[1] * (targets.ndim - 1)), -100, targets)
+    expected = over(make(), LOGITS[~masked], targets[~masked])
+    assert over(make(ignore_index=-100), LOGITS, holed.astype(np.int32)) == expected
+
+
 def test_auroc_is_the_chance_that_a_positive_is_above_a_negative() -> None:
     scores = np.round(LOGITS[:, 0], 1)  # with ties
     targets = (LABELS > 1).astype(np.int32)
@@ -189,8 +210,9 @@ def test_the_machine_is_measured_in_plausible_numbers() -> None:
     assert 1 < memory.compute().value < 1e6
 
 
-ALL = (AUROC, Accuracy, CPUUse, FBeta, IterationSpeed, LearningRate, Loss, Memory, Perplexity,
-       Precision, Recall, lambda: TopK(2))  # fmt: skip
+ALL = (AUROC, Accuracy, AveragePrecision, CPUUse, ConfusionMatrix, Dice, FBeta, IterationSpeed,
+       LearningRate, Loss, Memory, Perplexity, Precision, Recall, lambda: AUROC(thresholds=9),
+       lambda: Dice(aggregation_level="global"), lambda: TopK(2))  # fmt: skip
 
 
 @pytest.mark.parametrize("make", ALL)

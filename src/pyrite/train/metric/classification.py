@@ -29,14 +29,22 @@ class Accuracy(SumMetric):
     """The fraction of right answers.  Predictions (N, ..., C) and targets (N, ...), or both alike.
 
     threshold: the score from which a binary answer is yes; 0 for logits, 0.5 for probabilities.
+    ignore_index: a target that does not count, as of padding.
     """
 
     unit = "%"
     better = "higher"
 
-    def __init__(self, *, threshold: float = 0.0, name: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.0,
+        ignore_index: int | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(name)
         self.threshold = threshold
+        self.ignore_index = ignore_index
 
     def measure(self, output: Output) -> Measured:
         """Return the number of right answers, and of answers."""
@@ -45,7 +53,7 @@ class Accuracy(SumMetric):
             right = scores.argmax(axis=-1) == targets
         else:
             right = (scores >= self.threshold) == (targets != 0)
-        return right.sum(), targets.size
+        return _kept(right, targets, self.ignore_index)
 
     def of_sums(self, *sums: NDArray[np.float64]) -> float:
         """Return right / all."""
@@ -57,16 +65,20 @@ class TopK(SumMetric):
     """The fraction of targets among the k highest scores: predictions (..., C), targets (...).
 
     Of equal scores the one of the lower class comes first, as in ``Tensor.topk``.
+    ignore_index: a target that does not count, as of padding.
     """
 
     unit = "%"
     better = "higher"
 
-    def __init__(self, k: int = 5, *, name: str | None = None) -> None:
+    def __init__(
+        self, k: int = 5, *, ignore_index: int | None = None, name: str | None = None
+    ) -> None:
         if k < 1:
             raise ArgumentError(f"TopK requires k >= 1, got {k}")
         super().__init__(f"Top-{k}" if name is None else name)
         self.k = k
+        self.ignore_index = ignore_index
 
     def measure(self, output: Output) -> Measured:
         """Return the number of targets found, and of targets."""
@@ -74,7 +86,8 @@ class TopK(SumMetric):
         if self.k > scores.shape[-1]:
             raise ShapeError(f"TopK requires k <= {scores.shape[-1]} classes, got k={self.k}")
         _, classes = scores.topk(self.k, axis=-1)
-        return (classes == targets[..., None]).sum(), targets.size
+        found = (classes == targets[..., None]).any(axis=-1)
+        return _kept(found, targets, self.ignore_index)
 
     def of_sums(self, *sums: NDArray[np.float64]) -> float:
         """Return found / all."""
@@ -87,13 +100,19 @@ class _Counts(SumMetric):
 
     average: "micro" counts all answers alike; "macro" is the mean over classes, of those that were
     predicted or wanted at all.
+    ignore_index: a target that does not count, as of padding.
     """
 
     unit = "%"
     better = "higher"
 
     def __init__(
-        self, average: Average = "macro", *, threshold: float = 0.0, name: str | None = None
+        self,
+        average: Average = "macro",
+        *,
+        threshold: float = 0.0,
+        ignore_index: int | None = None,
+        name: str | None = None,
     ) -> None:
         if average not in ("micro", "macro"):
             raise ArgumentError(
@@ -102,11 +121,13 @@ class _Counts(SumMetric):
         super().__init__(name)
         self.average = average
         self.threshold = threshold
+        self.ignore_index = ignore_index
 
     def measure(self, output: Output) -> Measured:
         """Return per class: true positives, predictions, and targets."""
         scores, targets = scores_and_targets(self.name, output)
-        if scores.ndim > targets.ndim:
+        alike = scores.ndim == targets.ndim
+        if not alike:
             classes = tensor(np.arange(scores.shape[-1]), device=scores.device)
             predicted = scores.argmax(axis=-1).reshape(-1, 1) == classes
             wanted = targets.reshape(-1, 1) == classes
@@ -114,6 +135,9 @@ class _Counts(SumMetric):
             columns = targets.shape[-1] if targets.ndim > 1 else 1
             predicted = scores.reshape(-1, columns) >= self.threshold
             wanted = targets.reshape(-1, columns) != 0
+        if self.ignore_index is not None:
+            kept = (targets != self.ignore_index).reshape(-1, wanted.shape[1] if alike else 1)
+            predicted, wanted = predicted & kept, wanted & kept
         return (predicted & wanted).sum(axis=0), predicted.sum(axis=0), wanted.sum(axis=0)
 
     def of_sums(self, *sums: NDArray[np.float64]) -> float:
@@ -155,17 +179,31 @@ class FBeta(_Counts):
         average: Average = "macro",
         *,
         threshold: float = 0.0,
+        ignore_index: int | None = None,
         name: str | None = None,
     ) -> None:
         if not beta > 0:
             raise ArgumentError(f"FBeta requires beta > 0, got {beta}")
-        super().__init__(average, threshold=threshold, name=f"F{beta:g}" if name is None else name)
+        super().__init__(
+            average,
+            threshold=threshold,
+            ignore_index=ignore_index,
+            name=f"F{beta:g}" if name is None else name,
+        )
         self.beta = beta
 
     def score(self, hits: Any, predicted: Any, wanted: Any) -> NDArray[np.float64]:
         """Return (1 + beta²) hits / (beta² wanted + predicted)."""
         square = self.beta**2
         return ratio((1 + square) * hits, square * wanted + predicted)
+
+
+def _kept(hits: Tensor, targets: Tensor, ignore_index: int | None) -> Measured:
+    """How many hits and targets there are, of those that count."""
+    if ignore_index is None:
+        return hits.sum(), targets.size
+    counts = targets != ignore_index
+    return (hits & counts).sum(), counts.sum()
 
 
 def scores_and_targets(

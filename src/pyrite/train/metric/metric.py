@@ -32,11 +32,13 @@ class Metric(ABC):
 
     unit: ClassVar[str] = ""
     better: ClassVar[Better | None] = None
+    #: The name where none is given; None for the name of the class.
+    default_name: ClassVar[str | None] = None
     #: Whether it speaks of training itself, and means nothing in an evaluation.
     only_training: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None) -> None:
-        self.name = type(self).__name__ if name is None else name
+        self.name = name or self.default_name or type(self).__name__
         self._pending: list[Measured] = []
         self._state: dict[str, NDArray[Any]] = {}
 
@@ -47,6 +49,14 @@ class Metric(ABC):
     @abstractmethod
     def add(self, state: Mapping[str, NDArray[Any]], measured: Sequence[NDArray[Any]]) -> Any:
         """Return the state after one more step, as arrays by name; the first state is empty."""
+
+    def add_steps(
+        self, state: Mapping[str, NDArray[Any]], steps: Sequence[Sequence[NDArray[Any]]]
+    ) -> Any:
+        """Return the state after several steps; for states that are dear to copy at each."""
+        for measured in steps:
+            state = self.add(state, measured)
+        return state
 
     @abstractmethod
     def value(self, state: Mapping[str, NDArray[Any]]) -> float:
@@ -75,9 +85,10 @@ class Metric(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that was seen, as arrays: what a checkpoint saves."""
-        for measured in self._pending:
-            self._state = self.add(self._state, [_read(part) for part in measured])
-        self._pending.clear()
+        if self._pending:
+            steps = [[_read(part) for part in measured] for measured in self._pending]
+            self._state = self.add_steps(self._state, steps)
+            self._pending.clear()
         return self._state
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
