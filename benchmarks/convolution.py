@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.op import OPS
+from pyrite.op import OPS, Plan
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.types import Array, TensorType, float32
 
@@ -131,7 +131,8 @@ def pyrite_run(
     """Return what runs an op of Pyrite."""
     handles = [backend.upload(a) for a in arrays]
     out = (TensorType(shape, float32),)
-    return lambda: backend.run(OPS[op], handles, attrs, out)
+    plan = Plan(attrs, out)
+    return lambda: backend.execute(OPS[op], handles, plan)
 
 
 def torch_runs(case: Case, x: Array, weight: Array, g: Array) -> list[Callable[[], Any]]:

@@ -22,7 +22,7 @@ import torch
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.op import OPS
+from pyrite.op import OPS, Plan
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.types import Array
 
@@ -126,7 +126,8 @@ def call(backend: CubeBackend, name: str, *inputs: CubeTensor, **attrs: Any) -> 
     assert op.infer is not None
     types = op.infer(*(x.type for x in inputs), **attrs)
     out = types if isinstance(types, tuple) else (types,)
-    return lambda: backend.run(op, inputs, attrs, out)
+    plan = Plan(attrs, out)
+    return lambda: backend.execute(op, inputs, plan)
 
 
 def measure(

@@ -25,7 +25,7 @@ from torch.nn import functional
 import pyrite
 from pyrite.backend import Device
 from pyrite.cli.digits import DigitNet
-from pyrite.op import Attributes, Op
+from pyrite.op import Op, Plan
 from pyrite.optim import AdamW
 from pyrite.types import Array
 
@@ -124,22 +124,22 @@ def _microseconds(step: Step, wait: Step) -> float:
 def profile(device: Device, step: Step) -> None:
     """Print what each op of a step costs, the dearest first."""
     backend = device.backend.root
-    run, found = backend.run, defaultdict[str, list[tuple[float, float]]](list)
+    execute, found = backend.execute, defaultdict[str, list[tuple[float, float]]](list)
 
-    def timed(op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any) -> Any:
+    def timed(op: Op, inputs: Sequence[Any], plan: Plan) -> Any:
         device.synchronize()
         start = time.perf_counter()
-        results = run(op, inputs, attrs, out)
+        results = execute(op, inputs, plan)
         returned = time.perf_counter()
         device.synchronize()
         end = time.perf_counter()
         found[op.name].append(((returned - start) * 1e6, (end - start) * 1e6))
         return results
 
-    backend.run = timed  # type: ignore[method-assign]
+    backend.execute = timed  # type: ignore[method-assign]
     for _ in range(STEPS):
         step()
-    backend.run = run  # type: ignore[method-assign]
+    backend.execute = execute  # type: ignore[method-assign]
     print(f"{'op':34} a step   call µs   done µs   together")
     total = 0.0
     rows = []

@@ -100,8 +100,10 @@ class Watched(NumPy):
 
     greatest = 0
 
-    def run(self, op: Op, inputs: Any, attrs: Any, out: Any) -> Any:
-        results = super().run(op, inputs, attrs, out)
+    def execute(self, op: Op, inputs: Any, plan: Any) -> Any:
+        results = super().execute(op, inputs, plan)
+        if results is None:
+            return None
         self.greatest = max(self.greatest, *(r.size for r in results))
         return results
 

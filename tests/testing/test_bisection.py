@@ -12,8 +12,7 @@ import pyrite
 from pyrite import nn
 from pyrite.backend.numpy import NumPy
 from pyrite.errors import ArgumentError
-from pyrite.op import Attributes, Handle, Op
-from pyrite.types import TensorType
+from pyrite.op import Handle, Op, Plan
 
 
 class Faulty(NumPy):
@@ -24,15 +23,9 @@ class Faulty(NumPy):
         self.name = "faulty"
         self.op, self.factor = op, factor
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Handle],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[Handle]:
-        results = super().run(op, inputs, attrs, out)
-        if op.name != self.op:
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
+        results = super().execute(op, inputs, plan)
+        if op.name != self.op or results is None:
             return results
         return [np.asarray(r * self.factor, r.dtype) for r in results]
 
@@ -52,8 +45,10 @@ class Choosy(NumPy):
         self.uploaded.append(super().upload(array))
         return self.uploaded[-1]
 
-    def run(self, op: Op, inputs: Sequence[Handle], *rest: Any) -> Sequence[Handle]:
-        return inputs if op.name == "mish" else super().run(op, inputs, *rest)
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
+        if op.name == "mish" and self.keeps(op, inputs):
+            return inputs
+        return super().execute(op, inputs, plan)
 
 
 class Net(nn.Module):

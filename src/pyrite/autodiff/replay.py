@@ -23,7 +23,7 @@ from pyrite.autodiff.gradients import Gradients
 from pyrite.autodiff.node import Applied, Checkpoint, Leaf, Node, Saved, Variable
 from pyrite.autodiff.walk import Walk, require_own
 from pyrite.backend.protocol import Backend
-from pyrite.op import OPS, Attributes, Constant, Handle, Op, Plan, TensorBase
+from pyrite.op import OPS, Constant, Handle, Op, Plan, TensorBase
 from pyrite.recent import Recent
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
@@ -187,18 +187,6 @@ class Recorder(Backend):
         outputs = tuple(self.number() for _ in results)
         self.steps.append(Step(op, plan, numbers, outputs, ()))
         return [Noted(r, n) for r, n in zip(results, outputs, strict=True)]
-
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Handle],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[Noted]:
-        """Execute one op without a plan: that is not noted."""
-        self.is_repeatable = False
-        results = self.inner.run(op, [_handle(i) for i in inputs], attrs, out)
-        return [Noted(r, self.number()) for r in results]
 
     def upload(self, array: Array) -> Noted:
         """Return a constant."""

@@ -19,7 +19,7 @@ from pyrite.autodiff.replay import gradients
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import GradientError
-from pyrite.op import Attributes, Handle, Op, Plan, TensorBase, apply, different_devices
+from pyrite.op import Handle, Op, Plan, TensorBase, apply, different_devices
 from pyrite.tensor.parameter import Renewal, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
@@ -85,18 +85,6 @@ class Autodiff(Backend):
         values = [i.value if i.__class__ is Variable else i for i in inputs]
         made = apply(op, values, plan, Tensor, self.inner)
         return made if isinstance(made, tuple) else (made,)
-
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Handle],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[Variable]:
-        """Execute one op whole."""
-        results = self.execute(op, inputs, Plan(attrs, out))
-        assert results is not None, "what is to be expanded is not run"
-        return results
 
     # ---- values ----
 

@@ -47,16 +47,6 @@ class Executor(Protocol):
         """Execute one op on handles, Constants and Nones; None for a body to be expanded."""
         ...
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Handle],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[Handle]:
-        """Execute one op whole; ``out`` holds the types if known."""
-        ...
-
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
     ) -> Sequence[Sequence[Handle] | None]:

@@ -106,9 +106,12 @@ class Tensor(
         """Return `to` under the array API standard's name; ``stream`` has no meaning here."""
         return self.to(where)
 
-    def primitive(self) -> Any:
+    def unwrap(self) -> Any:
         """Return what lies under all decorators: the array or the buffer itself."""
         return self._backend.primitive(self._handle)
+
+    #: Burn's name for it; not `pyrite.op.primitive`, which declares an op.
+    primitive = unwrap
 
     @public
     def invalidate(self) -> Self:

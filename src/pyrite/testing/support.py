@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
-from pyrite.op import OPS, Attributes, Constant, Op
+from pyrite.op import OPS, Constant, Op, Plan
 from pyrite.tensor.creation import tensor
 from pyrite.testing.examples import Example, samples_of
-from pyrite.types import Array, TensorType, float32
+from pyrite.types import Array, float32
 
 #: By the backend itself; made of ops that are; in NumPy for some inputs, or for all.
 Support = Literal["native", "composed", "in part", "NumPy"]
@@ -59,18 +59,15 @@ class Observer(NumPy):
         """Whether the observed class has something of its own for a composite."""
         return self.observed.has(op)
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Any],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[Array]:
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Array] | None:
         """Note the op, and execute it in NumPy."""
-        self.seen.add(op.name)
         if op.body is None:
-            return super().run(op, inputs, attrs, out)
-        result = op.body(*map(_argument, inputs), **attrs)
+            self.seen.add(op.name)
+            return super().execute(op, inputs, plan)
+        if not self.keeps(op, inputs):
+            return None
+        self.seen.add(op.name)
+        result = op.body(*map(_argument, inputs), **plan.attrs)
         results = result if isinstance(result, tuple) else (result,)
         return [r.numpy() for r in results]
 

@@ -37,7 +37,7 @@ from pyrite.backend.candle.tensor import (
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.errors import DTypeError
-from pyrite.op import Attributes, Constant, Op, require_reference
+from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.types import DTYPES, Array, DType, TensorType, dtype
 
 REFERENCE = NumPy()
@@ -65,14 +65,11 @@ class Candle(
         lacking = ", ".join(d.name for d in DTYPES if d not in CARRIERS)
         self.details = f"candle-nn {version('candle-nn')} on the processors; no {lacking}"
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Any],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[CandleTensor]:
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[CandleTensor] | None:
         """Execute one op by its native implementation, its scalar rule or the reference."""
+        if op.body is not None and not self.keeps(op, inputs):
+            return None
+        attrs, out = plan.attrs, plan.out
         for type in out or ():
             _require_supported(op.name, type.dtype)
         if out and all(type.size == 0 for type in out):
@@ -118,7 +115,7 @@ class Candle(
         require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CandleTensor) else i for i in inputs]
-        return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+        return [self.upload(a) for a in REFERENCE.results(op, arrays, attrs, out)]
 
     # ---- values ----
 

@@ -109,7 +109,7 @@ class Movement(Native):
     @native("arange", given="untouched")
     def arange(self, start: Constant, step: Constant, *, size: int) -> CandleTensor:
         """Positions, which the host knows; they are sent."""
-        (array,) = NumPy().run(OPS["arange"], (start, step), {"size": size}, None)
+        (array,) = NumPy().results(OPS["arange"], (start, step), {"size": size}, None)
         return uploaded(array.astype(start.type.dtype.numpy), start.type.dtype)
 
 

@@ -85,19 +85,6 @@ class CubeBackend(Backend):
                 self._planned.put(key, recording)
         return recording.replay(self.launcher, inputs)
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Any],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[CubeTensor]:
-        """Execute one op by its lowering, its scalar rule, or the reference."""
-        recording = self._recording(op, inputs, attrs, out)
-        if recording is None:
-            return self._unrecorded(op, inputs, attrs, out)
-        return recording.replay(self.launcher, inputs)
-
     def _recording(
         self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Recording | None:
@@ -135,7 +122,7 @@ class CubeBackend(Backend):
         require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, CubeTensor) else i for i in inputs]
-        return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+        return [self.upload(a) for a in REFERENCE.results(op, arrays, attrs, out)]
 
     def _lower(
         self, lowering: Lowering, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any

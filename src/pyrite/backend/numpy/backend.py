@@ -16,7 +16,7 @@ from pyrite.backend.evaluation import evaluate
 from pyrite.backend.numpy.arrays import NumPyArrays
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
-from pyrite.op import Attributes, Constant, Op, require_reference
+from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.types import Array, DType, TensorType, dtype
 
 ARRAYS = NumPyArrays()
@@ -36,25 +36,33 @@ class NumPy(Backend):
         """Whether it has an implementation, or the op's own rule or reference."""
         return op.name in cls._implementations or not op.is_composite
 
-    def run(
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Array] | None:
+        """Execute one op by its native implementation, its scalar rule or its reference."""
+        if op.body is not None and not self.keeps(op, inputs):
+            return None
+        try:
+            return self._executed(op, inputs, plan.attrs, plan.out)
+        except (MemoryError, ValueError) as error:
+            if isinstance(error, ValueError) and not any(map(_is_beyond_memory, plan.out or ())):
+                raise
+            made = ", ".join(map(str, plan.out or ()))
+            raise DeviceError(
+                f"{op.name} requires memory that there is on numpy, got {made}; split it"
+            ) from None
+
+    def results(
         self,
         op: Op,
         inputs: Sequence[Any],
         attrs: Attributes,
         out: tuple[TensorType, ...] | None,
     ) -> Sequence[Array]:
-        """Execute one op by its native implementation, its scalar rule or its reference."""
-        try:
-            return self._run(op, inputs, attrs, out)
-        except (MemoryError, ValueError) as error:
-            if isinstance(error, ValueError) and not any(map(_is_beyond_memory, out or ())):
-                raise
-            made = ", ".join(map(str, out or ()))
-            raise DeviceError(
-                f"{op.name} requires memory that there is on numpy, got {made}; split it"
-            ) from None
+        """Return the results of an op that is no composite, for a backend that falls back here."""
+        found = self.execute(op, inputs, Plan(attrs, out))
+        assert found is not None, "a composite is expanded, and does not fall back"
+        return found
 
-    def _run(
+    def _executed(
         self,
         op: Op,
         inputs: Sequence[Any],

@@ -125,18 +125,6 @@ class Torch(
             run = self._prepared(op, inputs, plan)
         return run(inputs)
 
-    def run(
-        self,
-        op: Op,
-        inputs: Sequence[Any],
-        attrs: Attributes,
-        out: tuple[TensorType, ...] | None,
-    ) -> Sequence[torch.Tensor]:
-        """Execute one op by its native implementation or its scalar rule."""
-        results = self._runner(op, inputs, attrs, out)(inputs)
-        assert results is not None
-        return results
-
     def _prepared(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Runner:
         run: Runner = _expanded
         if op.body is None or self.keeps(op, inputs):
@@ -291,7 +279,7 @@ class Torch(
         require_reference(op, self.name)
         note_fallback(self.name, op.name)
         arrays = [self.download(i) if isinstance(i, torch.Tensor) else i for i in inputs]
-        return [self.upload(a) for a in REFERENCE.run(op, arrays, attrs, out)]
+        return [self.upload(a) for a in REFERENCE.results(op, arrays, attrs, out)]
 
     def _require_supported(self, op: Op, out: tuple[TensorType, ...] | None) -> None:
         for type in out or ():

@@ -14,7 +14,7 @@ from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout
-from pyrite.op import OPS
+from pyrite.op import OPS, Plan
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import TensorType, float32
 
@@ -26,7 +26,10 @@ def backend() -> CubeBackend:
 
 def run(backend: CubeBackend, name: str, inputs: list[Any], shape: Any, **attrs: Any) -> Any:
     handles = [i if isinstance(i, CubeTensor) else backend.upload(i) for i in inputs]
-    return backend.run(OPS[name], handles, attrs, (TensorType(shape, float32),))[0]
+    plan = Plan(attrs, (TensorType(shape, float32),))
+    results = backend.execute(OPS[name], handles, plan)
+    assert results is not None
+    return results[0]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config, outer_config, weight_gradient
 from pyrite.kernel.template.polyphase import joined, single
-from pyrite.op import OPS
+from pyrite.op import OPS, Plan
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import Array, TensorType, float32
 
@@ -34,7 +34,9 @@ def backend(request: pytest.FixtureRequest) -> CubeBackend:
 
 def run(backend: CubeBackend, name: str, inputs: list[CubeTensor], want: Array, attrs: Any) -> None:
     out = (TensorType(want.shape, float32),)
-    got = backend.download(backend.run(OPS[name], inputs, attrs, out)[0])
+    results = backend.execute(OPS[name], inputs, Plan(attrs, out))
+    assert results is not None
+    got = backend.download(results[0])
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
