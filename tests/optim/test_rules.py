@@ -176,7 +176,7 @@ def test_a_rule_follows_its_paper_over_fifty_steps(name, problem, agree):
     for step in range(1, STEPS + 1):
         gradients = problem.gradients(net)
         if signs and problem.dtype == "float32":
-            # A sign turns on the last bit; judge each step by itself.
+            # A sign updates on the last bit; judge each step by itself.
             arrays = [p.numpy().astype(np.float64) for p in net.parameters()]
         for i, parameter in enumerate(net.parameters()):
             if parameter.trainable:

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import non_negative
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import full
 from pyrite.tensor.tensor import Tensor
@@ -58,16 +58,16 @@ class Adagrad(Joint):
         super().__post_init__()
         non_negative(self, "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return the sum of squares to begin with."""
         start = self.initial_accumulator_value
         total = full(parameter.shape, start, dtype=parameter.dtype, device=parameter.device)
         return {"sum_of_squares": total}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and sum of squares of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and sum of squares of each update, by one op."""
         made = many(
             adagrad_update,
             [
@@ -77,9 +77,9 @@ class Adagrad(Joint):
                     t.state["sum_of_squares"],
                     learning_rate / (1 + (t.step - 1) * self.lr_decay),
                 )
-                for t in turns
+                for t in updates
             ],
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return named(turns, made)
+        return named(updates, made)

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -100,34 +100,36 @@ class Adam(Joint):
         fraction(self, "beta1", "beta2")
         non_negative(self, "eps", "weight_decay")
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return both moments, and with amsgrad the largest second one, as zeros."""
         names = ["first_moment", "second_moment"] + ["largest_moment"] * self.amsgrad
         return {name: zeros_like(parameter) for name in names}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and moments of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and moments of each update, by one op."""
         made = many(
             adam_update,
-            [self._inputs(turn, learning_rate) for turn in turns],
+            [self._inputs(update, learning_rate) for update in updates],
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return named(turns, made)
+        return named(updates, made)
 
-    def _inputs(self, turn: Turn, learning_rate: float) -> tuple[Tensor | float | None, ...]:
-        state = turn.state
+    def _inputs(
+        self, update: ParameterUpdate, learning_rate: float
+    ) -> tuple[Tensor | float | None, ...]:
+        state = update.state
         return (
-            turn.parameter,
-            turn.gradient,
+            update.parameter,
+            update.gradient,
             state["first_moment"],
             state["second_moment"],
             state.get("largest_moment"),
             learning_rate,
-            1 - self.beta1**turn.step,
-            1 - self.beta2**turn.step,
+            1 - self.beta1**update.step,
+            1 - self.beta2**update.step,
         )

@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.adam import Adam, adam_direction
 from pyrite.optim.joint import named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.tensor import Tensor
 
 _SQUARES = Spec((2, 3), low=0.5, high=2.0)
@@ -70,16 +70,16 @@ class AdamW(Adam):
     cautious_weight_decay: bool = False
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and moments of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and moments of each update, by one op."""
         decay = learning_rate * self.weight_decay
         made = many(
             adamw_update,
-            [(*self._inputs(turn, learning_rate), decay) for turn in turns],
+            [(*self._inputs(update, learning_rate), decay) for update in updates],
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
             cautious=self.cautious_weight_decay,
         )
-        return named(turns, made)
+        return named(updates, made)

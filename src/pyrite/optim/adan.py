@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
 
@@ -90,18 +90,18 @@ class Adan(Joint):
         fraction(self, "beta1", "beta2", "beta3")
         non_negative(self, "eps", "weight_decay")
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return three moments and the gradient before the first, all zeros."""
         names = ("first_moment", "change_moment", "second_moment", "previous_gradient")
         return {name: zeros_like(parameter) for name in names}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter, moments and gradient of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter, moments and gradient of each update, by one op."""
         made = many(
             adan_update,
-            [self._inputs(turn, learning_rate) for turn in turns],
+            [self._inputs(update, learning_rate) for update in updates],
             beta1=self.beta1,
             beta2=self.beta2,
             beta3=self.beta3,
@@ -109,17 +109,17 @@ class Adan(Joint):
             no_prox=self.no_prox,
         )
         # The op returns no gradient: it is kept for the next change.
-        return named(turns, [(*new, t.gradient) for t, new in zip(turns, made, strict=True)])
+        return named(updates, [(*new, t.gradient) for t, new in zip(updates, made, strict=True)])
 
-    def _inputs(self, turn: Turn, learning_rate: float) -> tuple[Tensor | float, ...]:
-        state, step = turn.state, turn.step
+    def _inputs(self, update: ParameterUpdate, learning_rate: float) -> tuple[Tensor | float, ...]:
+        state, step = update.state, update.step
         return (
-            turn.parameter,
-            turn.gradient,
+            update.parameter,
+            update.gradient,
             state["first_moment"],
             state["change_moment"],
             state["second_moment"],
-            turn.gradient if step == 1 else state["previous_gradient"],  # the first change is 0
+            update.gradient if step == 1 else state["previous_gradient"],  # the first change is 0
             learning_rate,
             1 - self.beta1**step,
             1 - self.beta2**step,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.run import State, Turn
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.tensor import Tensor
 
 
@@ -28,27 +28,35 @@ class Joint(Optimizer):
 
     @abstractmethod
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return the parameter of each turn after a step, and its state under the same names."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return the parameter of each update after a step, and its state under the same names."""
 
     def update(
-        self, gradient: Tensor, parameter: Tensor, state: State, *, learning_rate: float, step: int
-    ) -> tuple[Tensor, State]:
+        self,
+        gradient: Tensor,
+        parameter: Tensor,
+        state: RuleState,
+        *,
+        learning_rate: float,
+        step: int,
+    ) -> tuple[Tensor, RuleState]:
         """Return a parameter after a step, and its state."""
-        turn = Turn(gradient, parameter, state, step)
-        return self.joint_update([turn], learning_rate=learning_rate)[0]
+        update = ParameterUpdate(gradient, parameter, state, step)
+        return self.joint_update([update], learning_rate=learning_rate)[0]
 
     def update_many(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
         """Return each parameter after a step, and its state."""
-        return self.joint_update(turns, learning_rate=learning_rate)
+        return self.joint_update(updates, learning_rate=learning_rate)
 
 
-def named(turns: Sequence[Turn], made: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, State]]:
+def named(
+    updates: Sequence[ParameterUpdate], made: Sequence[tuple[Tensor, ...]]
+) -> list[tuple[Tensor, RuleState]]:
     """Return each parameter after a step, and its new tensors under the names of its state."""
     return [
-        (new, dict(zip(turn.state, state, strict=True)))
-        for turn, (new, *state) in zip(turns, made, strict=True)
+        (new, dict(zip(update.state, state, strict=True)))
+        for update, (new, *state) in zip(updates, made, strict=True)
     ]

@@ -23,8 +23,8 @@ from pyrite.optim.resume import (
     parameters_of,
     require_settings,
 )
-from pyrite.optim.run import in_one_thread
 from pyrite.optim.settings import Configured, non_negative, positive, require, require_rate
+from pyrite.optim.state import in_one_thread
 from pyrite.optim.values import computed, ground, renewed
 from pyrite.record import Record
 from pyrite.tensor.creation import tensor, zeros_like

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import composite, distinct, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
 
@@ -58,19 +58,19 @@ class Lion(Joint):
         fraction(self, "beta1", "beta2")
         non_negative(self, "weight_decay")
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return a moment of 0."""
         return {"moment": zeros_like(parameter)}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and moment of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and moment of each update, by one op."""
         decay = learning_rate * self.weight_decay
         made = many(
             lion_update,
-            [(t.parameter, t.gradient, t.state["moment"], learning_rate, decay) for t in turns],
+            [(t.parameter, t.gradient, t.state["moment"], learning_rate, decay) for t in updates],
             beta1=self.beta1,
             beta2=self.beta2,
         )
-        return named(turns, made)
+        return named(updates, made)

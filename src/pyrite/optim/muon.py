@@ -10,9 +10,9 @@ from typing import Literal
 from pyrite.errors import ShapeError
 from pyrite.op import composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative, positive, require
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
 
@@ -115,7 +115,7 @@ class Muon(Joint):
         ok = len(self.ns_coefficients) == 3
         require(self, "three ns_coefficients", self.ns_coefficients, ok)
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return a momentum of 0.  Raises ShapeError for a parameter that is no matrix."""
         if parameter.ndim != 2:
             raise ShapeError(
@@ -125,9 +125,9 @@ class Muon(Joint):
         return {"momentum": zeros_like(parameter)}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and momentum of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and momentum of each update, by one op."""
         decay = learning_rate * self.weight_decay
         made = many(
             muon_update,
@@ -139,7 +139,7 @@ class Muon(Joint):
                     learning_rate * self._adjustment(*t.parameter.shape),
                     decay,
                 )
-                for t in turns
+                for t in updates
             ],
             momentum=self.momentum,
             nesterov=self.nesterov,
@@ -147,7 +147,7 @@ class Muon(Joint):
             steps=self.ns_steps,
             eps=self.eps,
         )
-        return named(turns, made)
+        return named(updates, made)
 
     def _adjustment(self, rows: int, columns: int) -> float:
         if self.adjust_lr == "original":

@@ -20,11 +20,17 @@ from pyrite.errors import ArgumentError, GradientError
 from pyrite.op import public
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
-from pyrite.optim.due import Due, due_of
 from pyrite.optim.group import assigned
-from pyrite.optim.run import Run, Slot, State, Turn, in_one_thread
+from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import Configured, non_negative, require_rate, settings_of
+from pyrite.optim.state import (
+    OptimizerState,
+    ParameterState,
+    ParameterUpdate,
+    RuleState,
+    in_one_thread,
+)
 from pyrite.optim.update import updated
 from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
@@ -37,7 +43,7 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimizer(Configured, ABC):
-    """What every rule inherits.  Its settings are frozen; what it remembers is in its run.
+    """What every rule inherits.  Its settings are frozen; what it remembers is in its state.
 
         optimizer = Adam(learning_rate=1e-3)
         for batch in loader:
@@ -65,7 +71,7 @@ class Optimizer(Configured, ABC):
     learning_rate: Rate
     _groups: tuple[Group, ...] = field(default=(), init=False)
     _clipping: Clipping | None = field(default=None, init=False)
-    _run: Run = field(default_factory=Run, init=False)
+    _state: OptimizerState = field(default_factory=OptimizerState, init=False)
 
     def __post_init__(self) -> None:
         # A module can be called, as a schedule can.
@@ -77,7 +83,7 @@ class Optimizer(Configured, ABC):
     # ---- what a rule defines ----
 
     @abstractmethod
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return what the rule keeps for a parameter that it has never stepped, by name."""
 
     @abstractmethod
@@ -85,11 +91,11 @@ class Optimizer(Configured, ABC):
         self,
         gradient: Tensor,
         parameter: Tensor,
-        state: State,
+        state: RuleState,
         *,
         learning_rate: float,
         step: int,
-    ) -> tuple[Tensor, State]:
+    ) -> tuple[Tensor, RuleState]:
         """Return the parameter after a step, and the state under the same names.
 
         All tensors have the dtype in which the parameter is computed: for a float16 or bfloat16
@@ -99,15 +105,15 @@ class Optimizer(Configured, ABC):
         """
 
     def update_many(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
         """Return what `update` returns for each of several parameters.
 
         One after the other; of a rule whose update is one op, see `Joint`, all at once.
         """
         return [
             self.update(t.gradient, t.parameter, t.state, learning_rate=learning_rate, step=t.step)
-            for t in turns
+            for t in updates
         ]
 
     # ---- steps ----
@@ -135,27 +141,27 @@ class Optimizer(Configured, ABC):
                 f"step requires gradients, got {type(gradients).__name__}; take them by "
                 "value_and_grad(fn)(model) or loss.backward()"
             )
-        run = self._run
-        with in_one_thread(run.lock):
+        state = self._state
+        with in_one_thread(state.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
-            due = due_of(model, held, gradients)
-            if run.newest is not None and not run.is_warned:
-                run.is_warned = _is_step_lost(run.newest, held)
-            changed, slots, norm = self._stepped(due, self._assigned(model, held))
+            due = parameter_gradients(model, held, gradients)
+            if state.newest is not None and not state.is_warned:
+                state.is_warned = _is_step_lost(state.newest, held)
+            changed, kept, norm = self._stepped(due, self._assigned(model, held))
             changed.update(renewed(held, gradients.updates))
             stepped = tree_map(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
             )
-            run.slots.update(slots)
-            run.newest = next(((i, t.version) for i, t in changed.items() if i in slots), None)
-            run.norm = norm
-            run.steps += 1
+            state.parameters.update(kept)
+            state.newest = next(((i, t.version) for i, t in changed.items() if i in kept), None)
+            state.norm = norm
+            state.steps += 1
         return stepped
 
     @property
     def steps(self) -> int:
         """How many steps it has made."""
-        return self._run.steps
+        return self._state.steps
 
     @property
     def gradient_norm(self) -> Tensor | None:
@@ -163,7 +169,7 @@ class Optimizer(Configured, ABC):
 
         Reading its value waits; the tensor itself does not.
         """
-        return self._run.norm
+        return self._state.norm
 
     def learning_rates(self) -> dict[str, float]:
         """Return the rates of the next step by group pattern; ``"*"`` is all other parameters.
@@ -245,9 +251,9 @@ class Optimizer(Configured, ABC):
 
         With the model's own record it is all that a training needs to go on bit for bit.
         """
-        run = self._run
-        with in_one_thread(run.lock):
-            return resume.record_of(self._configuration(), run, self._observers(), model)
+        state = self._state
+        with in_one_thread(state.lock):
+            return resume.record_of(self._configuration(), state, self._observers(), model)
 
     @public
     def load_record(self, model: Any, record: Record, *, allow_changes: bool = False) -> Self:
@@ -259,8 +265,8 @@ class Optimizer(Configured, ABC):
 
         Raises RecordError when settings, paths, shapes or dtypes differ.
         """
-        run = self._run
-        with in_one_thread(run.lock):
+        state = self._state
+        with in_one_thread(state.lock):
             rules = dict(self._assigned(model, tree_leaves(model)))
             loaded = resume.loaded(
                 self._configuration(),
@@ -270,7 +276,7 @@ class Optimizer(Configured, ABC):
                 allow_changes=allow_changes,
             )
             resume.load_observers(self._observers(), record, allow_changes=allow_changes)
-            run.steps, run.slots = loaded.steps, loaded.slots
+            state.steps, state.parameters = loaded.steps, loaded.parameters
         return self
 
     # ---- inside ----
@@ -287,26 +293,28 @@ class Optimizer(Configured, ABC):
 
     def _assigned(self, model: Any, held: Sequence[Tensor]) -> Mapping[int, int]:
         """Return the group of each parameter, matched anew when one is met for the first time."""
-        known = self._run.rules
+        known = self._state.rules
         if any([isinstance(t, Parameter) and t.id not in known for t in held]):
             known.update(assigned([group.pattern for group in self._groups], model))
         return known
 
     def _stepped(
-        self, due: list[Due], group_of: Mapping[int, int]
-    ) -> tuple[dict[int, Identified], dict[int, Slot], Tensor | None]:
+        self, due: list[ParameterGradient], group_of: Mapping[int, int]
+    ) -> tuple[dict[int, Identified], dict[int, ParameterState], Tensor | None]:
         rules, rates = self._rules(), self._rates()
         numbers = [group_of[d.parameter.id] for d in due]
         due, norm = self._clipped(due, [rules[number] for number in numbers])
         changed: dict[int, Identified] = {}
-        slots: dict[int, Slot] = {}
+        kept: dict[int, ParameterState] = {}
         for group, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
             own = [d for d, number in zip(due, numbers, strict=True) if number == group]
-            for stepped, slot in updated(rule, rate, own, self._run.slots):
-                changed[stepped.id], slots[stepped.id] = stepped, slot
-        return changed, slots, norm
+            for stepped, new in updated(rule, rate, own, self._state.parameters):
+                changed[stepped.id], kept[stepped.id] = stepped, new
+        return changed, kept, norm
 
-    def _clipped(self, due: list[Due], chosen: list[Optimizer]) -> tuple[list[Due], Tensor | None]:
+    def _clipped(
+        self, due: list[ParameterGradient], chosen: list[Optimizer]
+    ) -> tuple[list[ParameterGradient], Tensor | None]:
         """Clip each group that has a clipping of its own by itself, and all others together."""
         done, own_norm = list(due), None
         for rule in {id(rule): rule for rule in (self, *chosen)}.values():
@@ -336,7 +344,7 @@ class Optimizer(Configured, ABC):
     def _like(self, **fields: Any) -> Self:
         """Return a copy that goes on from the same point."""
         made = copy.copy(self)
-        for name, value in {"_run": self._run.copy(), **fields}.items():
+        for name, value in {"_state": self._state.copy(), **fields}.items():
             object.__setattr__(made, name, value)
         return made
 

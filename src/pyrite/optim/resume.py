@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyrite.errors import RecordError
-from pyrite.optim.run import Run, Slot, State
 from pyrite.optim.schedule.rate import Observer
 from pyrite.optim.settings import description, difference
+from pyrite.optim.state import OptimizerState, ParameterState, RuleState
 from pyrite.record import Record
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Parameter
@@ -23,20 +23,21 @@ from pyrite.types import Array
 
 
 def record_of(
-    configuration: Mapping[str, Any], run: Run, observers: list[Observer], model: Any
+    configuration: Mapping[str, Any], state: OptimizerState, observers: list[Observer], model: Any
 ) -> Record:
-    """Return the run of an optimiser as a record."""
-    slots = {path: run.slots[p.id] for path, p in parameters_of(model).items() if p.id in run.slots}
+    """Return the state of an optimiser as a record."""
+    own = state.parameters
+    kept = {path: own[p.id] for path, p in parameters_of(model).items() if p.id in own}
     return Record(
         {
             f"{path}.{name}": value.numpy()
-            for path, slot in slots.items()
-            for name, value in slot.state.items()
+            for path, one in kept.items()
+            for name, value in one.state.items()
         },
         {
             "settings": described(configuration),
-            "steps": run.steps,
-            "parameter_steps": {path: slot.steps for path, slot in slots.items()},
+            "steps": state.steps,
+            "parameter_steps": {path: one.steps for path, one in kept.items()},
             "schedules": [observer.state() for observer in observers],
         },
     )
@@ -46,11 +47,11 @@ def loaded(
     configuration: Mapping[str, Any],
     record: Record,
     model: Any,
-    init: Callable[[Parameter], State],
+    init: Callable[[Parameter], RuleState],
     *,
     allow_changes: bool,
-) -> Run:
-    """Return the run that a record holds, for the parameters of a model.
+) -> OptimizerState:
+    """Return the state that a record holds, for the parameters of a model.
 
     ``init`` gives the state that a parameter would begin with: names, shapes and dtypes must agree.
     """
@@ -64,8 +65,8 @@ def loaded(
             f"load_record requires parameters of the model, got {', '.join(unknown)}; it has "
             f"{', '.join(parameters)}"
         )
-    slots = {
-        parameters[path].id: Slot(
+    kept = {
+        parameters[path].id: ParameterState(
             int(steps),
             {
                 name: _restored(record, f"{path}.{name}", like)
@@ -74,7 +75,7 @@ def loaded(
         )
         for path, steps in counts.items()
     }
-    return Run(int(entry(record, "steps")), slots)
+    return OptimizerState(int(entry(record, "steps")), kept)
 
 
 def load_observers(observers: list[Observer], record: Record, *, allow_changes: bool) -> None:

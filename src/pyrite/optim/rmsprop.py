@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -79,15 +79,15 @@ class RMSprop(Joint):
         fraction(self, "alpha", "momentum")
         non_negative(self, "eps", "weight_decay")
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return the moments that the settings ask for, as zeros."""
         names = ["square"] + ["mean"] * self.centered + ["velocity"] * (self.momentum > 0)
         return {name: zeros_like(parameter) for name in names}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and moments of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and moments of each update, by one op."""
         made = many(
             rmsprop_update,
             [
@@ -99,11 +99,11 @@ class RMSprop(Joint):
                     t.state.get("velocity"),
                     learning_rate,
                 )
-                for t in turns
+                for t in updates
             ],
             alpha=self.alpha,
             momentum=self.momentum,
             eps=self.eps,
             weight_decay=self.weight_decay,
         )
-        return named(turns, made)
+        return named(updates, made)

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import composite, many, sample
 from pyrite.optim.joint import Joint
-from pyrite.optim.run import State, Turn
 from pyrite.optim.schedule.rate import Rate
 from pyrite.optim.settings import fraction, non_negative, require
+from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
@@ -79,22 +79,22 @@ class SGD(Joint):
             got = f"momentum={self.momentum}, dampening={self.dampening}"
             require(self, "momentum > 0 and dampening == 0 for nesterov", got, fits)
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return a velocity of 0, or nothing without momentum."""
         return {"velocity": zeros_like(parameter)} if self.momentum else {}
 
     def joint_update(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and velocity of each turn, by one op."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and velocity of each update, by one op."""
         if not self.momentum:
-            calls = [(t.parameter, t.gradient, learning_rate) for t in turns]
+            calls = [(t.parameter, t.gradient, learning_rate) for t in updates]
             return [(new, {}) for new in many(sgd_update, calls, weight_decay=self.weight_decay)]
         made = many(
             momentum_update,
             [
                 (t.parameter, t.gradient, t.state["velocity"], learning_rate, self._gain(t.step))
-                for t in turns
+                for t in updates
             ],
             momentum=self.momentum,
             nesterov=self.nesterov,

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyrite.errors import PyriteError
-from pyrite.optim.due import Due
-from pyrite.optim.run import Slot, State, Turn
+from pyrite.optim.parameter_gradient import ParameterGradient
+from pyrite.optim.state import ParameterState, ParameterUpdate, RuleState
 from pyrite.optim.values import like, on_device
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
@@ -19,46 +19,46 @@ from pyrite.tensor.tensor import Tensor
 class Rule(Protocol):
     """What is asked of an optimiser here."""
 
-    def init(self, parameter: Tensor) -> State:
+    def init(self, parameter: Tensor) -> RuleState:
         """Return what is kept for a parameter that was never stepped."""
         ...
 
     def update_many(
-        self, turns: Sequence[Turn], *, learning_rate: float
-    ) -> list[tuple[Tensor, State]]:
-        """Return parameter and state of each turn after a step."""
+        self, updates: Sequence[ParameterUpdate], *, learning_rate: float
+    ) -> list[tuple[Tensor, RuleState]]:
+        """Return parameter and state of each update after a step."""
         ...
 
 
 def updated(
-    rule: Rule, rate: float, due: Sequence[Due], slots: Mapping[int, Slot]
-) -> list[tuple[Parameter, Slot]]:
+    rule: Rule, rate: float, due: Sequence[ParameterGradient], kept: Mapping[int, ParameterState]
+) -> list[tuple[Parameter, ParameterState]]:
     """Return each parameter after a step of the rule, and what is kept for it.
 
     An error of one parameter names its path.
     """
-    turns = [_turn(rule, one, slots.get(one.parameter.id)) for one in due]
+    updates = [_update(rule, one, kept.get(one.parameter.id)) for one in due]
     try:
-        made = rule.update_many(turns, learning_rate=rate)
+        made = rule.update_many(updates, learning_rate=rate)
     except PyriteError:
         # One by one tells of which parameter it is an error.
-        made = [_single(rule, rate, one, turn) for one, turn in zip(due, turns, strict=True)]
+        made = [_single(rule, rate, one, update) for one, update in zip(due, updates, strict=True)]
     return [
-        (_renewed(one.parameter, new), Slot(turn.step, state))
-        for one, turn, (new, state) in zip(due, turns, made, strict=True)
+        (_renewed(one.parameter, new), ParameterState(update.step, state))
+        for one, update, (new, state) in zip(due, updates, made, strict=True)
     ]
 
 
-def _turn(rule: Rule, due: Due, slot: Slot | None) -> Turn:
+def _update(rule: Rule, due: ParameterGradient, before: ParameterState | None) -> ParameterUpdate:
     try:
-        steps, state = Slot(0, rule.init(due.value)) if slot is None else slot
+        steps, state = ParameterState(0, rule.init(due.value)) if before is None else before
         kept = _beside(due.value, state)
     except PyriteError as error:
         raise due.named(error)  # noqa: B904 - the same error
-    return Turn(due.gradient, due.value, kept, steps + 1)
+    return ParameterUpdate(due.gradient, due.value, kept, steps + 1)
 
 
-def _beside(value: Tensor, state: State) -> State:
+def _beside(value: Tensor, state: RuleState) -> RuleState:
     """Return a state on the device of a value, to which its model may have been moved."""
     backend = value._backend
     for t in state.values():
@@ -67,9 +67,11 @@ def _beside(value: Tensor, state: State) -> State:
     return dict(state)
 
 
-def _single(rule: Rule, rate: float, due: Due, turn: Turn) -> tuple[Tensor, State]:
+def _single(
+    rule: Rule, rate: float, due: ParameterGradient, update: ParameterUpdate
+) -> tuple[Tensor, RuleState]:
     try:
-        return rule.update_many([turn], learning_rate=rate)[0]
+        return rule.update_many([update], learning_rate=rate)[0]
     except PyriteError as error:
         raise due.named(error)  # noqa: B904 - the same error
 

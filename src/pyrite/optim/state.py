@@ -11,35 +11,35 @@ from pyrite.errors import TrainError
 from pyrite.tensor.tensor import Tensor
 
 #: What a rule keeps for one parameter: tensors by name, always under the names that `init` gave.
-State = dict[str, Tensor]
+RuleState = dict[str, Tensor]
 
 
-class Slot(NamedTuple):
+class ParameterState(NamedTuple):
     """What is kept for one parameter: how often it was stepped, and the rule's tensors."""
 
     steps: int
-    state: State
+    state: RuleState
 
 
-class Turn(NamedTuple):
+class ParameterUpdate(NamedTuple):
     """What a rule gets to step one parameter: ``step`` counts the steps of it, from 1."""
 
     gradient: Tensor
     parameter: Tensor
-    state: State
+    state: RuleState
     step: int
 
 
-class Run:
-    """The steps made, and a slot for each parameter by id.  One thread at a time may use it."""
+class OptimizerState:
+    """The steps made, and what is kept for each parameter by id, for one thread at a time."""
 
-    __slots__ = ("is_warned", "lock", "newest", "norm", "rules", "slots", "steps")
+    __slots__ = ("is_warned", "lock", "newest", "norm", "parameters", "rules", "steps")
 
     #: Held during every call.
     lock: threading.Lock
     #: Steps made; the schedules' argument.
     steps: int
-    slots: dict[int, Slot]
+    parameters: dict[int, ParameterState]
     #: Number of the group, 0 for none, of each parameter seen so far, by id.
     rules: dict[int, int]
     #: Id and version of a parameter that the last step made; None before there is one.
@@ -49,22 +49,24 @@ class Run:
     #: Global norm of the gradients of the last step, where clipping computed it.
     norm: Tensor | None
 
-    def __init__(self, steps: int = 0, slots: Mapping[int, Slot] | None = None) -> None:
+    def __init__(
+        self, steps: int = 0, parameters: Mapping[int, ParameterState] | None = None
+    ) -> None:
         self.steps = steps
-        self.slots = dict(slots or {})
+        self.parameters = dict(parameters or {})
         self.rules = {}
         self.newest = None
         self.is_warned = False
         self.norm = None
         self.lock = threading.Lock()
 
-    def copy(self) -> Run:
-        """Return a run that goes on from the same point."""
-        made = Run(self.steps, self.slots)
+    def copy(self) -> OptimizerState:
+        """Return a state that goes on from the same point."""
+        made = OptimizerState(self.steps, self.parameters)
         made.norm = self.norm
         return made
 
-    def __deepcopy__(self, memo: Any) -> Run:
+    def __deepcopy__(self, memo: Any) -> OptimizerState:
         # Tensors never change, so both may hold the same ones.
         with in_one_thread(self.lock):
             return self.copy()

@@ -13,7 +13,7 @@ from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_paths
 
 
-class Due(NamedTuple):
+class ParameterGradient(NamedTuple):
     """A parameter of a model to be stepped, its value and its gradient as rules compute with them.
 
     That is on the plain device, and in float32 for a parameter in float16 or bfloat16.
@@ -30,7 +30,9 @@ class Due(NamedTuple):
         return error
 
 
-def due_of(model: Any, held: Sequence[Identified], gradients: Gradients) -> list[Due]:
+def parameter_gradients(
+    model: Any, held: Sequence[Identified], gradients: Gradients
+) -> list[ParameterGradient]:
     """Return what is due of the parameters and states that a model holds.
 
     Raises GradientError when there is no gradient at all, and when there are others or those of
@@ -65,14 +67,14 @@ def _require_any(gradients: Gradients, held: Sequence[Identified]) -> None:
         )
 
 
-def _due(model: Any, parameter: Parameter, g: Tensor) -> Due:
+def _due(model: Any, parameter: Parameter, g: Tensor) -> ParameterGradient:
     if g._type.shape != parameter._type.shape:
         raise ShapeError(
             f"step requires a gradient of the parameter's shape, got {g.shape} for "
             f"{parameter.shape}, {_path(model, parameter)!r}"
         )
     dtype = parameter._type.dtype.compute
-    return Due(model, parameter, grounded(parameter, dtype), grounded(g, dtype))
+    return ParameterGradient(model, parameter, grounded(parameter, dtype), grounded(g, dtype))
 
 
 def _path(model: Any, parameter: Parameter) -> str:
