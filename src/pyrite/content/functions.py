@@ -6,8 +6,8 @@ that were read stands for something else, or for something that may change where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Final
 
 from pyrite.content.reader import MISSING, Reader
 from pyrite.recent import Recent
@@ -17,7 +17,7 @@ _KEPT: Final = 256
 
 
 class Functions:
-    """Some functions, and what they read; ``key`` is another whenever that is.
+    """Some functions, or values that hold them, and what they read; ``key`` changes with that.
 
     >>> def scaled(x, scale=2.0):
     ...     return x * scale
@@ -33,7 +33,7 @@ class Functions:
 
     __slots__ = ("_functions", "_keys", "_last")
 
-    def __init__(self, *functions: Callable[..., Any] | None) -> None:
+    def __init__(self, *functions: object) -> None:
         self._functions = tuple(f for f in functions if f is not None)
         self._keys: Recent[Hashable, object] = Recent(_KEPT)
         #: What was read for the last key, where that can be looked at again.

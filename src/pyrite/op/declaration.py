@@ -14,6 +14,7 @@ from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
 from pyrite.op.binding import call
+from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
@@ -123,7 +124,7 @@ def custom_op(
         "canonical": canonical, "scalar": scalar, "rule": rule, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
-        "reads": Functions(infer, canonical, scalar),
+        "reads": Functions(infer, canonical, scalar, rule),
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -174,13 +175,17 @@ def _made(
     """Return the record of a decorated signature, and the method that users call."""
     signature = inspect.signature(function)
     inputs, attributes, variadic, optional = _split_parameters(signature)
+    name = function.__name__.strip("_")
+    if (rule := rules.get("rule")) is not None:
+        rules["rule"] = rule = rule.declared(name)
+    derived = derivative_of(rule, len(inputs))
     op = Op(
-        name=function.__name__.strip("_"),
+        name=name,
         inputs=inputs,
         attributes=attributes,
         variadic=variadic,
         optional=optional,
-        derivative=None if vjp is None else Derivative(vjp, joint),
+        derivative=derived if vjp is None else Derivative(vjp, joint),
         doc=inspect.getdoc(function) or "",
         **rules,
     )

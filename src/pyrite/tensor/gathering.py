@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.errors import DTypeError, IndexRangeError, ShapeError
 from pyrite.op import Attributes, integers, primitive, public, sample
+from pyrite.op.rule import ADD, Gather, Scatter
 from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.rearrangement import Rearrangement
 from pyrite.types import Array, Number, Shape, TensorType, broadcast, normalize_axis
@@ -130,6 +131,21 @@ def _take_transposed(g: Any, _: None, x_type: TensorType, indices: Any, *, axis:
     return type(g)._write_nd(0, indices.expand_dims(-1), rows, shape, "add").moveaxis(0, axis)
 
 
+# ---- places ----
+
+
+def _selected(at: Any, index: Any, x: TensorType, indices: TensorType) -> Any:
+    """out[i, j] = x[indices[i, 0], indices[i, 1], j]."""
+    rank = indices.ndim - 1
+    return (*(index(*at[:rank], n) for n in range(indices.shape[-1])), *at[rank:])
+
+
+def _slice(at: Any, index: Any, x: TensorType, indices: TensorType, *, axis: int) -> Any:
+    """out[i, j, k] = x[i, indices[j], k] for axis 1."""
+    end = axis + indices.ndim
+    return (*at[:axis], index(*at[axis:end]), *at[end:])
+
+
 #: Indices of samples: along an axis of size 3, and into a shape (2, 3).
 LINES = integers((2, 4), -3, 3)
 VECTORS = integers((4, 2), -2, 2)
@@ -143,6 +159,7 @@ class Gathering(Rearrangement):
     # ---- an index along one axis ----
 
     @primitive(
+        rule=Gather(lambda at, index, *_, axis: (*at[:axis], index(*at), *at[axis + 1 :])),
         reference=_taken_along,
         canonical=lambda x, indices, *, axis: {
             "axis": normalize_axis("take_along_axis", axis, x.ndim)
@@ -185,6 +202,7 @@ class Gathering(Rearrangement):
     # ---- a vector of indices for the leading axes ----
 
     @primitive(
+        rule=Gather(_selected),
         reference=lambda x, indices: x[places_nd("gather_nd", x.shape, indices)],
         infer=lambda x, indices: TensorType(
             selected_leading("gather_nd", x.shape, indices), x.dtype
@@ -218,6 +236,7 @@ class Gathering(Rearrangement):
     # ---- slices of one axis ----
 
     @primitive(
+        rule=Gather(_slice),
         reference=lambda x, indices, *, axis: np.take(
             x, checked_indices("take", indices, x.shape[axis], axis), axis
         ),
@@ -254,6 +273,7 @@ class Gathering(Rearrangement):
         return self._take(indices, axis)
 
     @primitive(
+        rule=Gather(lambda at, index, *_: (index(*at[:-1]), at[-1])),
         reference=lambda weight, indices: weight[
             checked_indices("embedding", indices, weight.shape[0], 0)
         ],
@@ -276,6 +296,12 @@ class Gathering(Rearrangement):
         ...
 
     @primitive(
+        rule=Scatter(
+            lambda at, index, *_, rows: (index(*at[:-1], of=0), at[-1]),
+            ADD,
+            updates=1,
+            asked="embedding",
+        ),
         reference=_embedding_gradient,
         accumulates=True,
         infer=_embedding_gradient_type,

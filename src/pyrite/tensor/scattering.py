@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, distinct, integers, primitive, public, sample
+from pyrite.op.rule import COLLISIONS, LastWrite, Scatter
 from pyrite.tensor.gathering import (
     LINES,
     VECTORS,
@@ -83,6 +84,41 @@ def _scatter_nd_type(
 def _is_last_nd_type(indices: TensorType, *, shape: Shape) -> TensorType:
     selected_leading("scatter_nd", shape, indices)
     return TensorType(indices.shape[:-1], bool_)
+
+
+# ---- places ----
+
+
+def _along(at: Any, index: Any, *_: TensorType, axis: int, of: int = 1, **__: Any) -> Any:
+    """x[i, indices[i, j]] takes updates[i, j] for axis 1."""
+    return (*at[:axis], index(*at, of=of), *at[axis + 1 :])
+
+
+def _selected(at: Any, index: Any, x: Any, indices: TensorType, *_: TensorType, **__: Any) -> Any:
+    """x[indices[i, 0], indices[i, 1], j] takes updates[i, j]."""
+    rank = indices.ndim - 1
+    return (*(index(*at[:rank], n) for n in range(indices.shape[-1])), *at[rank:])
+
+
+#: What the updates of a scatter along an axis become, and where they go.
+ALONG_AXIS = Scatter(
+    _along, lambda *, reduction, **_: COLLISIONS[reduction], base=0, updates=2,
+    points=lambda x, indices, updates, *, shape, axis, **_: (
+        *shape[:axis], indices.shape[axis], *shape[axis + 1 :]
+    ),
+    asked=lambda *, asked="scatter", **_: asked,
+)  # fmt: skip
+#: The same by vectors of indices for the leading axes.
+BY_VECTOR = Scatter(
+    _selected, lambda *, reduction, **_: COLLISIONS[reduction], base=0, updates=2,
+    points=lambda x, indices, updates, *, shape, **_: (
+        indices.shape[:-1] + shape[indices.shape[-1] :]
+    ),
+    asked="scatter_nd",
+)  # fmt: skip
+
+
+# ---- meaning ----
 
 
 def _assign(out: Array, places: tuple[Array, ...], values: Array) -> None:
@@ -218,6 +254,7 @@ class Scattering(Gathering):
 
     # ---- an index along one axis ----
     @primitive(
+        rule=ALONG_AXIS,
         reference=_scattered,
         accumulates=True,
         canonical=_scatter_axis,
@@ -259,6 +296,7 @@ class Scattering(Gathering):
         ...
 
     @primitive(
+        rule=ALONG_AXIS,
         reference=_scattered,
         accumulates=True,
         canonical=_scatter_axis,
@@ -281,6 +319,11 @@ class Scattering(Gathering):
         ...
 
     @primitive(
+        rule=LastWrite(
+            lambda at, index, *_, **attrs: _along(at, index, of=0, **attrs),
+            lambda *_, shape, axis: shape,
+            asked="scatter",
+        ),
         reference=lambda indices, *, shape, axis: _is_last(
             places_along("scatter", shape, indices, axis), shape
         ),
@@ -322,6 +365,7 @@ class Scattering(Gathering):
         return self._write_along(indices, updates, self.shape, along, reduction)
 
     @primitive(
+        rule=BY_VECTOR,
         reference=_scattered_nd,
         accumulates=True,
         infer=_scatter_nd_type,
@@ -352,6 +396,7 @@ class Scattering(Gathering):
         ...
 
     @primitive(
+        rule=BY_VECTOR,
         reference=_scattered_nd,
         accumulates=True,
         infer=_scatter_nd_type,
@@ -373,6 +418,11 @@ class Scattering(Gathering):
         ...
 
     @primitive(
+        rule=LastWrite(
+            lambda at, index, indices, **_: [index(*at, n, of=0) for n in range(indices.shape[-1])],
+            lambda indices, *, shape: shape[: indices.shape[-1]],
+            asked="scatter_nd",
+        ),
         reference=lambda indices, *, shape: _is_last(
             places_nd("scatter_nd", shape, indices), shape[: indices.shape[-1]]
         ),

@@ -18,6 +18,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, bools, composite, distinct, integers, primitive, public, sample
+from pyrite.op.rule import ADD, Scatter
 from pyrite.synchronization import asked_by, awaited
 from pyrite.tensor.axis import span
 from pyrite.tensor.cumulative import Cumulative
@@ -402,6 +403,14 @@ class Sets(Sorting, Cumulative, Truth):
     # ---- counts ----
 
     @primitive(
+        rule=Scatter(
+            lambda at, index, *_, size: (index(at[0], of=0),),
+            ADD,
+            updates=1,
+            points=lambda x, *_, size: x.shape,
+            counts_from_end=False,
+            drops=True,
+        ),
         reference=_bincount_within,
         accumulates=True,
         infer=_bincount_type,

@@ -3,6 +3,8 @@
 Each class has one evaluator, which serves both: what differs between the two is `Arrays`.
 """
 
+from pyrite.backend.evaluation import gather as gather
+from pyrite.backend.evaluation import scatter as scatter
 from pyrite.backend.evaluation.arrays import Arrays as Arrays
 from pyrite.backend.evaluation.evaluator import EVALUATORS as EVALUATORS
 from pyrite.backend.evaluation.evaluator import evaluate as evaluate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pyrite.types import DType
+from pyrite.types import DType, TensorType
 
 
 class Arrays(Protocol):
@@ -34,4 +34,46 @@ class Arrays(Protocol):
 
     def arange(self, stop: int, dtype: DType, like: Any) -> Any:
         """Return 0, 1, ... below stop, on the device of ``like``."""
+        ...
+
+    # ---- reads and writes by place ----
+
+    def type_of(self, x: Any) -> TensorType:
+        """Return the shape, and the dtype in which it is computed."""
+        ...
+
+    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return an array stretched to a shape."""
+        ...
+
+    def as_index(self, x: Any) -> Any:
+        """Return integers as int64, the greatest of those that are beyond."""
+        ...
+
+    def take(self, x: Any, places: Any) -> Any:
+        """Return the elements of a one-dimensional array at places of any shape."""
+        ...
+
+    def put(self, x: Any, places: Any, values: Any) -> Any:
+        """Return a one-dimensional array with values at places, of which no two are equal."""
+        ...
+
+    def compress(self, x: Any, mask: Any) -> Any:
+        """Return the elements of a one-dimensional array where a mask holds."""
+        ...
+
+    def argsort(self, x: Any) -> Any:
+        """Return the places that sort a one-dimensional array; equal ones keep their order."""
+        ...
+
+    def cumulative_sum(self, x: Any) -> Any:
+        """Return the sums of the elements of a one-dimensional array up to each."""
+        ...
+
+    def zeros_like(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return zeros of another shape in the dtype of an array."""
+        ...
+
+    def fail(self, failed: Any, message: str) -> None:
+        """Raise IndexRangeError where one of the bools holds: at once, or at the next read."""
         ...

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyrite.backend.numpy.algebra import NumPyAlgebra
-from pyrite.types import Array, DType, Number
+from pyrite.errors import IndexRangeError
+from pyrite.types import Array, DType, Number, TensorType, dtype
 
 
 class NumPyArrays:
@@ -29,3 +30,39 @@ class NumPyArrays:
 
     def arange(self, stop: int, dtype: DType, like: Array) -> Array:
         return np.arange(stop, dtype=dtype.numpy)
+
+    # ---- reads and writes by place ----
+
+    def type_of(self, x: Array) -> TensorType:
+        return TensorType(x.shape, dtype(x.dtype))
+
+    def broadcast_to(self, x: Array, shape: Sequence[int]) -> Array:
+        return np.broadcast_to(x, tuple(shape))
+
+    def as_index(self, x: Array) -> Array:
+        highest = np.iinfo(np.int64).max
+        return (np.minimum(x, highest) if x.dtype == np.uint64 else x).astype(np.int64)
+
+    def take(self, x: Array, places: Array) -> Array:
+        return x[places]
+
+    def put(self, x: Array, places: Array, values: Array) -> Array:
+        found = np.array(x)
+        found[places] = values
+        return found
+
+    def compress(self, x: Array, mask: Array) -> Array:
+        return x[mask]
+
+    def argsort(self, x: Array) -> Array:
+        return np.argsort(x, stable=True)
+
+    def cumulative_sum(self, x: Array) -> Array:
+        return np.cumsum(x)
+
+    def zeros_like(self, x: Array, shape: Sequence[int]) -> Array:
+        return np.zeros(tuple(shape), x.dtype)
+
+    def fail(self, failed: Array, message: str) -> None:
+        if np.any(failed):
+            raise IndexRangeError(message)

@@ -82,10 +82,8 @@ class NumPy(Backend):
                 results = evaluate(ARRAYS, op, arrays, attrs, out)
             else:
                 results = _referred(op, arrays, attrs)
-            return [
-                _pinned(op, r, t)
-                for r, t in zip(results, out or (None,) * len(results), strict=True)
-            ]
+            types = out or (None,) * len(results)
+            return [_pinned(op, r, t) for r, t in zip(results, types, strict=True)]
 
     def upload(self, array: Array) -> Array:
         """Return a copy of the array."""
@@ -152,13 +150,14 @@ def _pinned(op: Op, result: Any, out: TensorType | None) -> Array:
         return array
     assert array.shape == out.shape, f"{op} inferred {out}, its reference gave {array.shape}"
     if array.dtype != out.dtype.numpy:
-        assert array.dtype == _computed(op, out.dtype), (
+        assert array.dtype in _computed(op, out.dtype), (
             f"{op} inferred {out}, its reference gave {array.dtype}"
         )
         array = array.astype(out.dtype.numpy)
     return array
 
 
-def _computed(op: Op, dtype: DType) -> np.dtype[Any]:
-    """Return the dtype in which results of a dtype are computed, before they are rounded."""
-    return np.dtype(np.float64) if op.accumulates and dtype.is_float else dtype.compute.numpy
+def _computed(op: Op, dtype: DType) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes in which results of a dtype are computed, before they are rounded."""
+    by_rule = dtype.compute.numpy
+    return (by_rule, np.dtype(np.float64)) if op.accumulates and dtype.is_float else (by_rule,)

@@ -90,6 +90,7 @@ class Torch(
         index = f":{self.device.index}" if self.device.index else ""
         self.name = f"torch:{self.device.type}{index}"
         self.faults = Faults()
+        self.arrays = TorchArrays(self.faults)
         self._zeros = {}
         self._lacks = _LACKING.get(self.device.type, frozenset())
         self._natives = {
@@ -159,7 +160,7 @@ class Torch(
 
         def run(inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
             values = [i if _is_plain(i) else _value(i) for i in inputs]
-            results = evaluate(ARRAYS, op, values, attrs, out)
+            results = evaluate(self.arrays, op, values, attrs, out)
             return [
                 _rounded(r.store() if r.__class__ is Unsigned else r, TORCH[type.dtype], "value")
                 for r, type in zip(results, out, strict=True)

@@ -5,8 +5,28 @@ value of one of the classes here, and beside it an independent ``reference`` in 
 it.  Whoever executes ops looks at the class and never at the name of the op:
 
     fold      a state for each output takes in elements, in any order
+    gather    an element of the source for each of the result, at coordinates of which some are read
+    scatter   updates meet elements at coordinates of which some are read, in row-major order
 """
 
+from pyrite.op.rule.coordinate import Coordinate as Coordinate
+from pyrite.op.rule.coordinate import IndexRange as IndexRange
+from pyrite.op.rule.coordinate import IndexRead as IndexRead
+from pyrite.op.rule.coordinate import Place as Place
+from pyrite.op.rule.coordinate import outside as outside
+from pyrite.op.rule.coordinate import ranges as ranges
+from pyrite.op.rule.gather import Gather as Gather
+from pyrite.op.rule.gather import named as named
 from pyrite.op.rule.rule import Rule as Rule
+from pyrite.op.rule.scatter import ADD as ADD
+from pyrite.op.rule.scatter import ASSIGN as ASSIGN
+from pyrite.op.rule.scatter import COLLISIONS as COLLISIONS
+from pyrite.op.rule.scatter import Collision as Collision
+from pyrite.op.rule.scatter import LastWrite as LastWrite
+from pyrite.op.rule.scatter import Scatter as Scatter
+from pyrite.op.rule.scatter import Writes as Writes
 
-__all__ = ["Rule"]
+__all__ = [
+    "ADD", "ASSIGN", "COLLISIONS", "Collision", "Coordinate", "Gather", "IndexRange", "IndexRead",
+    "LastWrite", "Place", "Rule", "Scatter", "Writes", "named", "outside", "ranges",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class Rule:
@@ -17,3 +17,7 @@ class Rule:
 
     #: The class, as documents and tables name it.
     name: ClassVar[str]
+
+    def declared(self, op: str) -> Self:
+        """Return it as the rule of an op of that name."""
+        return self

@@ -1,0 +1,74 @@
+"""The places of a rule, as arrays: where in row-major order elements lie, and which exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.evaluation.arrays import Arrays
+from pyrite.op.rule import Coordinate, Gather, IndexRead, Writes, named, outside, ranges
+from pyrite.types import Shape, TensorType, element_count, int64
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an op whose rule gives places."""
+
+    arrays: Arrays
+    rule: Gather | Writes
+    inputs: Sequence[Any]
+    attrs: Mapping[str, Any]
+
+    @property
+    def types(self) -> list[TensorType | None]:
+        """The types of the inputs, in the dtypes in which they are computed."""
+        return [None if i is None else self.arrays.type_of(i) for i in self.inputs]
+
+    @property
+    def like(self) -> Any:
+        """An index tensor: what is made lies on its device."""
+        return next(i for i, t in zip(self.inputs, self.types, strict=True) if t and t.ndim)
+
+
+def flat_places(call: Call, points: Shape, shape: Shape) -> tuple[Any, Any]:
+    """Return where in a shape the places of all points are, int64, and whether they are inside.
+
+    The place of a point that is not is 0.  Raises IndexRangeError, unless the rule drops those.
+    """
+    rule, arrays = call.rule, call.arrays
+    place = rule.places(points, shape, call.types, call.attrs)
+    found = {r.axis: r for r in ranges(place, shape, counts_from_end=rule.counts_from_end)}
+    flat: Any = arrays.full((), 0, int64, call.like)
+    inside = flat == 0
+    for axis, entry in enumerate(place):
+        flat = flat * shape[axis]
+        if isinstance(entry, IndexRead):
+            index = _index(call, entry, points)
+            inside = inside & (index >= found[axis].lowest) & (index < shape[axis])
+            flat = flat + arrays.algebra.where(index < 0, index + shape[axis], index)
+        else:
+            flat = flat + _coordinate(arrays, entry, points, call.like)
+    if not rule.drops:
+        message = outside(named(rule.asked, call.attrs), list(found.values()))
+        arrays.fail(~inside, message)
+    return arrays.broadcast_to(flat * inside, points), arrays.broadcast_to(inside, points)
+
+
+def _index(call: Call, read: IndexRead, points: Shape) -> Any:
+    """Return the indices of all points, in a shape that broadcasts to theirs."""
+    arrays, indices = call.arrays, call.arrays.as_index(call.inputs[read.input])
+    shape = arrays.type_of(indices).shape
+    flat: Any = arrays.full((), 0, int64, indices)
+    for n, entry in zip(shape, read.at, strict=True):
+        flat = flat * n + _coordinate(arrays, entry, points, indices)
+    return arrays.take(arrays.reshape(indices, (element_count(shape),)), flat)
+
+
+def _coordinate(arrays: Arrays, entry: Coordinate | int, points: Shape, like: Any) -> Any:
+    """Return the coordinate of all points, in a shape that broadcasts to theirs."""
+    if isinstance(entry, int):
+        return entry
+    along = [1] * len(points)
+    along[entry.axis] = points[entry.axis]
+    return arrays.reshape(arrays.arange(points[entry.axis], int64, like), along)

@@ -1,0 +1,174 @@
+"""Derivatives that follow from the class of a rule: ops that read and write by index.
+
+What a gather read, its adjoint adds up; what a scatter added up, its adjoint reads.  Both are ops
+of their own, made the first time that they are wanted, and are each other's derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from pyrite.content import Functions
+from pyrite.errors import GradientError
+from pyrite.op.binding import bind
+from pyrite.op.record import Attributes, Derivative, Op, Want
+from pyrite.op.rule import ADD, ASSIGN, Gather, Rule, Scatter
+from pyrite.op.rule.adjoint import gather_of, last_write_of, scatter_of
+from pyrite.types import Shape, TensorType, bool_
+
+#: From the op, the cotangent of its result, its inputs (types where those do) and attributes, to
+#: the cotangent of an input.
+Give = Callable[[Op, Any, Sequence[Any], Attributes], Any]
+
+#: Adjoints that are kept, by op.
+_KEPT = 256
+
+
+class Derived(Derivative):
+    """The derivative of an op by its rule: what to give to some inputs, and what that needs."""
+
+    __slots__ = ("_gives", "_values")
+
+    def __init__(self, gives: Mapping[int, Give], values: Sequence[int]) -> None:
+        """Of ``values`` alone the tensors are kept, of the other inputs their types."""
+        super().__init__(())
+        self._gives, self._values = dict(gives), frozenset(values)
+
+    def reaches(self, position: int) -> bool:
+        """Whether a gradient may flow to the input at that position."""
+        return position in self._gives
+
+    def _want(self, position: int, tracked: Sequence[int]) -> Want:
+        if position == 0:
+            return "nothing"
+        return "value" if position - 1 in self._values else "type"
+
+    def __call__(
+        self, op: Op, g: Any, saved: Sequence[Any], attrs: Attributes, tracked: Sequence[int]
+    ) -> dict[int, Any]:
+        """Return the cotangent of each tracked input that has one."""
+        gives = self._gives
+        return {i: gives[i](op, g, saved[1:], attrs) for i in tracked if i in gives}
+
+
+def derivative_of(rule: Rule | None, inputs: int) -> Derivative | None:
+    """Return the derivative of an op with so many inputs that its rule has, None where none."""
+    if isinstance(rule, Gather):
+        others = [p for p in range(inputs) if p != rule.source]
+        return Derived({rule.source: partial(_to_source, rule)}, others)
+    if isinstance(rule, Scatter):
+        gives = {rule.base: partial(_to_base, rule), rule.updates: partial(_to_updates, rule)}
+        written = {p: give for p, give in gives.items() if p is not None}
+        return Derived(written, [p for p in range(inputs) if p not in written])
+    return None
+
+
+# ---- gathers ----
+
+
+def _to_source(rule: Gather, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+    others = [i for position, i in enumerate(inputs) if position != rule.source]
+    shape = inputs[rule.source].shape
+    return bind(_scatter(op, rule), [*others, g], {**attrs, "source_shape": shape})
+
+
+@lru_cache(maxsize=_KEPT)
+def _scatter(gather: Op, rule: Gather) -> Op:
+    """Return the adjoint of a gather as an op, of which the gather is the derivative."""
+
+    def read(_: Op, h: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+        own = {name: value for name, value in attrs.items() if name != "source_shape"}
+        return bind(gather, [*inputs[: rule.source], h, *inputs[rule.source : -1]], own)
+
+    others = [name for position, name in enumerate(gather.inputs) if position != rule.source]
+    return _adjoint(
+        gather, "adjoint", [*others, "g"], scatter_of(rule), ("source_shape",),
+        lambda *types, source_shape, **_: TensorType(source_shape, types[-1].dtype),
+        Derived({len(others): read}, range(len(others))),
+    )  # fmt: skip
+
+
+# ---- scatters ----
+
+
+def _to_base(rule: Scatter, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+    if _is_sum(op, rule, attrs):
+        return g
+    # What was assigned to does not depend on the base.
+    read = _read(rule, op, g, inputs, attrs)
+    kept = list(inputs)
+    for position, value in ((rule.base, g), (rule.updates, read.equal(0)._where(0, 0))):
+        if position is not None:
+            kept[position] = value.astype(g.dtype)
+    return bind(op, kept, attrs)
+
+
+def _to_updates(rule: Scatter, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+    read = _read(rule, op, g, inputs, attrs)
+    if _is_sum(op, rule, attrs):
+        return read
+    others = [i for p, i in enumerate(inputs) if p not in (rule.base, rule.updates)]
+    shapes = {"points_shape": read.shape, "written_shape": g.shape}
+    return bind(_last_write(op, rule), others, {**attrs, **shapes})._where(read, 0)
+
+
+def _read(rule: Scatter, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+    """Return what stands in g where the updates go."""
+    others = [i for p, i in enumerate(inputs) if p not in (rule.base, rule.updates)]
+    types = [i if isinstance(i, TensorType | None) else i._type for i in inputs]
+    points = rule.space(types, attrs)
+    return bind(_gather(op, rule), [g, *others], {**attrs, "points_shape": points})
+
+
+def _is_sum(op: Op, rule: Scatter, attrs: Attributes) -> bool:
+    """Return whether updates are added, not assigned.  Raises GradientError for any other."""
+    collision = rule.collides(attrs)
+    if collision not in (ADD, ASSIGN):
+        raise GradientError(
+            f"{op.name} requires a derivative rule to be differentiated, got none: that of a "
+            "scatter follows from its rule where it adds or assigns; give a vjp"
+        )
+    return collision is ADD
+
+
+@lru_cache(maxsize=_KEPT)
+def _gather(scatter: Op, rule: Scatter) -> Op:
+    """Return the adjoint of a scatter, for its updates, as an op."""
+    others = [name for p, name in enumerate(scatter.inputs) if p not in (rule.base, rule.updates)]
+    adjoint = gather_of(rule)
+    return _adjoint(
+        scatter, "adjoint", ["h", *others], adjoint, ("points_shape",),
+        lambda h, *_, points_shape, **__: TensorType(points_shape, h.dtype),
+        derivative_of(adjoint, 1 + len(others)),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=_KEPT)
+def _last_write(scatter: Op, rule: Scatter) -> Op:
+    """Return the op that says which updates of a scatter are still there."""
+    others = [name for p, name in enumerate(scatter.inputs) if p not in (rule.base, rule.updates)]
+    return _adjoint(
+        scatter, "last", others, last_write_of(rule), ("points_shape", "written_shape"),
+        lambda *_, points_shape, **__: TensorType(points_shape, bool_), Derived({}, ()),
+    )  # fmt: skip
+
+
+# ---- records ----
+
+
+def _adjoint(
+    op: Op, suffix: str, inputs: Sequence[str], rule: Rule, shapes: Sequence[str],
+    infer: Callable[..., TensorType], derivative: Derivative | None,
+) -> Op:  # fmt: skip
+    """Return the record of an op that follows from another."""
+    extra: dict[str, Shape] = dict.fromkeys(shapes, ())
+    taken = sorted(set(extra) & set(op.attributes))
+    assert not taken, f"{op.name} has an attribute {taken}, which its adjoint needs"
+    return Op(
+        name=f"{op.name}_{suffix}", inputs=tuple(inputs), attributes={**op.attributes, **extra},
+        accepts="any", rule=rule, infer=infer, derivative=derivative,
+        reads=None if op.reads is None else Functions(rule),
+        doc=f"What follows from the rule of {op.name}.",
+    )  # fmt: skip
