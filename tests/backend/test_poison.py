@@ -53,18 +53,18 @@ MULTIPLIES_ZEROS = {
     "cross_entropy_backward": "a class of probability 0 is multiplied by its logarithm's slope",
 }
 
-#: Where zeros that stand for padding are multiplied, by a weight or gradient that does not reach
-#: them: as in PyTorch, and to leave them out costs more than it is worth (docs/design/0025).  They
-#: may spread it to the windows that meet padding by its tap, and no further.
+#: Where a library multiplies zeros that stand for padding, by a weight or gradient that does not
+#: reach them (docs/design/0025).  They may spread it to the windows that meet padding by its tap,
+#: and no further.  Our own kernels multiply none.
 FORWARD = {"conv1d", "conv2d", "conv3d", "convolution", "convolution_weight_gradient"}
 BACKWARD = {
     *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution_input_gradient"),
 }
 MULTIPLIES_PADDING = {
     "numpy": set(),
-    "cpu": FORWARD | BACKWARD,
-    "wgpu": FORWARD | BACKWARD,
-    "torch:cpu": FORWARD | {"conv_transpose1d"},  # oneDNN multiplies what is output padding alone.
+    "cpu": set(),
+    "wgpu": set(),
+    "torch:cpu": FORWARD | {"conv_transpose1d"},  # oneDNN does, by the size of the kernel.
     "candle": FORWARD,
 }
 

@@ -186,9 +186,9 @@ class Convolution(Movement, Arithmetic):
 
     ``stride`` and ``dilation`` are one int, or one per spatial axis.  ``padding`` counts zeros: an
     int, one per axis, one (before, after) pair per axis, "valid" for none, or "same" for as many
-    as give ceil(size / stride) positions, the odd one after.  Devices may multiply these zeros, and
-    give NaN where they meet a weight that is not finite.  ``groups`` splits the channels; with as
-    many groups as channels the convolution is depthwise.
+    as give ceil(size / stride) positions, the odd one after.  These are no elements: a weight that
+    is not finite does not make NaN of them, but on ``torch:*`` and ``candle`` the libraries do.
+    ``groups`` splits the channels; with as many as there are channels the convolution is depthwise.
     """
 
     __slots__ = ()

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
+from pyrite.backend.cube.lowering import convolution_border as border
+from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.lowering.contraction import contract, layout_of
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.registry import lowers
@@ -134,9 +136,10 @@ def convolution(
     config = direct_config(whole, type.dtype, launcher.machine)
     if config is not None:
         convolve_directly(launcher, whole, weight, x, target, config)
-        return [target]
-    problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
-    contract(launcher, convolution_product, problem, weight, x, target)
+    else:
+        problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
+        contract(launcher, convolution_product, problem, weight, x, target)
+    border.mend(launcher, terms.Forward(w), x, weight, target)
     return [target]
 
 
@@ -158,7 +161,17 @@ def convolution_input_gradient(
     config = direct_config(whole, type.dtype, launcher.machine)
     if config is not None:
         convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True)
-        return [target]
+    else:
+        convolve_by_phases(launcher, w, weight, g, target)
+    border.mend(launcher, terms.InputGradient(w), g, weight, target)
+    return [target]
+
+
+def convolve_by_phases(
+    launcher: Launcher, w: Windows, weight: CubeTensor, g: CubeTensor, target: CubeTensor
+) -> None:
+    """Write the gradient of x, a product for each of its phases."""
+    type = target.type
     for phase in polyphase.input_gradient(w):
         windows = phase.windows
         part = target.sliced(
@@ -174,7 +187,6 @@ def convolution_input_gradient(
         )  # fmt: skip
         problem = Convolution(windows, layout_of(taps), layout_of(g), layout_of(part), True)
         contract(launcher, convolution_product, problem, taps, g, part)
-    return [target]
 
 
 # ---- the gradient of the weight ----
@@ -212,6 +224,7 @@ def convolution_weight_gradient(
         sum_over_positions(launcher, problem, x, g, target)
     else:
         contract(launcher, weight_gradient_product, problem, g, x, target)
+    border.mend(launcher, terms.WeightGradient(w), x, g, target)
     return [target]
 
 
