@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pyrite.errors import TrainError
@@ -30,12 +31,14 @@ from pyrite.train.event import (
     Resumed,
     RunEnded,
     RunStarted,
+    Sampled,
     StepEnded,
     StoppedEarly,
     StopRequested,
 )
 from pyrite.train.event_file import EventReader, EventWriter, read_events
 from pyrite.train.reading import Reading
+from pyrite.train.sample import ImageSample, TableSample, TextSample
 
 LOSS = Reading("Loss", 0.25, "", "lower")
 SPEED = Reading("Speed [bold]\x1b[31m", 50.0, "steps/s")
@@ -45,6 +48,9 @@ ONE_OF_EACH: list[Event] = [
     CheckpointDamaged(Path("c"), "torn\nin two"),
     EpochStarted(2, 5, 0, 9),
     StepEnded("train", 2, 1, 9, (LOSS, SPEED), 0.5, 0.1, 32, 1e-3, math.inf),
+    Sampled("train", 2, 9, ImageSample.of("x", np.eye(3))),
+    Sampled("valid", 2, 1, TextSample("x", "\x1b[31m<b>\n")),
+    Sampled("valid", 2, 1, TableSample("x", ["a", "b"], [["c", 1.5], [None, 2]])),
     EpochEnded("train", 2, (Reading("Loss", math.nan, "", "lower"), SPEED), 1.0),
     EpochEnded("valid", 2, (Reading("Loss", math.inf, "", "lower"),), 1.0),
     EpochEnded("test", 2, (Reading("Loss", -math.inf, "", "lower"),), 1.0),
@@ -96,6 +102,25 @@ def test_lines_are_json_that_any_reader_takes(tmp_path: Path) -> None:
     assert spelled == ["NaN", "Infinity", "-Infinity"]
 
 
+def test_the_image_of_a_sample_lies_beside_the_file(tmp_path: Path) -> None:
+    sample = ImageSample.of("x", np.eye(3))
+    written(tmp_path / "events.jsonl", [Sampled("valid", 1, 1, sample)])
+    assert (tmp_path / "samples" / sample.file).read_bytes() == sample.png
+    with EventWriter(tmp_path / "events.jsonl") as writer:
+        writer.restart()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_image_that_cannot_be_written_ends_no_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "samples").write_text("in the way")
+    told = Sampled("valid", 1, 1, ImageSample.of("x", np.eye(3)))
+    written(tmp_path / "events.jsonl", [told, step(1, 1)])
+    assert read(tmp_path / "events.jsonl") == [told, step(1, 1)]
+    assert "cannot be written" in caplog.text
+
+
 def test_a_step_is_written_when_its_readings_are_new(tmp_path: Path) -> None:
     first, second = (Reading("Loss", 1.0),), (Reading("Loss", 1.0),)
     steps: list[Event] = [
@@ -111,12 +136,14 @@ def test_what_a_resumed_run_does_again_is_void(tmp_path: Path) -> None:
         EpochStarted(1, 3, 0, 4), step(1, 2), step(1, 4), step(1, 1, "valid"),
         EpochEnded("train", 1, (), 1.0), EpochEnded("valid", 1, (), 1.0),
         Checkpointed(Path("a"), 1, 0), EpochStarted(2, 3, 0, 4), step(2, 2),
-        Checkpointed(Path("b"), 1, 2),
+        Checkpointed(Path("b"), 1, 2), Sampled("train", 2, 1, TextSample("x", "y")),
+        Sampled("valid", 1, 9, TextSample("x", "y")),
     ]  # fmt: skip
     void: list[Event] = [
         step(2, 3), step(2, 4), EpochEnded("train", 2, (), 1.0), step(2, 1, "valid"),
         EpochEnded("valid", 2, (), 1.0), Checkpointed(Path("c"), 2, 0), step(3, 1),
-        EpochEnded("test", 2, (), 1.0),
+        EpochEnded("test", 2, (), 1.0), Sampled("train", 2, 3, TextSample("x", "y")),
+        Sampled("valid", 2, 1, TextSample("x", "y")),
     ]  # fmt: skip
     resumed = Resumed(Path("b"), 1, 2)
     written(tmp_path / "e", [*kept, *void, resumed, step(2, 3)])
@@ -235,6 +262,7 @@ import os, signal, sys
 from pyrite.train.event_file import EventWriter
 from pyrite.train.event import StepEnded
 from pyrite.train.reading import Reading
+from pyrite.train.sample import ImageSample, TableSample, TextSample
 with EventWriter(sys.argv[1]) as writer:
     for number in range(1, 1001):
         writer.append(StepEnded("train", 1, number, 1000, (Reading("Loss", 1 / number),), 0.1))

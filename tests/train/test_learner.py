@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+from collections import Counter
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -25,10 +26,12 @@ from pyrite.train import (
     CheckpointDamaged,
     Checkpointed,
     CheckpointPolicy,
+    ConfusionMatrix,
     EarlyStopping,
     EpochEnded,
     Event,
     Goal,
+    ImageSample,
     Interrupted,
     Interrupter,
     Learner,
@@ -41,11 +44,17 @@ from pyrite.train import (
     RunDirectory,
     RunEnded,
     RunStarted,
+    Sampled,
     StepEnded,
     StoppedEarly,
     SumMetric,
+    TableSample,
+    TextSample,
+    read_events,
     supervised,
 )
+
+STEPS = 6  # of an epoch, as in conftest.py
 
 
 def readings_without_time(history: Any) -> list[Any]:
@@ -561,3 +570,57 @@ def test_a_loss_that_is_nan_does_not_break_the_run(task, tmp_path: Path) -> None
     assert isinstance(last, Reading)
     assert math.isnan(last.value)
     assert len(RunDirectory(tmp_path).read_history()) == len(result.history)
+
+
+# ---- samples ----
+
+
+def test_what_is_shown_of_the_first_batch_of_each_split_is_told(
+    task: Any, recorder: Any, tmp_path: Path
+) -> None:
+    def show(batch: Any, output: Output) -> Any:
+        for number, (item, target) in enumerate(zip(*batch, strict=True)):
+            yield TextSample(f"item {number}", f"{item.shape} is {target.item()}")
+        yield TableSample("scores", ["0", "1", "2"], output.predictions.tolist())
+        yield from [TextSample("too", "many")] * 100
+
+    learner = task.learner(
+        show=show, views=[recorder], directory=tmp_path, metrics=[ConfusionMatrix()]
+    )
+    task.fit(learner, epochs=2)
+    told = [e.event for e in read_events(tmp_path / "events.jsonl") if is_sampled(e.event)]
+    assert told == recorder.of(Sampled)
+    places = Counter((e.split, e.epoch, e.step) for e in told)
+    of_first, of_end = 16, 2  # the matrix and the classes
+    assert places == {
+        (split, epoch, step): count
+        for epoch in (1, 2)
+        for split, steps in (("train", STEPS), ("valid", 2))
+        for step, count in ((1, of_first), (steps, of_end))
+    }
+    names = [e.sample.name for e in told if e.split == "valid" and e.epoch == 2]
+    assert names[:5] == ["item 0", "item 1", "item 2", "item 3", "scores"]
+    assert names[-2:] == ["Confusion matrix", "Classes"]
+    pictures = [e.sample for e in told if isinstance(e.sample, ImageSample)]
+    assert all(RunDirectory(tmp_path).read_image(each)[:4] == b"\x89PNG" for each in pictures)
+
+
+def test_samples_of_steps_that_are_done_again_are_void(task: Any, tmp_path: Path) -> None:
+    def show(batch: Any, output: Output) -> Any:
+        yield TextSample("x", "y")
+
+    task.interrupted_at(STEPS + 2 + 3, tmp_path, show=show)
+    task.fit(task.learner(directory=tmp_path, show=show), resume=True)
+    places = [
+        (e.event.split, e.event.epoch, e.event.step)
+        for e in read_events(tmp_path / "events.jsonl")
+        if is_sampled(e.event)
+    ]
+    assert places == [
+        ("train", 1, 1), ("valid", 1, 1), ("train", 2, 1), ("train", 2, 4), ("valid", 2, 1),
+        ("train", 3, 1), ("valid", 3, 1),
+    ]  # fmt: skip
+
+
+def is_sampled(event: Any) -> bool:
+    return isinstance(event, Sampled)

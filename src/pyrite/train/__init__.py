@@ -15,6 +15,7 @@ from pyrite.train.event import PauseEnded as PauseEnded
 from pyrite.train.event import Resumed as Resumed
 from pyrite.train.event import RunEnded as RunEnded
 from pyrite.train.event import RunStarted as RunStarted
+from pyrite.train.event import Sampled as Sampled
 from pyrite.train.event import StepEnded as StepEnded
 from pyrite.train.event import StoppedEarly as StoppedEarly
 from pyrite.train.event import StopRequested as StopRequested
@@ -55,9 +56,14 @@ from pyrite.train.metric import TextMetric as TextMetric
 from pyrite.train.metric import TopK as TopK
 from pyrite.train.metric import WordErrorRate as WordErrorRate
 from pyrite.train.output import Output as Output
+from pyrite.train.output import Show as Show
 from pyrite.train.output import Step as Step
 from pyrite.train.output import supervised as supervised
 from pyrite.train.reading import Reading as Reading
+from pyrite.train.sample import ImageSample as ImageSample
+from pyrite.train.sample import Sample as Sample
+from pyrite.train.sample import TableSample as TableSample
+from pyrite.train.sample import TextSample as TextSample
 from pyrite.train.summary import SummaryRow as SummaryRow
 from pyrite.train.summary import summary as summary
 from pyrite.train.summary import summary_text as summary_text
@@ -88,6 +94,7 @@ __all__ = [
     "FBeta",
     "Goal",
     "History",
+    "ImageSample",
     "Interrupted",
     "Interrupter",
     "IterationSpeed",
@@ -113,6 +120,9 @@ __all__ = [
     "RunDirectory",
     "RunEnded",
     "RunStarted",
+    "Sample",
+    "Sampled",
+    "Show",
     "SplitResult",
     "Step",
     "StepEnded",
@@ -120,7 +130,9 @@ __all__ = [
     "StoppedEarly",
     "SumMetric",
     "SummaryRow",
+    "TableSample",
     "TextMetric",
+    "TextSample",
     "TopK",
     "View",
     "WordErrorRate",

@@ -2,6 +2,7 @@
 
     run.json             what ran: versions, device, seed, settings, how it ended
     events.jsonl         what happened, a line each
+    samples/             the images that it names
     checkpoints/         what a run needs to continue
     model.safetensors    the weights, when the run has ended
 
@@ -24,6 +25,8 @@ from pyrite.record import Record, atomic_write
 from pyrite.train.event import EpochEnded
 from pyrite.train.event_file import read_events
 from pyrite.train.history import History, SplitResult
+from pyrite.train.sample import ImageSample
+from pyrite.train.sample_folder import SampleFolder
 
 
 class RunDirectory:
@@ -51,6 +54,22 @@ class RunDirectory:
     def events(self) -> Path:
         """The file of events."""
         return self.path / "events.jsonl"
+
+    @property
+    def samples(self) -> Path:
+        """The folder of the images of samples."""
+        return self.path / "samples"
+
+    @reader("run directory", TrainError)
+    def read_image(self, image: ImageSample) -> bytes:
+        """Return the PNG file of a sample.
+
+        Raises TrainError where it is not there: only so many are kept, the newest.
+        """
+        try:
+            return SampleFolder(self.samples).read(image)
+        except OSError as error:
+            raise _unreadable(self.samples / image.file, error) from error
 
     def holds_run(self) -> bool:
         """Whether a run has begun here."""
@@ -103,6 +122,7 @@ class RunDirectory:
     def clear(self) -> None:
         """Delete the files of the run, and nothing else that may be here."""
         try:
+            SampleFolder(self.samples).clear()
             for path in self._files():
                 if path.is_dir():
                     shutil.rmtree(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -11,10 +12,13 @@ from pyrite.autodiff import no_grad, training_mode
 from pyrite.data.loader import DataLoader
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves
-from pyrite.train.event import EpochEnded, Event, StepEnded
+from pyrite.train.event import EpochEnded, Event, Sampled, StepEnded
 from pyrite.train.metric.metric import Metric
-from pyrite.train.output import Output, Step
+from pyrite.train.output import Output, Show, Step
 from pyrite.train.reading import Reading
+
+#: How many samples of a step are told.
+SAMPLES = 16
 
 
 class Evaluation:
@@ -33,12 +37,14 @@ class Evaluation:
         emit: Callable[[Event], None],
         *,
         read_every: int,
+        show: Show | None = None,
     ) -> None:
         self.model = model
         self.step = step
         self.metrics = [metric.fresh() for metric in metrics if not metric.only_training]
         self.emit = emit
         self.read_every = read_every
+        self.show = show
 
     def steps(self, loader: DataLoader[Any], split: str, epoch: int) -> Iterator[None]:
         """Evaluate a batch at each turn."""
@@ -49,6 +55,8 @@ class Evaluation:
                 output = counted(self.step(self.model, batch), batch)
             now = perf_counter()
             update(self.metrics, [output], now - last)
+            if number == 1:
+                show_samples(self.emit, self.show, batch, output, split, epoch, number)
             if number % self.read_every == 0:
                 readings = compute(self.metrics)
             self.emit(
@@ -61,6 +69,7 @@ class Evaluation:
             away = perf_counter() - left  # as long as a pause
             began, last = began + away, now + away
         self.ended = EpochEnded(split, epoch, compute(self.metrics), perf_counter() - began)
+        tell_samples(self.emit, self.metrics, split, epoch, len(loader))
         self.emit(self.ended)
 
 
@@ -83,3 +92,27 @@ def update(metrics: Sequence[Metric], outputs: Sequence[Output], seconds: float)
 def compute(metrics: Sequence[Metric]) -> tuple[Reading, ...]:
     """Return a reading of every metric; this waits for the device."""
     return tuple(metric.compute() for metric in metrics)
+
+
+def show_samples(
+    emit: Callable[[Event], None],
+    show: Show | None,
+    batch: Any,
+    output: Output,
+    split: str,
+    epoch: int,
+    step: int,
+) -> None:
+    """Tell what `show` makes of a step, the first so many."""
+    if show is not None:
+        for sample in islice(show(batch, output), SAMPLES):
+            emit(Sampled(split, epoch, step, sample))
+
+
+def tell_samples(
+    emit: Callable[[Event], None], metrics: Iterable[Metric], split: str, epoch: int, step: int
+) -> None:
+    """Tell what the metrics of a split have to look at."""
+    for metric in metrics:
+        for sample in metric.samples():
+            emit(Sampled(split, epoch, step, sample))

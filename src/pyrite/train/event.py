@@ -4,6 +4,7 @@
     ├── Resumed                    when it continues; CheckpointDamaged before it, for each bad file
     ├── EpochStarted
     │   ├── StepEnded …            split "train", then "valid"; Checkpointed in between
+    │   ├── Sampled …              of the first batch of a split, and of metrics at its end
     │   └── EpochEnded             once per split
     ├── Checkpointed               after every epoch
     ├── Paused, PauseEnded
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from pyrite.train.reading import Reading
+from pyrite.train.sample import Sample
 
 Outcome = Literal["completed", "stopped early", "interrupted"]
 
@@ -95,6 +97,16 @@ class StepEnded(Event):
     items: int = 0
     learning_rate: float | None = None
     gradient_norm: float | None = None
+
+
+@dataclass(frozen=True)
+class Sampled(Event):
+    """Something to look at, of a step, or of a whole split at its last step."""
+
+    split: str
+    epoch: int
+    step: int
+    sample: Sample
 
 
 @dataclass(frozen=True)
@@ -185,6 +197,7 @@ EVENTS: tuple[type[Event], ...] = (
     CheckpointDamaged,
     EpochStarted,
     StepEnded,
+    Sampled,
     EpochEnded,
     Checkpointed,
     Paused,

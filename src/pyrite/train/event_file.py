@@ -36,9 +36,12 @@ from pyrite.train.event import (
     EpochStarted,
     Event,
     Resumed,
+    Sampled,
     StepEnded,
 )
 from pyrite.train.reading import Better, Reading
+from pyrite.train.sample import ImageSample, Sample, sample_from_json, sample_to_json
+from pyrite.train.sample_folder import SampleFolder
 
 logger = logging.getLogger("pyrite.train")
 
@@ -62,6 +65,7 @@ class EventWriter:
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
         self.path = None if path is None else Path(path)
+        self._samples = SampleFolder(self.path.parent / "samples") if self.path else None
         self._descriptor: int | None = None
         self._is_torn = False
         self._failed = False
@@ -84,16 +88,27 @@ class EventWriter:
         now = round(time.time(), 6)
         told = self._new_metrics(getattr(event, "readings", ()))
         lines = [{"event": "metrics", "time": now, "metrics": told}] if told else []
+        if isinstance(event, Sampled):
+            self._store(event.sample)
         lines.append({"event": _KIND[type(event)], "time": now, **_encoded(event)})
         self._write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
+
+    def _store(self, sample: Sample) -> None:
+        """Write the file of an image; where that fails, readers find none, and the run goes on."""
+        if self._samples is None or not isinstance(sample, ImageSample):
+            return
+        try:
+            self._samples.store(sample)
+        except OSError as error:
+            logger.error("%s cannot be written: %s", sample.file, error.strerror)
 
     def restart(self) -> None:
         """Begin a new file: of a run that is not resumed."""
         self._close()
-        if self.path is not None:
-            with suppress(
-                OSError
-            ):  # what cannot be removed cannot be written either, which is told
+        with suppress(OSError):  # what cannot be removed cannot be written either, which is told
+            if self._samples is not None:
+                self._samples.clear()
+            if self.path is not None:
                 self.path.unlink()
 
     def __enter__(self) -> Self:
@@ -217,11 +232,15 @@ def is_void(event: Event, resumed: Resumed) -> bool:
     """Whether an event tells of steps that a run which resumes does again."""
     reached = (resumed.epoch, resumed.step)
     match event:
-        case StepEnded(split="train", epoch=epoch, step=step) | EpochStarted(epoch, _, step):
+        case (
+            StepEnded(split="train", epoch=epoch, step=step)
+            | Sampled(split="train", epoch=epoch, step=step)
+            | EpochStarted(epoch, _, step)
+        ):
             return (epoch - 1, step) > reached
         case Checkpointed(_, epoch, step):
             return (epoch, step) > reached
-        case StepEnded(epoch=epoch) | EpochEnded(epoch=epoch):
+        case StepEnded(epoch=epoch) | Sampled(epoch=epoch) | EpochEnded(epoch=epoch):
             return epoch > resumed.epoch
     return False
 
@@ -248,6 +267,8 @@ def _json(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return {reading.name: _json(reading.value) for reading in value}
+    if isinstance(value, Sample):
+        return sample_to_json(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -298,6 +319,8 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
         return _optional_number
     if hint == Path | None or hint is Path:
         return _optional_path
+    if hint == Sample:
+        return sample_from_json
     return _counts if hint == Mapping[str, int] else _of(str)
 
 

@@ -32,7 +32,7 @@ from pyrite.tensor.tree import tree_leaves
 from pyrite.train.checkpoint import Checkpoint, CheckpointFolder, CheckpointPolicy, Position
 from pyrite.train.directory import RunDirectory
 from pyrite.train.environment import environment
-from pyrite.train.evaluation import Evaluation, compute, update
+from pyrite.train.evaluation import Evaluation, compute, show_samples, tell_samples, update
 from pyrite.train.event import (
     CheckpointDamaged,
     Checkpointed,
@@ -55,7 +55,7 @@ from pyrite.train.history import EarlyStopping, Goal, History, SplitResult
 from pyrite.train.interruption import Interrupter, stopping_on_signals
 from pyrite.train.metric.loss import Loss
 from pyrite.train.metric.metric import Metric
-from pyrite.train.output import Step
+from pyrite.train.output import Show, Step
 from pyrite.train.reading import Reading
 from pyrite.train.training_step import TrainingStep
 from pyrite.train.view.broadcast import Broadcast
@@ -96,6 +96,7 @@ class Learner(Generic[M]):
     gradient_checkpointing: "balanced" recomputes cheap ops in the backward pass, to save memory.
     observe: the metric that an optimiser's schedule follows, as ReduceOnPlateau does.
     read_every: steps between two readings of metrics, which wait for the device.
+    show: what people should see of the first batch of each split and epoch: images, texts, tables.
     gradient_norm: whether the steps whose metrics are read tell the norm of all gradients too.
 
     Raises ArgumentError when accumulate or read_every < 1, or two metrics have one name.
@@ -119,6 +120,7 @@ class Learner(Generic[M]):
         gradient_checkpointing: Strategy = "none",
         read_every: int = 10,
         gradient_norm: bool = False,
+        show: Show | None = None,
     ) -> None:
         if accumulate < 1 or read_every < 1:
             raise ArgumentError(
@@ -140,6 +142,7 @@ class Learner(Generic[M]):
         self.gradient_checkpointing = gradient_checkpointing
         self.read_every = read_every
         self.gradient_norm = gradient_norm
+        self.show = show
         self.epochs_done = 0
 
     def fit(
@@ -179,7 +182,9 @@ class Learner(Generic[M]):
 
     def evaluation(self, emit: Callable[[Event], None]) -> Evaluation:
         """Return an evaluation of the model as it is now, and where its events go."""
-        return Evaluation(self.model, self.step, self.metrics, emit, read_every=self.read_every)
+        return Evaluation(
+            self.model, self.step, self.metrics, emit, read_every=self.read_every, show=self.show
+        )
 
     def _event_writer(self) -> EventWriter:
         return EventWriter(self.directory.events if self.directory else None)
@@ -384,6 +389,10 @@ class _Run(Generic[M]):
             self.epoch_seconds += seconds
             self.steps += 1
             self.position = Position(self.position.epoch, step)
+            if step == done + 1:
+                show_samples(
+                    self.emit, self.learner.show, group[0], outputs[0], "train", number, step
+                )
             if is_read:
                 readings, norm = compute(self.metrics), self._gradient_norm()
             items = sum(output.weight for output in outputs)
@@ -405,6 +414,7 @@ class _Run(Generic[M]):
 
     def _train_result(self, number: int) -> SplitResult:
         ended = EpochEnded("train", number, compute(self.metrics), self.epoch_seconds)
+        tell_samples(self.emit, self.metrics, "train", number, self.steps_per_epoch)
         self.emit(ended)
         return SplitResult.of(ended)
 

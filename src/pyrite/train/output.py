@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyrite.tensor.tensor import Tensor
+from pyrite.train.sample import Sample
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class Output:
 
 Step = Callable[[Any, Any], Output]
 """From (model, batch) to its output: what is particular to a task."""
+
+
+Show = Callable[[Any, Output], Iterable[Sample]]
+"""From a batch and its output to what people should see of it; it may wait for the device."""
 
 
 def supervised(loss: Callable[[Any, Any], Tensor]) -> Step:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import classification_report, confusion_matrix
 
 import pyrite
 from pyrite.errors import ArgumentError, IndexRangeError
-from pyrite.train import ConfusionMatrix
+from pyrite.train import ConfusionMatrix, ImageSample, TableSample
+from pyrite.train.metric.confusion_picture import confusion_picture
 
 from .conftest import Over, output
 
@@ -63,3 +64,49 @@ def test_names_are_one_for_each_class() -> None:
         ConfusionMatrix(["a", "b"]).update(output(np.eye(3, dtype=np.float32), np.int32([0, 1, 2])))
     with pytest.raises(ArgumentError, match="got 'rows'"):
         ConfusionMatrix(normalize="rows")  # type: ignore[arg-type]
+
+
+def test_the_table_of_classes_is_the_report_of_scikit_learn(over: Over) -> None:
+    generator = np.random.default_rng(1)
+    said = generator.normal(size=(80, 5)).astype(np.float32)
+    wanted = generator.integers(0, 4, 80).astype(np.int32)
+    metric = ConfusionMatrix(["a", "b", "c", "d", "<e>"])
+    over(metric, said, wanted)
+    _, table = metric.samples()
+    report = classification_report(
+        wanted, said.argmax(1), labels=range(5), output_dict=True, zero_division=0,
+        target_names=["a", "b", "c", "d", "<e>"],
+    )  # fmt: skip
+    assert isinstance(table, TableSample)
+    for name, *numbers in table.rows:
+        expected = report[f"{name} avg" if name in ("macro", "weighted") else name]
+        assert numbers == pytest.approx(list(expected.values()), abs=1e-4)
+
+
+def test_of_many_classes_the_table_has_the_means_and_the_worst(over: Over) -> None:
+    metric = ConfusionMatrix()
+    wanted = np.arange(80, dtype=np.int32)
+    said = np.eye(80, dtype=np.float32)
+    said[70] = said[0]
+    over(metric, said, wanted)
+    _, table = metric.samples()
+    assert isinstance(table, TableSample)
+    assert [row[0] for row in table.rows[:4]] == ["macro", "weighted", "70", "0"]
+    assert table.name == "Classes (32 more rows)"
+
+
+def test_before_the_first_step_there_is_nothing_to_see() -> None:
+    assert ConfusionMatrix().samples() == ()
+
+
+@pytest.mark.parametrize("classes", [1, 2, 10, 40, 500])
+def test_the_picture_is_shaded_by_the_shares_of_rows(classes: int) -> None:
+    counts = np.diag(np.arange(classes) * 7000 + 1)
+    pixels = confusion_picture(counts, [f"class \n\x1b {i}" for i in range(classes)])
+    assert pixels.shape[0] == 3
+    assert max(pixels.shape) <= 512
+    blue = (pixels == np.array([21, 83, 158])[:, None, None]).all(axis=0).sum()
+    cell = max(1, min(44, 400 // classes))
+    assert 0.5 * classes * cell**2 < blue <= classes * cell**2
+    sample = ImageSample.of("x", pixels)
+    assert sample.width == pixels.shape[2]

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from pyrite.errors import ArgumentError, IndexRangeError
 from pyrite.train.metric.classification import scores_and_targets
+from pyrite.train.metric.confusion_picture import confusion_picture
 from pyrite.train.metric.metric import Measured, Metric, ratio
 from pyrite.train.output import Output
+from pyrite.train.sample import ROWS, Cell, ImageSample, Sample, TableSample
 
 Normalize = Literal["true", "pred", "all"]
 
 
 class ConfusionMatrix(Metric):
     """Counts of (right class, predicted class); the reading is the share of the diagonal.
+
+    At the end of a split it shows a picture of them, and precision, recall and F1 of each class.
 
     Predictions (N, ..., C) and class numbers (N, ...); or one score and 0 or 1 per item, of which
     the classes are 0 and 1.
@@ -83,6 +87,17 @@ class ConfusionMatrix(Metric):
         counts = state["counts"]
         return float(counts.trace() / counts.sum()) if counts.sum() else float("nan")
 
+    def samples(self) -> tuple[Sample, ...]:
+        """Return a picture of the matrix, and a table of each class."""
+        state = self.state()
+        if not state:
+            return ()
+        counts = state["counts"]
+        names = self.classes or tuple(map(str, range(len(counts))))
+        pixels = confusion_picture(counts, names)
+        caption = "rows: the right class, shaded by its shares; columns: what was predicted"
+        return ImageSample.of(self.name, pixels, caption), class_table(counts, names)
+
     def _require_names(self, size: int) -> None:
         if self.classes is not None and len(self.classes) != size:
             raise ArgumentError(
@@ -104,3 +119,25 @@ def normalized(counts: NDArray[Any], by: Normalize) -> NDArray[np.float64]:
     """
     axis = {"true": 1, "pred": 0, "all": None}[by]
     return ratio(counts, counts.sum(axis=axis, keepdims=True))
+
+
+def class_table(counts: NDArray[Any], names: Sequence[str]) -> TableSample:
+    """Return precision, recall, F1 and the number of targets of each class, and their means.
+
+    0 where one is 0 / 0.  The means are over the classes that were predicted or wanted ("macro"),
+    and by the number of targets ("weighted").
+    """
+    hits, said, wanted = counts.diagonal(), counts.sum(axis=0), counts.sum(axis=1)
+    columns = ratio(hits, said), ratio(hits, wanted), ratio(2 * hits, said + wanted)
+    seen = said + wanted > 0
+    rows: list[list[Cell]] = [
+        [name, *(float(round(column[i], 4)) for column in columns), int(wanted[i])]
+        for i, name in enumerate(names)
+    ]
+    for name, weights in (("macro", seen.astype(np.int64)), ("weighted", wanted)):
+        means = (float(round(float(ratio(c @ weights, weights.sum())), 4)) for c in columns)
+        rows.append([name, *means, int(wanted.sum())])
+    if len(rows) > ROWS:  # the means, and the classes that are done worst
+        worst = sorted(rows[:-2], key=lambda row: float(row[3] or 0))
+        rows = [*rows[-2:], *worst]
+    return TableSample("Classes", ["class", "precision", "recall", "F1", "targets"], rows)

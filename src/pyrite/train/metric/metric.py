@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyrite.tensor.tensor import Tensor
 from pyrite.train.output import Output
 from pyrite.train.reading import Better, Reading
+from pyrite.train.sample import Sample
 
 Measured = tuple[Any, ...]
 """Tensors, or numbers that are already known."""
@@ -71,6 +72,10 @@ class Metric(ABC):
         state = self.state()
         value = self.value(state) if state else float("nan")
         return Reading(self.name, float(value), self.unit, self.better)
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Return what there is to look at of the whole split, beside the value: nothing, mostly."""
+        return ()
 
     def fresh(self) -> Self:
         """Return the same metric, which has seen nothing: for another split."""
