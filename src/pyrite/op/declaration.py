@@ -39,7 +39,6 @@ def primitive(
     returns: Literal["same", "bool"] = "same",
     promotes: tuple[int, ...] | Literal["all"] | None = None,
     sync: bool = False,
-    view: bool = False,
     accumulates: bool = False,
     domain: tuple[Any, ...] | None = None,
     samples: tuple[Sample, ...] = (),
@@ -52,8 +51,8 @@ def primitive(
     ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
     in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
     (low, high) or one such pair per input; ``sync`` marks a result whose shape depends on values,
-    ``view`` one that holds only elements of its input, at other places; ``accumulates`` an op whose
-    reference adds up or multiplies many elements, and is computed in float64.
+    ``accumulates`` an op whose reference adds up or multiplies many elements, and is computed in
+    float64.
     """
     if (scalar is None) == (reference is None):
         raise TypeError("a primitive has either a scalar rule or a reference")
@@ -63,7 +62,7 @@ def primitive(
         promotes = "all" if scalar else ()
     return _declare(
         scalar=scalar, rule=rule, reference=reference, infer=infer, canonical=canonical, vjp=vjp,
-        accepts=accepts, returns=returns, promotes=promotes, sync=sync, view=view,
+        accepts=accepts, returns=returns, promotes=promotes, sync=sync,
         accumulates=accumulates, domain=domain, samples=samples,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from pyrite.content import Functions
 from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.example import Sample
 from pyrite.op.foreign import instead
-from pyrite.op.rule import Rule
+from pyrite.op.rule import Rule, View
 from pyrite.types import (
     Array,
     DType,
@@ -182,7 +182,6 @@ class Op:
     body: Callable[..., Any] | None = None
     kernels: tuple[Any, ...] = ()
     sync: bool = False
-    view: bool = False
     accumulates: bool = False
     domain: tuple[Any, ...] | None = None
     samples: tuple[Sample, ...] = ()
@@ -207,7 +206,7 @@ class Op:
     @property
     def is_cheap(self) -> bool:
         """Whether making the result again costs no more than reading it."""
-        return self.view or self.scalar is not None
+        return self.scalar is not None or isinstance(self.rule, View)
 
     @property
     def is_composite(self) -> bool:

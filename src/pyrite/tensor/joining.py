@@ -9,6 +9,8 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, TensorBase, instead, primitive, public, sample
+from pyrite.op.index import Bound, IndexMap, coordinates
+from pyrite.op.rule import Map, Piece
 from pyrite.tensor.view import View
 from pyrite.types import Shape, TensorType, normalize_axis
 
@@ -34,6 +36,19 @@ def _joined(*xs: TensorType, axis: int) -> TensorType:
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
 
 
+def _pieces(*xs: Shape, axis: int) -> list[Piece]:
+    """Each tensor, where its part of the axis is."""
+    shape = (*xs[0][:axis], sum(x[axis] for x in xs), *xs[0][axis + 1 :])
+    found, begin = [], 0
+    for number, x in enumerate(xs):
+        places = list(coordinates(len(shape)))
+        places[axis] = places[axis] - begin
+        part = IndexMap(shape, x, tuple(places), (Bound(places[axis], 0, x[axis]),))
+        found.append(Piece(part, number))
+        begin += x[axis]
+    return found
+
+
 def _parted(g: Any, _: None, *x_types: TensorType, axis: int) -> tuple[Any, ...]:
     return tuple(g.split(tuple(x.shape[axis] for x in x_types), axis))
 
@@ -44,6 +59,7 @@ class Joining(View):
     __slots__ = ()
 
     @primitive(
+        rule=Map(_pieces),
         reference=lambda *xs, axis: np.concatenate(xs, axis),
         canonical=_joined_axis,
         infer=_joined,

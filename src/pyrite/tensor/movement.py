@@ -17,6 +17,9 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, TensorBase, primitive, public, sample
+from pyrite.op.index import Bound, IndexMap, coordinates, permuted, reshaped, sliced
+from pyrite.op.index import broadcast as broadcast_index
+from pyrite.op.rule import Map, Piece, View
 from pyrite.types import (
     Number,
     Shape,
@@ -139,18 +142,33 @@ def _update(
     return out
 
 
+def _update_pieces(
+    x: Shape, value: Shape, *, shape: Shape, start: Shape, size: Shape, step: tuple[int, ...]
+) -> list[Piece]:
+    """The value where its slice is, and x elsewhere."""
+    axes = zip(coordinates(len(shape)), start, size, step, strict=True)
+    places, bounds = [], []
+    for i, first, count, stride in axes:
+        distance = i - first if stride > 0 else first - i
+        places.append(distance // abs(stride))
+        bounds += [Bound(distance % abs(stride), 0, 1), Bound(places[-1], 0, count)]
+    slot = IndexMap(shape, size, tuple(places), tuple(bounds))
+    updated = slot.compose(broadcast_index(value, size))
+    return [Piece(updated, 1), Piece(broadcast_index(x, shape))]
+
+
 class Movement(TensorBase):
     """Views and slices."""
 
     __slots__ = ()
 
     @primitive(
+        rule=View(reshaped),
         reference=lambda x, *, shape: np.reshape(x, shape),
         canonical=_complete_shape,
         infer=_reshaped,
         vjp=(lambda g, _, x_type: g.reshape(x_type.shape),),
         accepts="any",
-        view=True,
         samples=(sample((2, 6), shape=(3, 4)), sample((2, 3), shape=(-1,)), sample((), shape=(1,))),
     )
     def _reshape(self, /, shape: int | Sequence[int]) -> Self:
@@ -181,12 +199,12 @@ class Movement(TensorBase):
         return self._reshape(shape)
 
     @primitive(
+        rule=View(permuted),
         reference=lambda x, *, axes: np.transpose(x, axes),
         canonical=_all_axes,
         infer=_permuted,
         vjp=(lambda g, *_, axes: g.permute_dims(tuple(np.argsort(axes).tolist())),),
         accepts="any",
-        view=True,
         samples=(
             sample((2, 3, 4), axes=(2, 0, 1)),
             sample((2, 0), axes=(-1, 0)),
@@ -208,12 +226,12 @@ class Movement(TensorBase):
         return self.permute_dims(_one_sequence(axes))
 
     @primitive(
+        rule=View(broadcast_index),
         reference=lambda x, *, shape: np.broadcast_to(x, shape),
         canonical=_broadcast_shape,
         infer=lambda x, *, shape: TensorType(shape, x.dtype),
         vjp=(lambda g, *_: g,),
         accepts="any",
-        view=True,
         samples=(
             sample((3, 1), shape=(2, 3, 4)),
             sample((), shape=(2,)),
@@ -242,6 +260,7 @@ class Movement(TensorBase):
         return self.broadcast_to(sizes)
 
     @primitive(
+        rule=View(sliced),
         reference=lambda x, *, start, size, step: x[_subscript(start, size, step)],
         infer=_sliced,
         vjp=(
@@ -250,7 +269,6 @@ class Movement(TensorBase):
             ),
         ),
         accepts="any",
-        view=True,
         samples=(
             sample((5, 4), start=(1, 3), size=(2, 4), step=(3, -1)),
             sample((6,), start=(0,), size=(0,), step=(1,)),
@@ -262,6 +280,7 @@ class Movement(TensorBase):
         ...
 
     @primitive(
+        rule=Map(_update_pieces),
         reference=_update,
         infer=_updated,
         vjp=(

@@ -13,9 +13,12 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, primitive, public, sample
+from pyrite.op.index import Bound, coordinate, identity, windowed
+from pyrite.op.rule import Map, Piece, View
 from pyrite.tensor.joining import Joining, concat
 from pyrite.types import (
     Number,
+    Shape,
     TensorType,
     normalize_axes,
     normalize_axis,
@@ -43,6 +46,12 @@ def _keep_band(x: Any, *, low: int | None, high: int | None) -> Any:
     if high is not None:
         kept &= offset <= high
     return np.where(kept, x, np.zeros((), x.dtype))
+
+
+def _band_pieces(x: Shape, *, low: int | None, high: int | None) -> list[Piece]:
+    """x, where its diagonals are."""
+    diagonal = coordinate(len(x) - 1) - coordinate(len(x) - 2)
+    return [Piece(identity(x).masked(Bound(diagonal, low, None if high is None else high + 1)))]
 
 
 def _window_axis(x: TensorType, *, axis: int, size: int, step: int) -> Attributes:
@@ -115,6 +124,7 @@ class Rearrangement(Joining):
     # ---- triangles and diagonals ----
 
     @primitive(
+        rule=Map(_band_pieces),
         reference=_keep_band,
         canonical=_band_within,
         infer=_matrices("band"),
@@ -330,12 +340,12 @@ class Rearrangement(Joining):
     # ---- windows ----
 
     @primitive(
+        rule=View(windowed),
         reference=_windows,
         canonical=_window_axis,
         infer=_windowed,
         vjp=(lambda g, _, x_type, *, axis, step: g._overlap_add(axis, x_type.shape[axis], step),),
         accepts="any",
-        view=True,
         samples=(
             sample((7,), axis=0, size=3, step=2),
             sample((2, 5, 3), axis=1, size=2, step=1),

@@ -8,9 +8,12 @@ import numpy as np
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, TensorBase, primitive, sample
+from pyrite.op.index import Bound, IndexMap, coordinates
+from pyrite.op.rule import Map, Piece
 from pyrite.tensor.convolution import windows_of
 from pyrite.tensor.window import (
     Explicit,
+    Pairs,
     Sizes,
     fold_windows,
     sizes_per_axis,
@@ -43,6 +46,21 @@ def _unfold4d(x: Array, *, kernel_size: Shape, **windows: Any) -> Array:
     columns = np.moveaxis(unfold_windows(x, kernel_size, **windows), -1, 0)
     batch, channels, *taps, height, width = columns.shape
     return columns.reshape(batch, channels * element_count(taps), height * width)
+
+
+def _columns(
+    x: Shape, *, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> list[Piece]:
+    """The elements under each tap of each window: (N, C, kh, kw, positions of windows)."""
+    sizes = x[2:]
+    counts = window_counts("unfold4d", sizes, kernel_size, stride, padding, dilation)
+    at = coordinates(6)
+    places = [
+        at[4 + a] * stride[a] + at[2 + a] * dilation[a] - padding[a][0] for a in range(len(sizes))
+    ]
+    bounds = (Bound(place, 0, size) for place, size in zip(places, sizes, strict=True))
+    shape = (*x[:2], *kernel_size, *counts)
+    return [Piece(IndexMap(shape, x, (*at[:2], *places), tuple(bounds)))]
 
 
 def _fold4d_attributes(
@@ -78,6 +96,7 @@ class Unfolding(TensorBase):
     __slots__ = ()
 
     @primitive(
+        rule=Map(_columns),
         reference=_unfold4d,
         infer=_unfold4d_type,
         canonical=_unfold4d_attributes,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pyrite.types import DType, TensorType
+from pyrite.op.index import IndexMap
+from pyrite.types import Array, DType, TensorType
 
 
 class Arrays(Protocol):
@@ -76,4 +77,14 @@ class Arrays(Protocol):
 
     def fail(self, failed: Any, message: str) -> None:
         """Raise IndexRangeError where one of the bools holds: at once, or at the next read."""
+        ...
+
+    # ---- maps of indices ----
+
+    def asarray(self, values: Array, like: Any) -> Any:
+        """Return NumPy's indices or bools as an array on the device of ``like``."""
+        ...
+
+    def strided(self, x: Any, index: IndexMap) -> Any | None:
+        """Return what a map without bounds reads as a view, or None where that takes a copy."""
         ...

@@ -8,6 +8,7 @@ import numpy as np
 
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.errors import IndexRangeError
+from pyrite.op.index import IndexMap
 from pyrite.types import Array, DType, Number, TensorType, dtype
 
 
@@ -66,3 +67,16 @@ class NumPyArrays:
     def fail(self, failed: Array, message: str) -> None:
         if np.any(failed):
             raise IndexRangeError(message)
+
+    # ---- maps of indices ----
+
+    def asarray(self, values: Array, like: Array) -> Array:
+        return values
+
+    def strided(self, x: Array, index: IndexMap) -> Array | None:
+        found = index.strides([stride // x.itemsize for stride in x.strides])
+        if found is None or not x.size:
+            return None
+        first = x[*index.at((0,) * len(index.shape)), ...]
+        strides = [stride * x.itemsize for stride in found[0]]
+        return np.lib.stride_tricks.as_strided(first, index.shape, strides, writeable=False)

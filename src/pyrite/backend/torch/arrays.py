@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from pyrite.backend.torch.algebra import TorchAlgebra
@@ -12,7 +13,8 @@ from pyrite.backend.torch.dtype import PYRITE, TORCH, WIDE_UNSIGNED, carried_num
 from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import IndexRangeError
-from pyrite.types import DType, Number, TensorType, dtype
+from pyrite.op.index import IndexMap
+from pyrite.types import Array, DType, Number, TensorType, dtype
 
 
 class TorchArrays:
@@ -91,6 +93,20 @@ class TorchArrays:
             self._faults.note(failed.any(), message)
         elif failed.any():
             raise IndexRangeError(message)
+
+    # ---- maps of indices ----
+
+    def asarray(self, values: Array, like: Any) -> torch.Tensor:
+        return torch.from_numpy(np.array(values)).to(_device(like))
+
+    def strided(self, x: Any, index: IndexMap) -> Any | None:
+        if isinstance(x, Unsigned):
+            bits = self.strided(x.bits, index)
+            return None if bits is None else Unsigned(bits, x.width)
+        found = index.strides(x.stride())
+        if found is None or min(found[0], default=0) < 0:
+            return None
+        return torch.as_strided(x, index.shape, found[0], x.storage_offset() + found[1])
 
 
 def _device(like: Any) -> torch.device:

@@ -53,6 +53,11 @@ class Unsigned:
         signed = word - (1 << 64) if word >> 63 else word
         return Unsigned(torch.tensor(signed, device=self.bits.device), self.width)
 
+    @property
+    def shape(self) -> torch.Size:
+        """Sizes of the axes."""
+        return self.bits.shape
+
     def _new(self, bits: torch.Tensor) -> Unsigned:
         return Unsigned(bits, self.width)
 

@@ -7,6 +7,8 @@ it.  Whoever executes ops looks at the class and never at the name of the op:
     fold      a state for each output takes in elements, in any order
     gather    an element of the source for each of the result, at coordinates of which some are read
     scatter   updates meet elements at coordinates of which some are read, in row-major order
+    map       each output is an element of an input, or a fill, by maps of indices
+    view      a map of one input in which every output is an element of it
 """
 
 from pyrite.op.rule.coordinate import Coordinate as Coordinate
@@ -17,6 +19,9 @@ from pyrite.op.rule.coordinate import outside as outside
 from pyrite.op.rule.coordinate import ranges as ranges
 from pyrite.op.rule.gather import Gather as Gather
 from pyrite.op.rule.gather import named as named
+from pyrite.op.rule.map import Map as Map
+from pyrite.op.rule.map import Piece as Piece
+from pyrite.op.rule.map import View as View
 from pyrite.op.rule.rule import Rule as Rule
 from pyrite.op.rule.scatter import ADD as ADD
 from pyrite.op.rule.scatter import ASSIGN as ASSIGN
@@ -28,5 +33,6 @@ from pyrite.op.rule.scatter import Writes as Writes
 
 __all__ = [
     "ADD", "ASSIGN", "COLLISIONS", "Collision", "Coordinate", "Gather", "IndexRange", "IndexRead",
-    "LastWrite", "Place", "Rule", "Scatter", "Writes", "named", "outside", "ranges",
+    "LastWrite", "Map", "Piece", "Place", "Rule", "Scatter", "View", "Writes", "named",
+    "outside", "ranges",
 ]  # fmt: skip

@@ -1,8 +1,7 @@
-"""Windows as columns, and sums of windows back where they came from: im2col, col2im.
+"""Sums of windows back where they came from: col2im.
 
-Unfolding copies, tap by tap, the elements that lie under windows.  Folding is its transpose in
-gather form: every element sums what the windows over it hold, in a fixed order, so no two
-invocations write to one place.
+Every element sums what the windows over it hold, in a fixed order, so no two invocations write to
+one place.
 """
 
 from __future__ import annotations
@@ -30,60 +29,6 @@ from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 
 _WINDOWS = ("kernel_size", "stride", "padding", "dilation")
-
-# ---- unfolding ----
-
-
-@lowers("unfold4d")
-def unfold(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """A copy of the windows, (N, C, *kernel_size, *counts), with zeros outside of the image."""
-    (x,) = inputs
-    sizes, windows = x.shape[2:], tuple(attrs[name] for name in _WINDOWS)
-    counts = positions_of_windows(sizes, *windows)
-    axes = sliding(sizes, counts, *windows)
-    target = launcher.empty(out[0])
-    columns = flattened(launcher, target, (*x.shape[:2], *attrs["kernel_size"], *counts))
-
-    def body(along: Along) -> None:
-        copy_taps(along, axes)
-
-    along_rows(launcher, op.name, axes, [x], [columns], body)
-    return [target]
-
-
-def copy_taps(along: Along, axes: tuple[Sliding, ...]) -> None:
-    """Write a row of columns: one tap of the windows that stand in a row."""
-    b, (x,), (columns,) = along.b, along.sources, along.targets
-    image, taps, outer = along.row[:2], along.row[2:4], b.index(along.row[4])
-    rows, last = axes
-    row = rows.start(outer) + taps[0] * rows.dilation
-    shift = taps[1] * last.dilation
-    has_row = (row >= 0) & (row < rows.size)
-
-    def inside(positions: Value) -> Value:
-        return (positions >= 0) & (positions < last.size)
-
-    def fits(first: Value) -> Value:
-        begin, end = (last.start(o) + shift for o in (first, first + (along.width - 1)))
-        return has_row & inside(begin) & inside(end)
-
-    def write(lanes: Lanes) -> None:
-        positions = last.start(lanes.positions) + shift
-        mask = lanes.mask
-        if mask is not None or lanes.width == 1:
-            found = inside(positions)
-            mask = found if mask is None else mask & found
-        place = x.at([*image, row, last.start(lanes.first) + shift])
-        value = x.load_along(
-            place, lanes.width, step=last.stride, mask=mask,
-            exists=None if mask is None else has_row,
-        )  # fmt: skip
-        columns.store_along(columns.at([*along.row, lanes.first]), value, mask=lanes.mask)
-
-    along.write(write, fits)
-
 
 # ---- folding ----
 

@@ -7,65 +7,50 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import added
-from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.registry import Input, lowers, lowers_rule
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import (
     as_tensor,
-    contiguous,
-    copy,
-    dense,
     elementwise,
     zeros,
 )
+from pyrite.backend.cube.skeleton.map import move, read_view
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.op import Attributes, Op
+from pyrite.op import Attributes, Constant, Op
+from pyrite.op.rule import Map, View
+from pyrite.types import TensorType
 
-# ---- views: no kernel ----
 
-
-@lowers("reshape")
-def reshape(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+@lowers_rule(View)
+def view(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The same memory where the strides allow it, else a copy."""
-    (x,) = inputs
-    view = x.reshaped(attrs["shape"])
-    if view is None:
-        view = contiguous(launcher, x).reshaped(attrs["shape"])
-    assert view is not None, "a dense tensor takes any shape"
-    return [view]
+    """The same memory where strides say the map, else a copy."""
+    x = as_tensor(launcher, inputs[0]) if isinstance(inputs[0], Constant) else inputs[0]
+    assert isinstance(op.rule, View)
+    assert isinstance(x, CubeTensor)
+    (piece,) = op.rule.of([x.shape], attrs)
+    found = read_view(launcher, x, piece.index)
+    if found is None:
+        found = move(launcher, [piece], [x], 0, TensorType(piece.index.shape, x.dtype))
+    return [found]
 
 
-@lowers("permute_dims")
-def permute(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+@lowers_rule(Map)
+def map_(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The strides in another order."""
-    return [inputs[0].permuted(attrs["axes"])]
-
-
-@lowers("broadcast_to")
-def broadcast_to(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Strides of 0 where it is stretched."""
-    return [inputs[0].broadcast_to(attrs["shape"])]
-
-
-@lowers("slice")
-def slice_(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Another offset, and strides times the steps."""
-    return [inputs[0].sliced(attrs["start"], attrs["size"], attrs["step"])]
-
-
-@lowers("sliding_window")
-def sliding_window(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """One more axis, over the same elements again."""
-    return [inputs[0].windowed(attrs["axis"], attrs["size"], attrs["step"])]
+    """The elements of each piece at their places, the fill elsewhere."""
+    assert isinstance(op.rule, Map)
+    shapes = [i.type.shape for i in inputs if i is not None]
+    pieces = op.rule.of(shapes, attrs)
+    (type,) = out
+    found = move(
+        launcher, pieces, inputs, op.rule.fill, TensorType(pieces[0].index.shape, type.dtype)
+    )
+    whole = found.reshaped(type.shape)
+    assert whole is not None, "a dense tensor takes any shape"
+    return [whole]
 
 
 @lowers("astype")
@@ -75,69 +60,6 @@ def astype(
     """The same memory where the dtype is that already, else a new tensor by the scalar rule."""
     (x,) = inputs
     return [x] if x.dtype is out[0].dtype else elementwise(launcher, op, inputs, attrs, out)
-
-
-# ---- copies ----
-
-
-@lowers("slice_update")
-def slice_update(
-    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """x everywhere, then the value over its slice."""
-    x, value = inputs
-    assert x is not None
-    assert value is not None
-    start, size, step = attrs["start"], attrs["size"], attrs["step"]
-    (type,) = out
-    is_all = size == type.shape
-    target = launcher.empty(type) if is_all else dense(launcher, x, type)
-    part = target.sliced(start, size, step)
-    copy(launcher, as_tensor(launcher, value), part)
-    return [target]
-
-
-@lowers("concat")
-def concat(
-    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Each tensor to its slice of the result."""
-    axis = attrs["axis"]
-    target = launcher.empty(out[0])
-    ones = (1,) * target.type.ndim
-    begin = 0
-    for x in inputs:
-        assert isinstance(x, CubeTensor)
-        start = tuple(begin if a == axis else 0 for a in range(target.type.ndim))
-        copy(launcher, x, target.sliced(start, x.shape, ones))
-        begin += x.shape[axis]
-    return [target]
-
-
-# ---- elements chosen by their position ----
-
-
-@lowers("band")
-def band(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The diagonals low <= column - row <= high, zeros elsewhere."""
-    low, high = attrs["low"], attrs["high"]
-    target = launcher.empty(out[0])
-
-    def body(each: Each) -> None:
-        x, result = each.operands
-        row, column = (each.b.index(i) for i in each.at[-2:])
-        value = x[each.at]
-        zero = x.const(0)
-        if low is not None:
-            value = each.b.select(column - row >= low, value, zero)
-        if high is not None:
-            value = each.b.select(column - row <= high, value, zero)
-        result[each.at] = value
-
-    for_each(launcher, op.name, f"{low} {high}", target.shape, inputs, target, body)
-    return [target]
 
 
 @lowers("overlap_add")

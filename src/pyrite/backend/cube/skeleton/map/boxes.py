@@ -1,0 +1,85 @@
+"""Moves whose pieces are boxes: parts of the result at equal distances along each axis.
+
+Each is a copy of a view of its input to a view of the result, by whole vectors and without a test.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyrite.op.index import Bound, IndexMap, coordinates
+from pyrite.types import Array, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The elements ``start + i * step`` of each axis of a result, 0 <= i < size."""
+
+    start: Shape
+    size: Shape
+    step: Shape
+
+    def fills(self, shape: Shape) -> bool:
+        """Whether it is all of a result."""
+        return self.size == shape
+
+    def read(self, index: IndexMap) -> IndexMap:
+        """Return what a map reads for the elements of the box."""
+        axes = zip(coordinates(len(self.size)), self.start, self.step, strict=True)
+        at = [i * step + start for i, start, step in axes]
+        places = tuple(place.at(at) if place.terms else place for place in index.places)
+        return IndexMap(self.size, index.source, places).simplified
+
+
+@functools.lru_cache(maxsize=1024)
+def box_of(index: IndexMap) -> Box | None:
+    """Return where the bounds of a map hold, None where that is no box."""
+    axes = [np.ones(size, bool) for size in index.shape]
+    for bound in index.simplified.bounds:
+        if len(bound.form.axes) != 1:
+            return None
+        (axis,) = bound.form.axes
+        axes[axis] &= _along(bound, axis, index.shape)
+    found = [_progression(kept) for kept in axes]
+    lines = [line for line in found if line is not None]
+    if len(lines) < len(found):
+        return None
+    start, size, step = zip(*lines, strict=True) if lines else ((), (), ())
+    return Box(start, size, step)
+
+
+def _along(bound: Bound, axis: int, shape: Shape) -> Array:
+    """Return at which coordinates along an axis a bound holds that reads no other."""
+    at: list[Array | int] = [0] * len(shape)
+    at[axis] = np.arange(shape[axis])
+    return np.broadcast_to(bound.holds(at), shape[axis])
+
+
+def _progression(kept: Array) -> tuple[int, int, int] | None:
+    """Return the first, the number and the distance of places that are kept, if it is one."""
+    (places,) = np.nonzero(kept)
+    if len(places) == 0:
+        return 0, 0, 1
+    step = int(places[1] - places[0]) if len(places) > 1 else 1
+    if len(places) > 2 and np.any(np.diff(places) != step):
+        return None
+    return int(places[0]), len(places), step
+
+
+def cover(boxes: Sequence[Box], shape: Shape) -> bool:
+    """Return whether boxes are known to hold every element: they differ along one axis at most."""
+    if any(box.fills(shape) for box in boxes):
+        return True
+    for axis, size in enumerate(shape):
+        others = shape[:axis] + shape[axis + 1 :]
+        if all(box.size[:axis] + box.size[axis + 1 :] == others for box in boxes):
+            held = np.zeros(size, bool)
+            for box in boxes:
+                first, step = box.start[axis], box.step[axis]
+                held[first : first + box.size[axis] * step : step] = True
+            return bool(held.all())
+    return False

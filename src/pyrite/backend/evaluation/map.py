@@ -1,0 +1,74 @@
+"""Maps on arrays: views where strides say them, else elements gathered at places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyrite.backend.evaluation.arrays import Arrays
+from pyrite.backend.evaluation.evaluator import evaluates
+from pyrite.op import Attributes
+from pyrite.op.index import IndexMap
+from pyrite.op.rule import Map, Piece, View
+from pyrite.types import Array, TensorType, element_count
+
+
+@evaluates(View)
+def evaluate_view(
+    arrays: Arrays,
+    rule: View,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...],
+) -> Sequence[Any]:
+    """The elements of the input at their new places."""
+    (x,) = inputs
+    (piece,) = rule.of([tuple(x.shape)], attrs)
+    view = arrays.strided(x, piece.index)
+    found = gathered(arrays, piece, [x]) if view is None else view
+    return [arrays.reshape(found, out[0].shape)]
+
+
+@evaluates(Map)
+def evaluate_map(
+    arrays: Arrays,
+    rule: Map,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...],
+) -> Sequence[Any]:
+    """The first piece that holds, from the last to the first."""
+    pieces = rule.of([tuple(x.shape) for x in inputs], attrs)
+    found: Any = bool(rule.fill) if out[0].dtype.is_bool else rule.fill
+    for piece in reversed(pieces):
+        if element_count(piece.index.source):
+            taken = gathered(arrays, piece, inputs)
+            found = arrays.algebra.where(holds(arrays, piece.index, taken), taken, found)
+    if isinstance(found, bool | int | float):
+        found = arrays.full(pieces[0].index.shape, found, out[0].dtype, inputs[0])
+    return [arrays.reshape(found, out[0].shape)]
+
+
+def gathered(arrays: Arrays, piece: Piece, inputs: Sequence[Any]) -> Any:
+    """Return the elements at the places of a piece, any element where it has none."""
+    x, index = inputs[piece.input], piece.index.simplified
+    return arrays.take(arrays.reshape(x, (-1,)), arrays.asarray(places(index), x))
+
+
+def places(index: IndexMap) -> Array:
+    """Return the numbers of the elements that a map reads, 0 where it reads none."""
+    numbers = np.broadcast_to(index.numbered().at(grid(index)), index.shape)
+    return np.where(index.valid(grid(index)), numbers, 0)
+
+
+def holds(arrays: Arrays, index: IndexMap, like: Any) -> Any:
+    """Return where a map reads an element."""
+    found = index.simplified.valid(grid(index))
+    return arrays.asarray(np.broadcast_to(np.asarray(found), index.shape), like)
+
+
+def grid(index: IndexMap) -> list[Array]:
+    """Return the coordinates along each axis, such that they broadcast."""
+    return list(np.indices(index.shape, np.int64, sparse=True))
