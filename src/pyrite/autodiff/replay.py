@@ -3,8 +3,8 @@
 A rule is a function of types, attributes and numbers, which are the form of a graph, and of
 tensors, into which it cannot look without a read.  So the ops that a walk runs are the same for
 every graph of that form, and a training step meets one form again and again.  The second walk of a
-form runs on a `Recorder` and becomes a `Recording`: the list of planned ops, with a number for each
-tensor that goes in or comes out.  Later walks run that list and no rule.
+form runs on a `WalkRecorder` and becomes a `RecordedWalk`: the list of planned ops, with a number
+for each tensor that goes in or comes out.  Later walks run that list and no rule.
 
 Not recorded are graphs of a higher order, with checkpoints, with ops of an application (whose rules
 may do what they like) or with plans that are not kept; nor a walk in which a value was read.
@@ -94,7 +94,7 @@ class Source(NamedTuple):
     item: int | None
 
 
-class Step(NamedTuple):
+class RecordedCall(NamedTuple):
     """One op: the numbers of what goes in and of what comes out, and of what is then done with."""
 
     op: Op
@@ -105,7 +105,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedWalk:
     """The backward pass of a form.
 
     ``values`` holds constants in the places of their numbers; ``gradients`` the node of a leaf, and
@@ -114,7 +114,7 @@ class Recording:
 
     values: tuple[Any, ...]
     sources: tuple[Source, ...]
-    steps: tuple[Step, ...]
+    calls: tuple[RecordedCall, ...]
     gradients: tuple[tuple[int, int, TensorType], ...]
 
     def replay(self, nodes: Sequence[Any], backend: Backend) -> list[tuple[Leaf, Tensor]]:
@@ -124,7 +124,7 @@ class Recording:
             saved = nodes[node].saved[entry]
             values[number] = (saved if item is None else saved[item])._handle
         execute = backend.execute
-        for op, plan, inputs, outputs, done in self.steps:
+        for op, plan, inputs, outputs, done in self.calls:
             handles = [values[n] for n in inputs]
             run = plan.runners.get(backend)
             results = execute(op, handles, plan) if run is None else run(handles)
@@ -151,14 +151,14 @@ class Noted:
         self.number = number
 
 
-class Recorder(Backend):
+class WalkRecorder(Backend):
     """A backend on which a walk runs once: it does what it is asked for, and notes it."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner: Backend = inner
         self.name = inner.name
         self.values: list[Any] = []
-        self.steps: list[Step] = []
+        self.calls: list[RecordedCall] = []
         #: Whether nothing was asked for that may be different the next time.
         self.is_repeatable = True
 
@@ -185,7 +185,7 @@ class Recorder(Backend):
         if is_small and all(self.values[n] is not None for n in numbers):
             return [Noted(r, self.number(r)) for r in results]
         outputs = tuple(self.number() for _ in results)
-        self.steps.append(Step(op, plan, numbers, outputs, ()))
+        self.calls.append(RecordedCall(op, plan, numbers, outputs, ()))
         return [Noted(r, n) for r, n in zip(results, outputs, strict=True)]
 
     def upload(self, array: Array) -> Noted:
@@ -231,10 +231,10 @@ def _handle(value: Any) -> Any:
 class _RecordingWalk(Walk):
     """A walk on a recorder, whose gradients are the backend's."""
 
-    backend: Recorder
+    backend: WalkRecorder
 
     def __init__(self, nodes: Sequence[Node], backend: Backend) -> None:
-        super().__init__(Recorder(backend))
+        super().__init__(WalkRecorder(backend))
         self._numbers = {node: n for n, node in enumerate(nodes)}
         self._sources: list[Source] = []
         self._gradients: list[tuple[int, int, TensorType]] = []
@@ -262,19 +262,19 @@ class _RecordingWalk(Walk):
         self._gradients.append((self._numbers[leaf], noted.number, g._type))
         super().file(leaf, Tensor._wrap(noted.handle, g._type, self._inner))
 
-    def recording(self) -> Recording:
+    def recording(self) -> RecordedWalk:
         """Return what was noted."""
-        steps, kept = self.backend.steps, {number for _, number, _ in self._gradients}
+        calls, kept = self.backend.calls, {number for _, number, _ in self._gradients}
         used = set(kept)
-        living: list[Step] = []
-        for step in reversed(steps):
+        living: list[RecordedCall] = []
+        for step in reversed(calls):
             if used.isdisjoint(step.outputs):
                 continue
             inputs = {n for n in step.inputs if self.backend.values[n] is None}
             done = (inputs | set(step.outputs)) - used
             used |= inputs
-            living.append(Step(step.op, step.plan, step.inputs, step.outputs, tuple(done)))
-        return Recording(
+            living.append(RecordedCall(step.op, step.plan, step.inputs, step.outputs, tuple(done)))
+        return RecordedWalk(
             tuple(self.backend.values),
             tuple(source for source in self._sources if source.number in used),
             tuple(reversed(living)),
@@ -289,7 +289,7 @@ class _Forms:
     """The recordings of one device, by form, and the forms that were met."""
 
     def __init__(self) -> None:
-        self.recordings: Recent[Form, Recording] = Recent(_FORMS)
+        self.recordings: Recent[Form, RecordedWalk] = Recent(_FORMS)
         #: Whether a form that was met may be recorded.
         self.met: Recent[Form, bool] = Recent(_FORMS)
 
@@ -351,7 +351,7 @@ def _is_recordable(nodes: Sequence[Node]) -> bool:
 
 
 def _replayed(
-    recording: Recording,
+    recording: RecordedWalk,
     nodes: Sequence[Node],
     backend: Backend,
     leaves: Container[Node] | None,

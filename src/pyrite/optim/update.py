@@ -16,7 +16,7 @@ from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
 
 
-class Rule(Protocol):
+class UpdateRule(Protocol):
     """What is asked of an optimiser here."""
 
     def init(self, parameter: Tensor) -> RuleState:
@@ -31,7 +31,10 @@ class Rule(Protocol):
 
 
 def updated(
-    rule: Rule, rate: float, due: Sequence[ParameterGradient], kept: Mapping[int, ParameterState]
+    rule: UpdateRule,
+    rate: float,
+    due: Sequence[ParameterGradient],
+    kept: Mapping[int, ParameterState],
 ) -> list[tuple[Parameter, ParameterState]]:
     """Return each parameter after a step of the rule, and what is kept for it.
 
@@ -49,7 +52,9 @@ def updated(
     ]
 
 
-def _update(rule: Rule, due: ParameterGradient, before: ParameterState | None) -> ParameterUpdate:
+def _update(
+    rule: UpdateRule, due: ParameterGradient, before: ParameterState | None
+) -> ParameterUpdate:
     try:
         steps, state = ParameterState(0, rule.init(due.value)) if before is None else before
         kept = _beside(due.value, state)
@@ -68,7 +73,7 @@ def _beside(value: Tensor, state: RuleState) -> RuleState:
 
 
 def _single(
-    rule: Rule, rate: float, due: ParameterGradient, update: ParameterUpdate
+    rule: UpdateRule, rate: float, due: ParameterGradient, update: ParameterUpdate
 ) -> tuple[Tensor, RuleState]:
     try:
         return rule.update_many([update], learning_rate=rate)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.runtime.protocol import Step
+from pyrite.runtime.protocol import BundledLaunch
 
 
 class LaunchList:
@@ -14,7 +14,7 @@ class LaunchList:
     __slots__ = ("_launch", "_steps")
 
     def __init__(self, launch: Callable[[Any, Sequence[Any], Sequence[int]], None],
-                 steps: Sequence[Step]) -> None:  # fmt: skip
+                 steps: Sequence[BundledLaunch]) -> None:  # fmt: skip
         self._launch = launch
         self._steps = tuple(steps)
 

@@ -20,7 +20,7 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.verify import verify
 from pyrite.runtime.bundle import LaunchList
 from pyrite.runtime.poison import Reach
-from pyrite.runtime.protocol import MemoryReport, Step, Wanted
+from pyrite.runtime.protocol import BundledLaunch, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
 
@@ -114,7 +114,7 @@ class InterpreterRuntime:
                 values.append(binding)
         interpret(kernel, tuple(grid), *values, own=own)
 
-    def bundle(self, steps: Sequence[Step]) -> LaunchList:
+    def bundle(self, steps: Sequence[BundledLaunch]) -> LaunchList:
         """Return launches that can be made many times."""
         return LaunchList(self.launch, steps)
 

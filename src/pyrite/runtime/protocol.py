@@ -68,7 +68,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BundledLaunch:
     """A launch of a bundle: each binding is an operand, by its position, or a fixed number."""
 
     executable: Any
@@ -137,7 +137,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def bundle(self, steps: Sequence[Step]) -> Bundle:
+    def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches, in order, that can be made many times."""
         ...
 

@@ -11,20 +11,22 @@ from pyrite.kernel import KernelBuilder
 from pyrite.kernel.ir import vector
 from pyrite.runtime.wgpu import Buffer, WgpuRuntime
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.shader import Layout, Layouts
+from pyrite.runtime.wgpu.shader import BindingLayout, Layouts
 from pyrite.types import bool_, float64
 
 
 @pytest.fixture
-def layout(runtime: WgpuRuntime) -> Layout:
-    return Layout(runtime.device, (False, True), immediate_size=0, uniform_size=0)
+def layout(runtime: WgpuRuntime) -> BindingLayout:
+    return BindingLayout(runtime.device, (False, True), immediate_size=0, uniform_size=0)
 
 
-def get(groups: BindGroups, layout: Layout, *buffers: Buffer) -> object:
+def get(groups: BindGroups, layout: BindingLayout, *buffers: Buffer) -> object:
     return groups.get(layout, buffers, None, "kernel")
 
 
-def test_a_group_of_the_same_buffers_is_made_once(runtime: WgpuRuntime, layout: Layout) -> None:
+def test_a_group_of_the_same_buffers_is_made_once(
+    runtime: WgpuRuntime, layout: BindingLayout
+) -> None:
     groups = BindGroups(Layouts(runtime.device))
     x, y, z = (runtime.allocate(1000) for _ in range(3))
 
@@ -35,7 +37,9 @@ def test_a_group_of_the_same_buffers_is_made_once(runtime: WgpuRuntime, layout: 
     assert (groups.hits, groups.misses) == (1, 2)
 
 
-def test_parts_of_a_buffer_are_groups_of_their_own(runtime: WgpuRuntime, layout: Layout) -> None:
+def test_parts_of_a_buffer_are_groups_of_their_own(
+    runtime: WgpuRuntime, layout: BindingLayout
+) -> None:
     groups = BindGroups(Layouts(runtime.device))
     x, y = runtime.allocate(1024), runtime.allocate(1024)
 
@@ -45,7 +49,9 @@ def test_parts_of_a_buffer_are_groups_of_their_own(runtime: WgpuRuntime, layout:
     assert groups.misses == 2
 
 
-def test_the_least_recently_used_group_goes_first(runtime: WgpuRuntime, layout: Layout) -> None:
+def test_the_least_recently_used_group_goes_first(
+    runtime: WgpuRuntime, layout: BindingLayout
+) -> None:
     groups = BindGroups(Layouts(runtime.device), capacity=2)
     x, a, b, c = (runtime.allocate(256) for _ in range(4))
     for y in (a, b, a, c, a):
@@ -58,7 +64,7 @@ def test_the_least_recently_used_group_goes_first(runtime: WgpuRuntime, layout: 
 
 
 def test_a_storage_that_is_given_back_takes_its_groups_along(
-    runtime: WgpuRuntime, layout: Layout
+    runtime: WgpuRuntime, layout: BindingLayout
 ) -> None:
     groups = BindGroups(Layouts(runtime.device))
     x, y, z = (runtime.allocate(256) for _ in range(3))

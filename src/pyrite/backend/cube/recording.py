@@ -1,10 +1,10 @@
 """What a lowering does, noted once and done again for every call of the same types and layouts.
 
-A lowering is run on `Slot`s and `Unknown`s in place of buffers and numbers, by a `Recorder` in
-place of the launcher: so what it does cannot depend on them, only on the op, its attributes, and
-the types, strides and offsets of its inputs, which are the key.  What it asks for becomes a
-`Recording`: the buffers to make, the launches, and how the results lie in the buffers.  A call is
-then a look-up, the allocations, and the launches, whatever the op.
+A lowering is run on `Slot`s and `Unknown`s in place of buffers and numbers, by a
+`RecordingLauncher` in place of the launcher: so what it does cannot depend on them, only on the op,
+its attributes, and the types, strides and offsets of its inputs, which are the key.  What it asks
+for becomes a `Recording`: the buffers to make, the launches, and how the results lie in the
+buffers.  A call is then a look-up, the allocations, and the launches, whatever the op.
 
 A recording holds compiled kernels and no memory.
 """
@@ -23,7 +23,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key
-from pyrite.runtime.protocol import Bundle, Fixed, Step
+from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType, bool_
 
 #: Recordings that a backend holds at least.
@@ -117,7 +117,7 @@ class _Launch:
     grid: tuple[int, ...]
 
 
-class Recorder(Launcher):
+class RecordingLauncher(Launcher):
     """A launcher that launches nothing: it notes what one lowering asks for."""
 
     def __init__(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
@@ -186,7 +186,7 @@ class Recorder(Launcher):
         for binding in (*arguments, *(b for b in bindings if isinstance(b, Fault))):
             place(binding)
         steps = [
-            Step(of.executable, tuple(place(b) for b in of.bindings), of.grid)
+            BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)
             for of in self._launches
         ]
         return Recording(
@@ -199,7 +199,7 @@ class Recorder(Launcher):
             ),
         )
 
-    def _bundle(self, steps: Sequence[Step]) -> Bundle:
+    def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
         return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
 
@@ -293,5 +293,5 @@ def record(
     out: tuple[TensorType, ...] | None,
 ) -> Recording:
     """Return the recording of a lowering for inputs of these types and layouts."""
-    recorder = Recorder(launcher, inputs)
+    recorder = RecordingLauncher(launcher, inputs)
     return recorder.recording(lowering(recorder, op, recorder.inputs, attrs, out))

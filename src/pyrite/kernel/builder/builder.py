@@ -8,7 +8,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel.builder.control import Branch, ForLoop, WhileLoop
 from pyrite.kernel.builder.number import exact, numbers_of
 from pyrite.kernel.builder.operators import Operators
-from pyrite.kernel.builder.recorder import Recorder
+from pyrite.kernel.builder.recorder import NodeRecorder
 from pyrite.kernel.ir import (
     ACCEPTED,
     OPCODES,
@@ -168,7 +168,7 @@ class Memory:
         return Value(b, b.emit("atomic", type, tuple(inputs), (name, mask is not None)))
 
 
-class KernelBuilder(Recorder):
+class KernelBuilder(NodeRecorder):
     """Records the nodes of one kernel; see the head of this file.
 
     ``workgroup_size`` is a number or up to three; ``grid`` the number of axes of workgroups;

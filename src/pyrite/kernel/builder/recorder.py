@@ -27,7 +27,7 @@ class _Scope:
         return Region(self.parameters, tuple(self.body), tuple(yields))
 
 
-class Recorder:
+class NodeRecorder:
     """Where nodes are recorded: the outermost region, and those that are open in it."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pyrite.runtime.cpu.executor import HEADER
 from pyrite.runtime.cpu.memory import BUFFERS
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Fixed, Step
+from pyrite.runtime.protocol import BundledLaunch, Fixed
 
 Command = Callable[[Any, Sequence[Any], Sequence[int]], list[int]]
 Pack = Callable[[Any], int]
@@ -19,7 +19,7 @@ class CpuBundle:
 
     __slots__ = ("_command", "_steps", "_stream", "_template")
 
-    def __init__(self, stream: Stream, command: Command, steps: Sequence[Step]) -> None:
+    def __init__(self, stream: Stream, command: Command, steps: Sequence[BundledLaunch]) -> None:
         self._stream = stream
         self._command = command
         # They hold the executables, and these the code.
@@ -59,7 +59,7 @@ class _Template:
         self.addresses: list[tuple[int, int]] = []
         self.numbers: list[tuple[int, int, Pack]] = []
 
-    def append(self, command: list[int], step: Step, operands: Sequence[Any]) -> None:
+    def append(self, command: list[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
         first = len(self.words) + HEADER
         self.words += command
         self.count += 1

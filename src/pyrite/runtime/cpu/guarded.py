@@ -20,7 +20,7 @@ from pyrite.runtime.cpu.guarded_memory import GuardedAllocator, GuardedBlock, Sh
 from pyrite.runtime.cpu.memory import BUFFERS, CpuBuffer, CpuView
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.poison import Reach
-from pyrite.runtime.protocol import Buffer, Executable, Step, Wanted
+from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, Wanted
 from pyrite.types import Array, Number
 
 #: So many kernels are named that ran since all of the memory was looked at.
@@ -55,7 +55,7 @@ class GuardedCpuRuntime(CpuRuntime):
                 self._stream.synchronize()
             self._check_operands(kernel, bindings)
 
-    def bundle(self, steps: Sequence[Step]) -> LaunchList:  # type: ignore[override]
+    def bundle(self, steps: Sequence[BundledLaunch]) -> LaunchList:  # type: ignore[override]
         """Return launches, in order, that can be made many times."""
         return LaunchList(self.launch, steps)
 

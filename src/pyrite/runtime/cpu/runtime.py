@@ -38,7 +38,7 @@ from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedMemory
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Buffer, Executable, MemoryReport, Step, Wanted
+from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
@@ -161,7 +161,7 @@ class CpuRuntime:
         if words:
             self._stream.extend(words, 1)
 
-    def bundle(self, steps: Sequence[Step]) -> CpuBundle:
+    def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
         return CpuBundle(self._stream, self._command, steps)
 

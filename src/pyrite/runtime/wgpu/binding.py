@@ -13,9 +13,9 @@ from pyrite.errors import KernelError
 from pyrite.runtime.wgpu.external import unusable, why_unusable
 from pyrite.runtime.wgpu.memory import Buffer, Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
-from pyrite.runtime.wgpu.shader import Layout, Layouts
+from pyrite.runtime.wgpu.shader import BindingLayout, Layouts
 
-Key = tuple[Layout, tuple[tuple[int, int, int], ...]]
+Key = tuple[BindingLayout, tuple[tuple[int, int, int], ...]]
 
 
 class BindGroups:
@@ -33,7 +33,7 @@ class BindGroups:
         return len(self._groups)
 
     def get(
-        self, layout: Layout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
+        self, layout: BindingLayout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
     ) -> Pointer:
         """Return the group of these buffers for a kernel of that name.
 
@@ -61,7 +61,7 @@ class BindGroups:
             self._drop(key)
 
     def _create(
-        self, layout: Layout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
+        self, layout: BindingLayout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
     ) -> Pointer:
         ranges = [(b.storage.raw, b.offset, bound_size(b)) for b in buffers]
         if uniform is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyrite.runtime.protocol import Fixed, Step
+from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.types import Number
@@ -30,7 +30,7 @@ class WgpuBundle:
 
     __slots__ = ("_launch", "_steps")
 
-    def __init__(self, launch: Launch, steps: Sequence[Step]) -> None:
+    def __init__(self, launch: Launch, steps: Sequence[BundledLaunch]) -> None:
         self._launch = launch
         self._steps = tuple(_prepared(step) for step in steps if 0 not in step.grid)
 
@@ -44,7 +44,7 @@ class WgpuBundle:
             )  # fmt: skip
 
 
-def _prepared(step: Step) -> _Prepared:
+def _prepared(step: BundledLaunch) -> _Prepared:
     executable: Executable = step.executable
     parameters = list(zip(executable.signature.parameters, step.bindings, strict=True))
     buffers = [b for dtype, b in parameters if dtype is None]

@@ -19,7 +19,7 @@ from pyrite.kernel.ir import Kernel, Node
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
-from pyrite.runtime.wgpu.shader import Layout, Layouts, create_module, create_pipeline
+from pyrite.runtime.wgpu.shader import BindingLayout, Layouts, create_module, create_pipeline
 from pyrite.types import DType, Number
 
 #: struct's letters; an argument lies at a multiple of its size, as in WGSL.
@@ -115,7 +115,7 @@ class Variant:
 
     name: str
     pipeline: Pointer
-    layout: Layout
+    layout: BindingLayout
     arguments: struct.Struct
 
     def pack(self, numbers: list[Number]) -> bytes:

@@ -17,7 +17,7 @@ from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.staging import Upload, transfer_buffer
-from pyrite.runtime.wgpu.submission import Command, Copy, Place, Staged, Submission
+from pyrite.runtime.wgpu.submission import Command, Copy, Staged, StorageRange, Submission
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.types import Array
 
@@ -69,7 +69,7 @@ class Queue:
         start = 0
         while start < len(data):
             source, offset, count = self.uploads.write(data[start:])
-            self._append_upload(Staged(source, offset), Place(target, start), count)
+            self._append_upload(Staged(source, offset), StorageRange(target, start), count)
             start += count
 
     def uniform(self) -> Pointer:
@@ -132,7 +132,7 @@ class Queue:
         await self._poller.wait_async(lambda: self._progress.completed >= submission)
         self._life.probe()
 
-    def _append_upload(self, source: Staged, target: Place, nbytes: int) -> None:
+    def _append_upload(self, source: Staged, target: StorageRange, nbytes: int) -> None:
         """Append it before all commands of the submission, if none of them touches the target."""
         pending = self.pending
         is_touched = target.contents.storage.last_use == pending.number

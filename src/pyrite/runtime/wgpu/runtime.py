@@ -22,7 +22,7 @@ import psutil
 
 from pyrite.errors import DeviceError
 from pyrite.kernel.ir import Kernel
-from pyrite.runtime.protocol import MemoryReport, Step, Wanted
+from pyrite.runtime.protocol import BundledLaunch, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
@@ -38,7 +38,7 @@ from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, Launch, Place
+from pyrite.runtime.wgpu.submission import Copy, Launch, StorageRange
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape
@@ -155,7 +155,7 @@ class WgpuRuntime:
                 )
             )
 
-    def bundle(self, steps: Sequence[Step]) -> WgpuBundle:
+    def bundle(self, steps: Sequence[BundledLaunch]) -> WgpuBundle:
         """Return launches, in order, that can be made many times."""
         return WgpuBundle(self._launch, steps)
 
@@ -194,7 +194,9 @@ class WgpuRuntime:
         with self._life.lock:
             self._life.check()
             if target.nbytes:
-                self._queue.append(Copy("copy", Place(source), Place(target), target.nbytes))
+                self._queue.append(
+                    Copy("copy", StorageRange(source), StorageRange(target), target.nbytes)
+                )
 
     def _is_usable(self, storage: Storage) -> bool:
         # A device that works no more gives no memory, and is not to be asked.
@@ -301,7 +303,9 @@ class WgpuRuntime:
             for read_back in read_backs:
                 for buffer, target in zip(read_back.buffers, read_back.places, strict=True):
                     if buffer.nbytes:
-                        self._queue.append(Copy("read", Place(buffer), target, buffer.nbytes))
+                        self._queue.append(
+                            Copy("read", StorageRange(buffer), target, buffer.nbytes)
+                        )
             self._counts["read_backs"] += 1
             self.flush()
             for read_back in read_backs:

@@ -35,7 +35,7 @@ def create_module(device: Device, name: str, source: str, *, is_trusted: bool) -
     return ffi.gc(module, lib.wgpuShaderModuleRelease)
 
 
-def create_pipeline(device: Device, name: str, module: Pointer, layout: Layout) -> Pointer:
+def create_pipeline(device: Device, name: str, module: Pointer, layout: BindingLayout) -> Pointer:
     """Return the compute pipeline of a module's entry point ``main``.
 
     Raises KernelError when it needs more than the device has: workgroup memory, invocations.
@@ -55,7 +55,7 @@ def create_pipeline(device: Device, name: str, module: Pointer, layout: Layout) 
     return ffi.gc(pipeline, lib.wgpuComputePipelineRelease)
 
 
-class Layout:
+class BindingLayout:
     """What a kernel binds: storage buffers 0, 1, …, then its arguments.
 
     The arguments are ``immediate_size`` bytes that travel with the launch, or, where the device has
@@ -92,14 +92,16 @@ class Layouts:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._layouts: dict[tuple[tuple[bool, ...], int, int], Layout] = {}
+        self._layouts: dict[tuple[tuple[bool, ...], int, int], BindingLayout] = {}
 
-    def get(self, writable: tuple[bool, ...], *, immediate_size: int, uniform_size: int) -> Layout:
+    def get(
+        self, writable: tuple[bool, ...], *, immediate_size: int, uniform_size: int
+    ) -> BindingLayout:
         """Return the layout of that kind."""
         key = (writable, immediate_size, uniform_size)
         found = self._layouts.get(key)
         if found is None:
-            found = self._layouts[key] = Layout(
+            found = self._layouts[key] = BindingLayout(
                 self.device, writable, immediate_size=immediate_size, uniform_size=uniform_size
             )
         return found

@@ -102,7 +102,7 @@ class Staged:
         self.error: PyriteError | None = None
 
 
-class Place:
+class StorageRange:
     """A place in a storage."""
 
     __slots__ = ("contents", "offset", "raw")
@@ -119,7 +119,7 @@ class Copy:
     __slots__ = ("name", "nbytes", "source", "target")
 
     def __init__(
-        self, name: str, source: Staged | Place, target: Staged | Place, nbytes: int
+        self, name: str, source: Staged | StorageRange, target: Staged | StorageRange, nbytes: int
     ) -> None:
         self.name = name
         self.source, self.target = source, target
@@ -127,11 +127,11 @@ class Copy:
 
     def touched(self) -> Sequence[Contents]:
         """What it reads or writes."""
-        return [p.contents for p in (self.source, self.target) if isinstance(p, Place)]
+        return [p.contents for p in (self.source, self.target) if isinstance(p, StorageRange)]
 
     def written(self) -> Sequence[Result]:
         """What it writes."""
-        return [self.target.contents if isinstance(self.target, Place) else self.target]
+        return [self.target.contents if isinstance(self.target, StorageRange) else self.target]
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
