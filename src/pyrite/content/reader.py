@@ -296,7 +296,12 @@ class Reader:
         return (self.of(kind), *[(name, self._read(v, [()])) for name, v in fields.items()])
 
     def _own(self, value: Any, kind: type) -> Hashable:
-        """Return the key of an object of ours, which are values or compared by identity."""
+        """Return the key of an object of ours, which are values or compared by identity.
+
+        Of a value it is that of the fields: equal ones may hold 0.0 and -0.0.
+        """
+        if kind in _VALUES or _is_value(kind):
+            return (kind, *[self.of(getattr(value, name)) for name in _VALUES[kind]])
         try:
             hash(value)
         except TypeError:
@@ -322,6 +327,19 @@ class Reader:
             *parts,
             *self._fields(kind, dict(getattr(value, "__dict__", {})))[1:],
         )
+
+
+def _is_value(kind: type) -> bool:
+    """Whether a class of ours is a dataclass that is compared by its fields; notes these."""
+    made = kind.__dict__.get("__dataclass_params__")
+    if made is None or not (made.frozen and made.eq):
+        return False
+    _VALUES[kind] = tuple(f.name for f in dataclasses.fields(kind) if f.compare)
+    return True
+
+
+#: The fields of classes of ours that are values.
+_VALUES: Final[dict[type, tuple[str, ...]]] = {}
 
 
 def _held(cell: types.CellType) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
@@ -80,7 +81,8 @@ class Launcher:
 
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Executable:
         """Return the kernel of a key, compiled, for a grid of so many axes."""
-        wanted = (key, axes)
+        # By content: 0.0 and -0.0, 1 and True are equal, and make other kernels.
+        wanted = (content_of(key), axes)
         executable = self._executables.get(wanted)
         if executable is None:
             with self._lock:

@@ -1,0 +1,107 @@
+"""What skeletons have in common, and how one of them becomes a launch.
+
+A skeleton makes the kernels of one form of problem, whatever op has it.  Its **problem** is a
+frozen value that says all that a kernel depends on: sizes, layouts, the functions that are applied
+on the way.  A **config** says how the work is cut up, which changes speed and not meaning.  What is
+**fused** stands around the work in the same kernel: a prologue on elements as they are read, a body
+inside, an epilogue on results before they are written, one value for each of several outputs.
+
+The key of a kernel is the content of these three, so no lowering spells one: whatever `build` can
+read is in the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.operand import Layout
+from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Number
+
+P = TypeVar("P", bound=Hashable)
+C = TypeVar("C", bound=Hashable)
+P_contra = TypeVar("P_contra", bound=Hashable, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A function of each element that is put onto a kernel: ``rule(k, element, *sources)``.
+
+    ``k`` is the algebra that records a kernel.  A source is a tensor's layout by the coordinates of
+    the element, 0 along those on which it does not depend, or the dtype of a number.
+    """
+
+    rule: Callable[..., Any]
+    sources: tuple[Layout | DType, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """What stands in the kernel around the work of a skeleton; nothing by default.
+
+    There is a prologue, or None, for each input.  The epilogue's rule gives a value for each of the
+    ``outputs``, which are the problem's own where none are said.  Parameters of the kernel come in
+    this order: inputs, each followed by its prologue's sources; the epilogue's sources; outputs.
+    """
+
+    prologues: tuple[Stage | None, ...] = ()
+    body: Hashable = None
+    epilogue: Stage | None = None
+    outputs: tuple[Layout, ...] = ()
+
+
+NOTHING: Final = Fused()
+
+
+class Skeleton(Protocol[P_contra, C]):
+    """A family of kernels for problems of one form."""
+
+    @property
+    def name(self) -> str:
+        """What tells its kernels from those of other skeletons."""
+        ...
+
+    def candidates(self, problem: P_contra, machine: Machine) -> Sequence[C]:
+        """Return the configs that are right for a problem on a device; a test runs them all."""
+        ...
+
+    def select(self, problem: P_contra, machine: Machine) -> C:
+        """Return the candidate that seems best."""
+        ...
+
+    def workgroups(self, problem: P_contra, config: C) -> int:
+        """Return how many workgroups run the kernel."""
+        ...
+
+    def build(self, problem: P_contra, config: C, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel for a grid of so many axes.
+
+        A skeleton that cannot take what is fused says so before, to whoever plans.
+        """
+        ...
+
+
+def launch(
+    launcher: Launcher,
+    skeleton: Skeleton[P, C],
+    problem: P,
+    bindings: Sequence[Buffer | Number],
+    *,
+    config: C | None = None,
+    fused: Fused = NOTHING,
+    fault: str | None = None,
+) -> None:
+    """Run the kernel of a problem, by the config given or the one that is selected."""
+    chosen = skeleton.select(problem, launcher.machine) if config is None else config
+    launcher.launch(
+        (skeleton.name, problem, chosen, fused),
+        lambda grid: skeleton.build(problem, chosen, fused, grid),
+        bindings,
+        skeleton.workgroups(problem, chosen),
+        fault,
+    )
