@@ -5,7 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = {"torch", "wgpu", "llvmlite", "rich", "matplotlib", "PIL", "typer", "scipy"}
+HEAVY = {
+    "torch",
+    "wgpu",
+    "llvmlite",
+    "rich",
+    "matplotlib",
+    "PIL",
+    "typer",
+    "scipy",
+    "textual",
+    "plotext",
+}
 
 
 def test_importing_pyrite_imports_nothing_heavy() -> None:
@@ -17,3 +28,14 @@ def test_importing_pyrite_imports_nothing_heavy() -> None:
 
     assert "pyrite" in loaded
     assert not HEAVY & set(loaded)
+
+
+def test_importing_the_training_imports_no_terminal_library() -> None:
+    program = "import sys, pyrite.train; print(*sys.modules)"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert "pyrite.train" in loaded
+    assert not {"textual", "plotext", "rich"} & set(loaded)

@@ -1,4 +1,4 @@
-"""The command line: ``pyrite train``, ``predict``, ``devices`` and ``doctor``."""
+"""The command line: ``pyrite train``, ``watch``, ``predict``, ``devices`` and ``doctor``."""
 
 from pyrite.cli.app import main as main
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from pyrite._version import __version__
-from pyrite.cli import devices, doctor, predict, train
+from pyrite.cli import devices, doctor, predict, train, watch
 from pyrite.config import config
 from pyrite.errors import PyriteError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(train.app, name="train")
+app.command("watch")(watch.watch)
 app.command("predict")(predict.predict)
 app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)

@@ -20,6 +20,7 @@ MODULES = {"Pillow": "PIL"}
 #: Optional packages: what each is for, and the extra of Pyrite that brings it.
 OPTIONAL = {
     "torch": ("to share tensors with PyTorch, and to judge Pyrite in its tests", "torch"),
+    "textual": ("for the dashboard of pyrite train and pyrite watch", "tui"),
     "candle-nn": ("for the device candle; on x86-64 Linux only", "candle"),
 }
 

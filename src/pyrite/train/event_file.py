@@ -158,12 +158,14 @@ class EventWriter:
 class EventReader:
     """Reads a file of events, while it grows or when it is whole.
 
-    ``skipped`` counts the lines that say nothing known.
+    ``skipped`` counts the lines that say nothing known; ``files`` the files of a run that stood at
+    the path: a run that begins anew replaces the one before.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self.skipped = 0
+        self.files = 0
         self._position = 0
         self._first = b""
         self._metrics: dict[str, tuple[str, Better | None]] = {}
@@ -178,6 +180,7 @@ class EventReader:
             first = file.readline()
             if first != self._first:  # of another run: each line has its time
                 self._first, self._position = first, 0
+                self.files += 1
             file.seek(self._position)
             for line in file:
                 if not line.endswith(b"\n"):

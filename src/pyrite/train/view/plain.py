@@ -27,6 +27,7 @@ from pyrite.train.event import (
     StopRequested,
 )
 from pyrite.train.reading import Reading
+from pyrite.train.view.legible import legible
 from pyrite.train.view.notice import notice
 
 
@@ -71,7 +72,7 @@ class PlainView:
     @_show.register(StoppedEarly)
     @_show.register(RunEnded)
     def _(self, event: Event) -> None:
-        self._write(notice(event))
+        self.write(notice(event))
 
     @_show.register
     def _(self, event: EpochStarted) -> None:
@@ -81,7 +82,7 @@ class PlainView:
     def _(self, event: StepEnded) -> None:
         if self.clock() - self._spoke_at >= self.seconds:
             where = f"{self._epoch(event.epoch)}  {event.split} {event.step}/{event.steps}"
-            self._write(f"{where}  {_joined(event.readings)}".rstrip())
+            self.write(f"{where}  {_joined(event.readings)}".rstrip())
 
     @_show.register
     def _(self, event: EpochEnded) -> None:
@@ -94,15 +95,16 @@ class PlainView:
         seconds = sum(ended.seconds for ended in self._ended)
         epoch = self._epoch(self._ended[0].epoch)
         self._ended = []
-        self._write("  ".join(part for part in (epoch, *splits, f"{seconds:.1f} s") if part))
+        self.write("  ".join(part for part in (epoch, *splits, f"{seconds:.1f} s") if part))
 
     def _epoch(self, number: int) -> str:
         if not number:  # an evaluation outside of a run
             return ""
         return f"epoch {number:{len(str(self._epochs))}}/{self._epochs}"
 
-    def _write(self, line: str) -> None:
-        print(line, file=self.stream or sys.stdout, flush=True)
+    def write(self, line: str) -> None:
+        """Write a line, of which nothing can command the terminal."""
+        print(legible(line), file=self.stream or sys.stdout, flush=True)
         self._spoke_at = self.clock()
 
 

@@ -11,6 +11,7 @@ from functools import singledispatchmethod
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -39,6 +40,7 @@ from pyrite.train.event import (
     StopRequested,
 )
 from pyrite.train.reading import Reading
+from pyrite.train.view.legible import legible
 from pyrite.train.view.notice import notice
 
 FRAMES_PER_SECOND = 8.0
@@ -129,7 +131,7 @@ class ProgressView:
     @_show.register(StoppedEarly)
     @_show.register(RunEnded)
     def _(self, event: Event) -> None:
-        self.console.print(Text(notice(event), style="dim"), soft_wrap=True)
+        self.console.print(Text(legible(notice(event)), style="dim"), soft_wrap=True)
 
     @_show.register
     def _(self, event: EpochStarted) -> None:
@@ -163,28 +165,31 @@ class ProgressView:
         if self._steps is not None:
             self._bars.remove_task(self._steps)
         self._split = split
-        self._steps = self._bars.add_task(f"[{_colour(split)}]{_label(split)}[/]", total=steps)
+        name = escape(_label(legible(split)))
+        self._steps = self._bars.add_task(f"[{_colour(split)}]{name}[/]", total=steps)
 
     def _table(self) -> Table:
         """A row per metric; per split, the value now and the best so far with its epoch."""
         table = Table(box=None, padding=(0, 2), pad_edge=False)
         table.add_column("")
         for split in self._readings:
-            table.add_column(split, justify="right", style=_colour(split), min_width=10)
+            table.add_column(
+                Text(legible(split)), justify="right", style=_colour(split), min_width=10
+            )
             table.add_column("best", justify="right", style="dim", min_width=14)
         names = (reading.name for readings in self._readings.values() for reading in readings)
         for name in dict.fromkeys(names):
-            table.add_row(name, *self._cells(name))
+            table.add_row(Text(legible(name)), *self._cells(name))
         return table
 
-    def _cells(self, name: str) -> list[str]:
+    def _cells(self, name: str) -> list[Text]:
         cells = []
         for split, readings in self._readings.items():
             now = next((reading for reading in readings if reading.name == name), None)
             best = self._best.get((split, name))
             cells += [
-                now.text if now else "",
-                f"{best[0].text} @ {best[1]}" if best and best[1] else "",
+                Text(legible(now.text if now else "")),
+                Text(legible(f"{best[0].text} @ {best[1]}" if best and best[1] else "")),
             ]
         return cells
 

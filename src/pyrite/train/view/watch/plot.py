@@ -1,0 +1,190 @@
+"""Curves as a plot of text.  plotext draws; what reaches it is thinned to the pixels there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotext
+from rich.text import Text
+
+from pyrite.train.view.legible import legible
+from pyrite.train.view.watch.run import RunState
+from pyrite.train.view.watch.series import Numbers, drawable, smoothed, thinned
+from pyrite.train.view.watch.text import colour
+
+#: Braille has two columns of dots a cell.
+DOTS = 2
+#: The least size of a plot with axes.
+LEAST_WIDTH, LEAST_HEIGHT = 24, 5
+#: A cell of text by the mark of a split: they can be told apart without colours.
+MARKS = {"train": "braille", "valid": "●", "test": "◆"}
+COMPARED_MARKS = {"train": "·", "valid": "○", "test": "◇"}
+SIGNS = {"braille": "⠒⠒"}
+#: Smoothing: the mean of the last readings, as a part of those that are shown.
+SMOOTHING = (0.0, 0.03, 0.1)
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """How curves are looked at: a part of them or the whole, and how much smoothed."""
+
+    recent: bool = False
+    smoothing: int = 0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What to draw of one split."""
+
+    label: str
+    points: Numbers
+    mark: str
+    colour: str
+
+
+def plot(
+    name: str, state: RunState, other: RunState | None, aspect: Aspect, width: int, height: int
+) -> Text:
+    """Return the plot of a metric: a line that says what is shown, and below it the curves."""
+    begin, end = _extent(name, state, other, aspect)
+    found = curves(name, state, other, aspect, begin, end)
+    head = _head(name, found, aspect, width)
+    if height < LEAST_HEIGHT or width < LEAST_WIDTH:
+        return head
+    if not any(curve.points.shape[1] for curve in found):
+        return Text.assemble(head, "\n", ("  no reading yet", "dim"))
+    scale = _scale_of_x(state)
+    picture = _picture(found, (begin, end), scale, _is_share(name, state), width, height - 1)
+    return Text.assemble(head, "\n", picture)
+
+
+def curves(
+    name: str, state: RunState, other: RunState | None, aspect: Aspect, begin: float, end: float
+) -> list[Curve]:
+    """Return the curves of a metric, those of the run to compare with last."""
+    found = _curves_of(name, state, MARKS, aspect, begin, end, "")
+    if other is not None:
+        found += _curves_of(name, other, COMPARED_MARKS, aspect, begin, end, "compared ")
+    return found
+
+
+def _curves_of(
+    name: str,
+    state: RunState,
+    marks: dict[str, str],
+    aspect: Aspect,
+    begin: float,
+    end: float,
+    prefix: str,
+) -> list[Curve]:
+    found = []
+    for (split, metric), series in state.curves.items():
+        if metric != name:
+            continue
+        points = drawable(series.between(begin, end))
+        window = int(SMOOTHING[aspect.smoothing] * points.shape[1])
+        tint = "default" if prefix else colour(split)
+        found.append(
+            Curve(f"{prefix}{split}", smoothed(points, window), marks.get(split, "x"), tint)
+        )
+    return found
+
+
+def _extent(
+    name: str, state: RunState, other: RunState | None, aspect: Aspect
+) -> tuple[float, float]:
+    """Where the plot begins and ends; recent: the last two epochs, or half of what is shorter."""
+    runs = [state] if other is None else [state, other]
+    series = [s for run in runs for (_, metric), s in run.curves.items() if metric == name]
+    own = [s for (_, metric), s in state.curves.items() if metric == name]
+    first = min((float(s.points[0, 0]) for s in series if len(s)), default=0.0)
+    last = max((float(s.points[0, -1]) for s in own if len(s)), default=0.0)
+    if aspect.recent:
+        return last - min(2.0, (last - first) / 2), last
+    return first, max([last, *(float(s.points[0, -1]) for s in series if len(s))])
+
+
+def _head(name: str, found: Sequence[Curve], aspect: Aspect, width: int) -> Text:
+    line = Text(legible(name), style="bold")
+    for curve in found:
+        line.append("  ")
+        line.append(f"{SIGNS.get(curve.mark, curve.mark)} {legible(curve.label)}", curve.colour)
+    looks = ["recent"] if aspect.recent else []
+    if aspect.smoothing:
+        looks.append(f"mean of {SMOOTHING[aspect.smoothing]:.0%}")
+    if looks:
+        line.append("  " + ", ".join(looks), "dim")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _is_share(name: str, state: RunState) -> bool:
+    return any(r.unit == "%" for (_, metric), r in state.latest.items() if metric == name)
+
+
+def _scale_of_x(state: RunState) -> float:
+    """Epochs are the unit of x, steps where there is one epoch only."""
+    if state.started is not None and state.started.epochs == 1 and state.epoch is not None:
+        return float(state.epoch.steps)
+    return 1.0
+
+
+def _picture(
+    found: Sequence[Curve],
+    extent: tuple[float, float],
+    scale: float,
+    is_share: bool,
+    width: int,
+    height: int,
+) -> Text:
+    drawn = [
+        (curve, thinned(curve.points, DOTS * width)) for curve in found if curve.points.shape[1]
+    ]
+    low, high = _range(np.concatenate([points[1] for _, points in drawn]))
+    begin, end = (extent[0], extent[1]) if extent[1] > extent[0] else (extent[0], extent[0] + 1)
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plotsize(width, height)
+    plotext.xlim(begin * scale, end * scale)
+    plotext.ylim(low, high)
+    for curve, (x, y) in reversed(drawn):  # its own curves over those of another run
+        # Few points are set as marks; what is a line is drawn through all of them.
+        draw = plotext.plot if curve.mark == "braille" and len(x) > 1 else plotext.scatter
+        draw((x * scale).tolist(), y.tolist(), marker=curve.mark, color=curve.colour)
+    places = ticks(begin * scale, end * scale, width // 14)
+    plotext.xticks(places, [f"{place:g}" for place in places])
+    places = ticks(low, high, max(3, height // 3))
+    plotext.yticks(places, _labels(places, is_share))
+    return Text.from_ansi(plotext.build().rstrip("\n"))
+
+
+def _range(y: Numbers) -> tuple[float, float]:
+    low, high = float(y.min()), float(y.max())
+    if high > low:
+        return low, high
+    pad = abs(low) / 10 or 1.0
+    return low - pad, high + pad
+
+
+def _labels(places: Sequence[float], is_share: bool) -> list[str]:
+    if is_share:
+        return [f"{100 * place:.4g} %" for place in places]
+    return [f"{place:.4g}" for place in places]
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """Return at most so many round numbers between two others, at least one.
+
+    >>> ticks(0, 5, 4), ticks(0.13, 0.92, 5)
+    ([0.0, 2.0, 4.0], [0.2, 0.4, 0.6, 0.8])
+    """
+    rough = (high - low) / max(1, count)
+    if not (rough > 0 and math.isfinite(rough)):
+        return [low]
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)] or [low]

@@ -1,0 +1,354 @@
+"""The dashboard: Textual draws it and hands it keys; what it shows is text made elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Grid
+from textual.events import Resize
+from textual.widgets import RichLog, Static
+
+from pyrite.train.view.legible import legible
+from pyrite.train.view.watch.dialog import Choice, Help, Question
+from pyrite.train.view.watch.follower import Follower
+from pyrite.train.view.watch.layout import Layout
+from pyrite.train.view.watch.machine import Machine, Use
+from pyrite.train.view.watch.neighbours import neighbours
+from pyrite.train.view.watch.plot import SMOOTHING, Aspect, plot
+from pyrite.train.view.watch.run import RunState
+from pyrite.train.view.watch.text import bars, duration, facts, heading, log_line, table
+
+#: Seconds between two looks at the file, and so between two frames.
+INTERVAL = 0.5
+#: Seconds of a look that are spent on reading, so that keys are answered meanwhile.
+READING = 0.1
+#: The most of one processor that frames may take: where they are dear, they are fewer.
+SHARE = 0.1
+#: Seconds without a word after which a run is said to be silent, and for which a message stays.
+SILENCE, MESSAGE = 60.0, 6.0
+
+Send = Callable[[str], None]
+
+
+class Dashboard(App[None]):
+    """Shows a run while it goes on, or when it is over.
+
+    send: how commands reach the run, None where it is only watched.
+    """
+
+    CSS = """
+    Screen { layout: vertical; background: ansi_default; }
+    Static, RichLog, Grid { background: ansi_default; height: 1; }
+    RichLog { scrollbar-size: 1 1; overflow-x: hidden; }
+    Grid { grid-gutter: 0 1; }
+    Grid Static { height: 100%; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p,space", "pause", "pause"),
+        Binding("s", "save", "save"),
+        Binding("x", "stop", "stop and save"),
+        Binding("X", "abort", "stop now"),
+        Binding("n,right", "metric(1)", "next metric"),
+        Binding("N,left", "metric(-1)", "metric before"),
+        Binding("w", "recent", "recent or whole"),
+        Binding("m", "smooth", "smoothing"),
+        Binding("c", "compare", "compare"),
+        Binding("l", "log", "log"),
+        Binding("question_mark,h", "help", "help"),
+        Binding("q", "leave", "leave"),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, path: Path, *, send: Send | None = None, compared: Path | None = None
+    ) -> None:
+        super().__init__(ansi_color=True)  # the colours of the terminal, be it dark or light
+        self.theme = "ansi-dark"
+        self.path = path
+        self.name_of_run = str(path)
+        self.send = send
+        self.follower = Follower(path / "events.jsonl")
+        self.other = None if compared is None else Follower(compared / "events.jsonl")
+        self.metric = ""
+        self.aspect = Aspect()
+        self.wide_log = False
+        self.machine: Machine | None = None
+        self.use: Use | None = None
+        self._watched: object = None
+        self._is_behind = True
+        self._message, self._message_until = "", 0.0
+        self._frame_at = 0.0
+        self._logged = 0
+        self._log_of: RunState | None = None
+
+    @property
+    def state(self) -> RunState:
+        """What the run says so far."""
+        return self.follower.state
+
+    def compose(self) -> ComposeResult:
+        """Return the parts from top to bottom."""
+        yield Static(id="head")
+        yield Static(id="bars")
+        yield Grid(id="plots")
+        yield Static(id="table")
+        yield Static(id="facts")
+        yield RichLog(id="log", max_lines=1000, wrap=True, auto_scroll=True, min_width=1)
+        yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        """Begin to look at the file."""
+        self.set_interval(INTERVAL, self.look)
+        self.look()
+
+    def on_resize(self, event: Resize) -> None:
+        """Draw all anew in the new size."""
+        self.call_after_refresh(self.draw)
+
+    # ---- looking and drawing ----
+
+    def look(self) -> None:
+        """Read what is new in the file, and draw it where a frame is due."""
+        if not self.is_running:
+            return
+        is_all = self.follower.read(READING)
+        if self.other is not None:
+            is_all = self.other.read(READING) and is_all
+        self._is_behind = not is_all
+        self._look_at_machine()
+        if time.monotonic() >= self._frame_at:
+            began = time.thread_time()
+            self.draw()
+            cost = time.thread_time() - began
+            self._frame_at = time.monotonic() + max(INTERVAL * 0.9, cost / SHARE)
+        if self._is_behind:
+            self.set_timer(0.01, self.look)
+
+    def draw(self) -> None:
+        """Draw a frame."""
+        if not self.is_mounted:
+            return
+        self._choose_metric()
+        width, height = self.size
+        names = self.state.metrics()
+        told = facts(self.state, self.use, width)
+        layout = Layout.of(width, height, max(1, len(names)), len(told), self.wide_log)
+        now = self.state.seconds(time.time())
+        self._show("head", [heading(self.name_of_run, self.state, self.status(), now, width)], 1)
+        self._show("bars", bars(self.state, now, width), layout.bars)
+        self._show_plots(names, layout, width)
+        other = None if self.other is None else self.other.state
+        self._show("table", table(self.state, self.metric, other, width), layout.table)
+        self._show("facts", told, layout.facts)
+        self._show_log(layout.log)
+        self._show("keys", [self._keys(width)], layout.keys)
+
+    def status(self) -> str:
+        """Return how the run is, in a word or some."""
+        state = self.state
+        if self.follower.problem is not None:
+            return f"waiting for events.jsonl: {self.follower.problem}"
+        if self._is_behind:
+            return "reading"
+        if state.is_over or state.started is None:
+            return state.status
+        if self.machine is not None and self.machine.is_alive is False:
+            return "its process has ended without a word"
+        silent = time.time() - state.heard
+        if state.status != "paused" and silent > SILENCE:
+            return f"{state.status}, silent for {duration(silent)}"
+        return state.status
+
+    def _show(self, name: str, lines: list[Text], rows: int) -> None:
+        widget = self.query_one(f"#{name}", Static)
+        widget.display = rows > 0
+        if rows:
+            widget.styles.height = rows
+            _update(widget, Text("\n").join(lines[:rows]))
+
+    def _show_plots(self, names: list[str], layout: Layout, width: int) -> None:
+        grid = self.query_one("#plots", Grid)
+        grid.display = layout.plots > 0
+        if not layout.plots:
+            return
+        grid.styles.height = layout.plots
+        grid.styles.grid_size_columns = layout.columns
+        shown = _from(names, self.metric)[: layout.columns * layout.rows] or [""]
+        plots = list(grid.query(Static))
+        for _ in range(len(shown) - len(plots)):
+            grid.mount(Static())
+        for plot_of, name in zip(plots, shown, strict=False):
+            plot_of.display = True
+            columns = (width - layout.columns + 1) // layout.columns
+            rows = layout.plots // layout.rows
+            other = None if self.other is None else self.other.state
+            _update(plot_of, plot(name, self.state, other, self.aspect, columns, rows))
+        for plot_of in plots[len(shown) :]:
+            plot_of.display = False
+        if len(plots) < len(shown):
+            self.call_after_refresh(self.draw)
+
+    def _show_log(self, rows: int) -> None:
+        log = self.query_one(RichLog)
+        log.display = rows > 0
+        if not rows:
+            return
+        log.styles.height = rows
+        if self._log_of is not self.state:
+            log.clear()
+            self._log_of, self._logged = self.state, 0
+        new = min(self.state.logged - self._logged, len(self.state.log))
+        self._logged = self.state.logged
+        for line in list(self.state.log)[len(self.state.log) - new :]:
+            log.write(log_line(line))
+
+    def _keys(self, width: int) -> Text:
+        if time.monotonic() < self._message_until:
+            line = Text(legible(self._message), style="bold")
+        else:
+            keys = "" if self.send is None else "p pause  s save  x stop  "
+            line = Text(
+                f"{keys}n next metric  w whole  m smooth  c compare  ? help  q leave", "dim"
+            )
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def _choose_metric(self) -> None:
+        names = self.state.metrics()
+        if self.metric not in names:
+            self.metric = names[0] if names else ""
+
+    def _look_at_machine(self) -> None:
+        if self._watched is not self.state.started:
+            self._watched = self.state.started
+            self.machine = Machine(self.state.started, self.state.began)
+        if self.machine is not None:
+            self.use = self.machine.use()
+
+    # ---- keys ----
+
+    def say(self, message: str) -> None:
+        """Show a message in the place of the keys, for some seconds."""
+        self._message, self._message_until = message, time.monotonic() + MESSAGE
+        self.draw()
+
+    def action_pause(self) -> None:
+        """Pause the run, or let it go on."""
+        is_paused = self.state.status == "paused"
+        self._ask("resume" if is_paused else "pause", "go on" if is_paused else "pause")
+
+    def action_save(self) -> None:
+        """Save a checkpoint."""
+        self._ask("save", "save a checkpoint")
+
+    def action_stop(self) -> None:
+        """Stop the run after the step under way, with a checkpoint."""
+        self._ask("stop", "stop, and save a checkpoint")
+
+    def action_abort(self) -> None:
+        """Stop the run at once, if that is meant."""
+        if self._may_ask():
+            question = "Stop at once? What came after the last checkpoint is lost.  y / n"
+            self.push_screen(Question(question), lambda yes: self._abort() if yes else None)
+
+    def _abort(self) -> None:
+        self._ask("abort", "stop at once")
+
+    def _ask(self, command: str, words: str) -> None:
+        if self._may_ask() and self.send is not None:
+            try:
+                self.send(command)
+            except OSError as error:
+                self.say(f"the run does not listen any more: {error.strerror}")
+                return
+            self.say(f"asked the run to {words}")
+
+    def _may_ask(self) -> bool:
+        if self.send is None:
+            self.say("this window only watches; pause and stop where the run was started")
+        elif self.state.is_over:
+            self.say("the run has ended")
+        return self.send is not None and not self.state.is_over
+
+    def action_metric(self, by: int) -> None:
+        """Show another metric."""
+        names = self.state.metrics()
+        if names:
+            self.metric = names[(names.index(self.metric) + by) % len(names)]
+        self.draw()
+
+    def action_recent(self) -> None:
+        """Show what is recent, or the whole."""
+        self.aspect = Aspect(not self.aspect.recent, self.aspect.smoothing)
+        self.draw()
+
+    def action_smooth(self) -> None:
+        """Smooth more, or not at all after the most."""
+        self.aspect = Aspect(self.aspect.recent, (self.aspect.smoothing + 1) % len(SMOOTHING))
+        self.draw()
+
+    def action_log(self) -> None:
+        """Give the log all the room, or take it back."""
+        self.wide_log = not self.wide_log
+        if self.wide_log:
+            self.query_one(RichLog).focus()
+        self.draw()
+
+    def action_compare(self) -> None:
+        """Ask which run to compare with; end it where one is compared with."""
+        if self.other is not None:
+            self.other = None
+            self.say("no run is compared with any more")
+            return
+        found = neighbours(self.path)
+        if not found:
+            self.say(f"there is no other run in {self.path.resolve().parent}")
+            return
+        self.push_screen(Choice("Compare with", found), self._compare)
+
+    def _compare(self, path: Path | None) -> None:
+        if path is not None:
+            self.other = Follower(path / "events.jsonl")
+            self.say(f"compared with {path.name}: its marks have no colour")
+            self.look()
+
+    def action_help(self) -> None:
+        """Explain the keys."""
+        self.push_screen(Help(is_only_watched=self.send is None))
+
+    def action_leave(self) -> None:
+        """Close the dashboard; the run goes on."""
+        self.exit()
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C: leave where the run is only watched, ask it to stop where it listens."""
+        if self.send is None:
+            self.exit(return_code=130)
+        else:
+            self._ask("interrupt", "stop")
+
+
+def _update(widget: Static, text: Text) -> None:
+    if getattr(widget, "shown", None) != text:
+        widget.shown = text
+        widget.update(text)
+
+
+def _from(names: list[str], first: str) -> list[str]:
+    """Return the names in their order, from one of them on and round."""
+    at = names.index(first) if first in names else 0
+    return names[at:] + names[:at]
+
+
+def show(path: Path, *, compared: Path | None = None) -> int:
+    """Show a run until the user leaves; return the exit status."""
+    dashboard = Dashboard(path, compared=compared)
+    dashboard.run(mouse=False)
+    return dashboard.return_code or 0

@@ -1,0 +1,41 @@
+"""What the machine and the process of a run do, where both are here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+
+from pyrite.train import RunStarted
+from pyrite.train.view.watch.machine import Machine
+
+
+def run(pid: int, host: str = platform.node()) -> RunStarted:
+    return RunStarted("cpu", 0, 1, 1, None, 0, pid, host)
+
+
+def test_the_process_of_a_run_lives_until_it_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        machine = Machine(run(process.pid), time.time())
+        assert machine.is_alive
+        used = machine.use()
+        assert used.process_memory
+        assert used.memory_total > used.memory > 0
+        process.kill()
+        process.wait()
+        assert machine.is_alive is False
+        assert machine.use().process_memory is None
+
+
+def test_another_machines_process_is_not_looked_for() -> None:
+    for there in (run(os.getpid(), "elsewhere"), run(0), None):
+        machine = Machine(there, time.time())
+        assert machine.is_alive is None
+        assert machine.use().process_busy is None
+
+
+def test_a_process_that_was_born_after_the_run_is_another_one() -> None:
+    assert Machine(run(os.getpid()), 1e9).is_alive is False
+    assert Machine(run(10**12), time.time()).is_alive is False
