@@ -68,6 +68,10 @@ class CubeTensor:
         strides = reshaped_strides(self.shape, self.strides, shape)
         return None if strides is None else self._view(shape, strides)
 
+    def strided(self, shape: Shape, strides: Strides, offset: int | None = None) -> CubeTensor:
+        """Return elements of it that lie so far apart, from its own first one or an offset on."""
+        return self._view(shape, strides, offset)
+
     def permuted(self, axes: tuple[int, ...]) -> CubeTensor:
         """Return it with its axes in another order."""
         shape, strides = self.shape, self.strides

@@ -17,6 +17,7 @@ from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scattering as scattering
+from pyrite.backend.cube.lowering import searching as searching
 from pyrite.backend.cube.lowering import sorting as sorting
 from pyrite.backend.cube.lowering import update as update
 from pyrite.backend.cube.registry import LOWERINGS as LOWERINGS

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.gathering import outside
 from pyrite.backend.cube.lowering.im2col import Cells, Folding, fold
-from pyrite.backend.cube.lowering.scattering import Writes, write
 from pyrite.backend.cube.lowering.window import (
     Bounds,
     Sliding,
@@ -28,10 +26,12 @@ from pyrite.backend.cube.lowering.window import (
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
 from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
+from pyrite.backend.cube.skeleton.scatter import Writes, meeting, write
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
+from pyrite.op.rule import ADD, IndexRange, outside
 from pyrite.types import TensorType, element_count
 
 # ---- of one window ----
@@ -181,12 +181,12 @@ def by_window(
 ) -> CubeTensor:
     """Return the gradient, of type (N, C, *sizes): g added at flat indices, in their order."""
     images, size = element_count(type.shape[:2]), element_count(type.shape[2:])
-    total = zeros(launcher, TensorType(type.shape, type.dtype.compute))
-    shape = (images, element_count(g.shape[2:]), 1)
-    writes = Writes(
-        flattened(launcher, indices, shape).permuted((1, 0, 2)),
-        flattened(launcher, g, shape[:2]).permuted((1, 0)),
-        "add", outside("max_pool_backward", (size,), 2),
-    )  # fmt: skip
+    total = zeros(launcher, TensorType(type.shape, meeting(type.dtype, ADD)))
+    count = element_count(g.shape[2:])
+    given, updates = (
+        flattened(launcher, x, (images, count)).permuted((1, 0)) for x in (indices, g)
+    )
+    fault = outside("max_pool_backward", [IndexRange(2, size)])
+    writes = Writes(count, (images,), [given], [(0, ())], updates, ADD, fault)
     write(launcher, writes, flattened(launcher, total, (images, size)).permuted((1, 0)))
     return total if total.dtype is type.dtype else dense(launcher, total, type)

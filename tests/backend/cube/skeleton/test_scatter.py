@@ -10,18 +10,12 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.scattering import (
-    ScatterConfig,
-    Writes,
-    along_axis,
-    axis_first,
-    candidates,
-    select,
-    write,
-)
 from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
+from pyrite.backend.cube.skeleton.scatter import Writes, write
+from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig, candidates, select
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
+from pyrite.op.rule import ADD, COLLISIONS
 from pyrite.tensor.creation import tensor
 from pyrite.testing.memory import contents
 from pyrite.types import Array
@@ -48,7 +42,7 @@ def test_every_candidate_writes_in_order(
     given, values = (tensor(a, device=fresh)._handle for a in (indices, updates))
     start = tensor(x, device=fresh)
     target = dense(backend.launcher, start._handle, start._type)
-    writes = Writes(along_axis(given, (4, 3), 0), axis_first(values, 0), reduction, "outside")
+    writes = Writes(50, (3,), [given], [(0, ())], values, COLLISIONS[reduction], "outside")
     write(backend.launcher, writes, target, config)
 
     np.testing.assert_array_equal(backend.download(target), want)
@@ -95,7 +89,7 @@ def test_a_write_outside_is_dropped_and_raised(fresh: Device) -> None:
     ("machine", "writes", "lines", "elements", "by"),
     [
         (CPU, 1000, 1, 10, "line"), (GPU, 1000, 8192, 768_000, "line"),
-        (GPU, 1000, 768, 768_000, "run"), (GPU, 9, 1, 9, "element"),
+        (GPU, 1000, 768, 768_000, "segment"), (GPU, 9, 1, 9, "element"),
     ],
 )  # fmt: skip
 def test_who_keeps_the_order_depends_on_the_lines(
@@ -115,34 +109,35 @@ def test_a_number_is_a_tensor_of_its_own(fresh: Device) -> None:
 @pytest.mark.parametrize("reduction", ["assign", "add", "mul", "min", "max"])
 @pytest.mark.parametrize("chunk", [1, 4, 64])
 @pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
-def test_runs_of_any_length_are_cut_and_joined(
+def test_segments_of_any_length_are_cut_and_joined(
     fresh: Device, chunk: int, reduction: Any, is_shared: bool
 ) -> None:
     backend = fresh.backend
     assert isinstance(backend, CubeBackend)
     rng = np.random.default_rng(chunk)
     x, updates = (rng.integers(-3, 4, s).astype(np.int32) for s in ((5, 3), (40, 3)))
-    # Long runs, runs of one, and a place that nobody writes to.
+    # Long segments, segments of one, and a place that nobody writes to.
     indices = np.minimum(rng.integers(0, 30, (40, 1 if is_shared else 3)), 3).astype(np.int32)
     want = tensor(x).scatter(0, tensor(indices), tensor(updates), reduction=reduction).numpy()
     given, values = (tensor(a, device=fresh)._handle for a in (indices, updates))
     start = tensor(x, device=fresh)
     target = dense(backend.launcher, start._handle, start._type)
-    writes = Writes(along_axis(given, (5, 3), 0), axis_first(values, 0), reduction, "outside")
-    write(backend.launcher, writes, target, ScatterConfig("run", chunk))
+    stretched = given.broadcast_to((40, 3))
+    writes = Writes(40, (3,), [stretched], [(0, ())], values, COLLISIONS[reduction], "outside")
+    write(backend.launcher, writes, target, ScatterConfig("segment", chunk))
 
     np.testing.assert_array_equal(backend.download(target), want)
 
 
-def test_writes_outside_are_dropped_by_runs_too(fresh: Device) -> None:
+def test_writes_outside_are_dropped_by_segments_too(fresh: Device) -> None:
     backend = fresh.backend
     assert isinstance(backend, CubeBackend)
     indices = tensor(np.array([0, 7, -1, 0], np.int32), device=fresh)._handle
     values = tensor(np.array([1, 2, 4, 8], np.float32), device=fresh)._handle
     start = tensor(np.zeros(2, np.float32), device=fresh)
     target = dense(backend.launcher, start._handle, start._type)
-    writes = Writes(along_axis(indices, (2,), 0), values, "add", "an index outside")
-    write(backend.launcher, writes, target, ScatterConfig("run", 2))
+    writes = Writes(4, (), [indices], [(0, ())], values, ADD, "an index outside")
+    write(backend.launcher, writes, target, ScatterConfig("segment", 2))
 
     with pytest.raises(IndexRangeError, match="an index outside"):
         backend.synchronize()

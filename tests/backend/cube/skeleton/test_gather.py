@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering import gathering
-from pyrite.backend.cube.lowering.gathering import GatherConfig, candidates, select
 from pyrite.backend.cube.skeleton.each import EachConfig
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.skeleton.gather import kernel
+from pyrite.backend.cube.skeleton.gather.config import GatherConfig, candidates, select
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor
 from pyrite.testing.memory import contents
-from pyrite.types import TensorType, float32
 
 GPU = Machine("gpu", 4, (64, 32), 65535)
 CPU = Machine("cpu", 16, (1,), 2**31 - 1)
@@ -30,8 +28,8 @@ def test_every_candidate_reads_the_same(
     array = rng.normal(size=(7, 16)).astype(np.float32)
     rows = rng.integers(-7, 7, (5, 2)).astype(np.int32)
     x, index = tensor(array, device=fresh), tensor(rows, device=fresh)
-    for config in candidates(x._handle, (5, 2, 16), 2, machine):
-        monkeypatch.setattr(gathering, "select", lambda *_, found=config: found)
+    for config in candidates((5, 2, 16), True, machine):
+        monkeypatch.setattr(kernel, "select", lambda *_, found=config: found)
 
         np.testing.assert_array_equal(x.take(index, 0).numpy(), array[rows], str(config))
         np.testing.assert_array_equal(x.embedding(index).numpy(), array[rows], str(config))
@@ -49,18 +47,15 @@ def test_an_index_outside_gives_a_row_of_zeros(fresh: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "shape", "end", "config"),
+    ("machine", "shape", "has_neighbours", "config"),
     [
-        (CPU, (500, 64), 1, GatherConfig(EachConfig(1), 16)),
-        (CPU, (500, 64), 2, GatherConfig(EachConfig(256), 1)),
-        (GPU, (500, 64), 1, GatherConfig(EachConfig(64), 4)),
-        (GPU, (500, 63), 1, GatherConfig(EachConfig(64), 1)),
+        (CPU, (500, 64), True, GatherConfig(EachConfig(1), 16)),
+        (CPU, (500, 64), False, GatherConfig(EachConfig(256), 1)),
+        (GPU, (500, 64), True, GatherConfig(EachConfig(64), 4)),
+        (GPU, (500, 63), True, GatherConfig(EachConfig(64), 1)),
     ],
 )
 def test_neighbours_are_read_as_vectors(
-    fresh: Device, machine: Machine, shape: Any, end: int, config: GatherConfig
+    machine: Machine, shape: Any, has_neighbours: bool, config: GatherConfig
 ) -> None:
-    buffer = tensor(np.zeros(1, np.float32), device=fresh)._handle.buffer
-    x = CubeTensor.dense(buffer, TensorType((100, shape[-1]), float32))
-
-    assert select(x, shape, end, machine) == config
+    assert select(shape, has_neighbours, machine) == config

@@ -1,0 +1,92 @@
+"""The kernel of a gather.  Indices are tested where they are used; see `backend.cube.fault`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.gather.config import GatherConfig, select
+from pyrite.backend.cube.skeleton.place import coordinates_at, fault_of, types_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+from pyrite.op.rule import Coordinate, Gather, IndexRead, Place
+from pyrite.types import Shape, TensorType, bool_
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What the kernel depends on, besides its operands: the source, then its index tensors."""
+
+    place: Place
+    #: The sizes of the axes of the source, and of which input each further operand is.
+    sizes: Shape
+    operands: tuple[int, ...]
+    counts_from_end: bool
+    can_fail: bool
+    width: int
+
+
+def gather(
+    launcher: Launcher, name: str, rule: Gather, inputs: Sequence[Any], attrs: Mapping[str, Any],
+    out: TensorType,
+) -> CubeTensor:  # fmt: skip
+    """Return the elements of the source at the places of the rule, 0 where there is none."""
+    source: CubeTensor = inputs[rule.source]
+    place = rule.places(out.shape, source.shape, types_of(inputs), attrs)
+    operands = tuple(sorted({e.input for e in place if isinstance(e, IndexRead)}))
+    has_neighbours = _has_neighbours(place, out.shape) and source.strides[-1] == 1
+    config = select(out.shape, has_neighbours, launcher.machine)
+    fault = fault_of(rule, place, source.shape, attrs)
+    problem = _Problem(
+        place, source.shape, operands, rule.counts_from_end, fault is not None, config.width
+    )
+    target = launcher.empty(out)
+    for_each(
+        launcher, name, content_of(problem), _vectors(out.shape, config),
+        [source, *(inputs[position] for position in operands)], target,
+        lambda each: _write(each, problem), fault=fault, config=config.each,
+    )  # fmt: skip
+    return target
+
+
+def _has_neighbours(place: Place, shape: Shape) -> bool:
+    """Whether neighbours on the last axis of the result are neighbours on the source's."""
+    last = Coordinate(len(shape) - 1)
+    reads = [e for e in place if isinstance(e, IndexRead)]
+    return bool(place) and place[-1] == last and place.count(last) == 1 and not any(
+        last in read.at for read in reads
+    )  # fmt: skip
+
+
+def _vectors(shape: Shape, config: GatherConfig) -> Shape:
+    """Return the shape of the vectors of a result."""
+    return shape if config.width == 1 else (*shape[:-1], shape[-1] // config.width)
+
+
+def _write(each: Each, problem: _Problem) -> None:
+    """Write the elements at a point, or 0 where one of its indices is outside."""
+    b, width = each.b, problem.width
+    source, *indices, result = each.operands
+    operand = dict(zip(problem.operands, indices, strict=True))
+    reads = {
+        axis: each.as_index(
+            operand[entry.input][coordinates_at(entry.at, each.at)], problem.sizes[axis],
+            from_end=problem.counts_from_end,
+        )
+        for axis, entry in enumerate(problem.place) if isinstance(entry, IndexRead)
+    }  # fmt: skip
+    inside = b.const(True, bool_)
+    for is_inside, _ in reads.values():
+        inside = inside & is_inside
+    if problem.can_fail:
+        each.fail(~inside)
+    at = each.at if width == 1 else [*each.at[:-1], b.index(each.at[-1]) * width]
+    place = [
+        reads[axis][1] if axis in reads else coordinates_at((entry,), at)[0]
+        for axis, entry in enumerate(problem.place)
+    ]
+    found = source.at(place)
+    result.store_along(result.at(at), source.load_along(found, width, exists=inside))

@@ -1,0 +1,47 @@
+"""Writes that one invocation after the other does, in their order: on a line, or to an element."""
+
+from __future__ import annotations
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig
+from pyrite.backend.cube.skeleton.scatter.writes import Writes
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+
+
+def write_in_order(
+    launcher: Launcher, writes: Writes, target: CubeTensor, config: ScatterConfig
+) -> None:
+    """Do the writes to a target that holds the base already."""
+    depth = len(writes.reads)
+    sizes = target.shape[:depth]
+    join = writes.collision.join
+
+    def line_by_line(each: Each) -> None:
+        result, line = each.operands[-1], each.at
+        with each.b.for_(0, writes.count) as loop:
+            inside, index = writes.place(each, loop.index, line, sizes)
+            at = result.at([*index, *line])
+            old = result.load(at, mask=inside)
+            new = join(each.k, old, writes.update(each, len(writes.indices), loop.index, line))
+            result.store(at, new, mask=inside)
+
+    def element_by_element(each: Each) -> None:
+        b, result, line = each.b, each.operands[-1], each.at[depth:]
+        with b.for_(0, writes.count, carried=[result[each.at]]) as loop:
+            mine, index = writes.place(each, loop.index, line, sizes)
+            for own, other in zip(each.at, index, strict=False):
+                mine = mine & (other == own)
+            (old,) = loop.carried
+            new = join(each.k, old, writes.update(each, len(writes.indices), loop.index, line))
+            loop.yield_(b.select(mine, new, old))
+        result[each.at] = loop.results[0]
+
+    is_by_line = config.by == "line"
+    for_each(
+        launcher, "scatter", content_of((config, sizes, writes.variant)),
+        writes.lines if is_by_line else target.shape, writes.sources, target,
+        line_by_line if is_by_line else element_by_element,
+        fault=writes.fault, access="read_write",
+    )  # fmt: skip

@@ -1,0 +1,94 @@
+"""Scatters by their rule: a target that holds the base, and the writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
+from pyrite.backend.cube.skeleton.place import fault_of, types_of
+from pyrite.backend.cube.skeleton.scatter.write import write
+from pyrite.backend.cube.skeleton.scatter.writes import Form, Writes
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+from pyrite.op import Constant
+from pyrite.op.rule import ASSIGN, Collision, Coordinate, LastWrite, Scatter
+from pyrite.types import DType, TensorType, int32
+
+
+def scatter(
+    launcher: Launcher, rule: Scatter, inputs: Sequence[Any], attrs: Mapping[str, Any],
+    out: TensorType,
+) -> CubeTensor:  # fmt: skip
+    """Return the base with the updates written to it."""
+    types = types_of(inputs)
+    points, collision = rule.space(types, attrs), rule.collides(attrs)
+    form = Form(rule.places(points, out.shape, types, attrs), points)
+    given = None if rule.base is None else inputs[rule.base]
+    met = meeting(out.dtype, collision)
+    start = Constant(collision.start, TensorType((), met))
+    target = dense(launcher, start if given is None else given, TensorType(out.shape, met))
+    indices, reads = form.indices(launcher, inputs)
+    updates = None if rule.updates is None else inputs[rule.updates]
+    writes = Writes(
+        form.count, form.sizes(form.lines), indices, reads,
+        1 if updates is None else _on_lines(launcher, form, updates), collision,
+        fault_of(rule, form.place, out.shape, attrs), rule.counts_from_end,
+    )  # fmt: skip
+    write(launcher, writes, form.of_target(target))
+    return target if target.dtype is out.dtype else dense(launcher, target, out)
+
+
+def meeting(dtype: DType, collision: Collision) -> DType:
+    """Return the dtype in which updates meet: 16-bit floats are rounded once, bools are counted."""
+    return int32 if dtype.is_bool and collision is not ASSIGN else dtype.compute
+
+
+def _on_lines(launcher: Launcher, form: Form, updates: CubeTensor | Constant) -> CubeTensor:
+    whole = as_tensor(launcher, updates).broadcast_to(form.points)
+    return form.on_lines(launcher, whole, [Coordinate(axis) for axis in range(len(form.points))])
+
+
+def last_write(
+    launcher: Launcher, name: str, rule: LastWrite, inputs: Sequence[Any],
+    attrs: Mapping[str, Any], out: TensorType,
+) -> CubeTensor:  # fmt: skip
+    """Return whether each write is the last one to its place.
+
+    The numbers of the writes are written; the last are those that are still there.
+    """
+    types = types_of(inputs)
+    shape = rule.shape(*types, **attrs)
+    form = Form(rule.places(out.shape, shape, types, attrs), out.shape)
+    indices, reads = form.indices(launcher, inputs)
+    lines = form.sizes(form.lines)
+    writes = Writes(
+        form.count, lines, indices, reads, "number", ASSIGN,
+        fault_of(rule, form.place, shape, attrs), rule.counts_from_end,
+    )  # fmt: skip
+    sizes = tuple(shape[axis] for axis in form.read_axes)
+    latest = launcher.empty(TensorType((*sizes, *lines), int32))
+    write(launcher, writes, latest)
+    order = (*form.numbered, *form.lines)
+    result = launcher.empty(TensorType(form.sizes(order), out.dtype))
+    flat = result.reshaped((form.count, *lines))
+    assert flat is not None, "a dense tensor takes any shape"
+
+    def body(each: Each) -> None:
+        last, still = each.operands[-2:]
+        number, *line = each.at
+        inside, index = writes.find(each, each.b.index(number), line, sizes)
+        own = each.b.cast(each.b.index(number), int32)
+        if rule.drops:
+            there = last.load(last.at([*index, *line]), mask=inside)
+            still[each.at] = inside & (there == own)
+        else:
+            still[each.at] = last[[*index, *line]] == own
+
+    for_each(
+        launcher, name, content_of((sizes, writes.variant, rule.drops)), flat.shape,
+        [*indices, latest], flat, body,
+    )  # fmt: skip
+    return result.permuted(tuple(order.index(axis) for axis in range(len(order))))
