@@ -14,6 +14,8 @@ What differs between machines is fixed here, and every target must comply:
   unsigned); a negative amount counts as one past the width;
 - ``cast`` from float to integer truncates and saturates, and NaN becomes 0; to bool it is
   ``x != 0``; integer to narrower integer keeps the low bits;
+- ``bitcast`` gives the same bits as a dtype of the same width, 32 or 64;
+- ``multiply_high``, of uint32 only, is the upper word of the product of 64 bits;
 - ``floor``, ``ceil``, ``trunc`` and ``rint`` of integers are the integers;
 - ``pow`` of integers wraps around; to a negative power it is 1, -1 or 0, as 1 / x ** -y is when
   truncated, and 0 for x = 0;
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pyrite.types import DType
+from pyrite.types import DType, Number
 
 
 class Algebra(Protocol):
@@ -42,7 +44,9 @@ class Algebra(Protocol):
     def isinf(self, x: Any) -> Any: ...
 
     # conversion
+    def constant(self, value: Number, dtype: DType) -> Any: ...
     def cast(self, x: Any, dtype: DType) -> Any: ...
+    def bitcast(self, x: Any, dtype: DType) -> Any: ...
 
     # sign and rounding
     def abs(self, x: Any) -> Any: ...
@@ -100,3 +104,4 @@ class Algebra(Protocol):
     def shift_left(self, x: Any, n: Any) -> Any: ...
     def shift_right(self, x: Any, n: Any) -> Any: ...
     def popcount(self, x: Any) -> Any: ...
+    def multiply_high(self, x: Any, y: Any) -> Any: ...

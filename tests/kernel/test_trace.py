@@ -32,7 +32,10 @@ from pyrite.types import (
     float32,
     float64,
     int32,
+    int64,
     uint8,
+    uint32,
+    uint64,
 )  # fmt: skip
 
 NUMPY = NumPyAlgebra()
@@ -48,7 +51,7 @@ EXACT: dict[str, tuple[int, tuple[DType, ...]]] = {
     "floor": (1, NUMBERS), "ceil": (1, NUMBERS), "trunc": (1, NUMBERS), "rint": (1, NUMBERS),
     "floor_divide": (2, NUMBERS), "remainder": (2, NUMBERS), "truncated_remainder": (2, NUMBERS),
     "sqrt": (1, COMPUTED), "rsqrt": (1, COMPUTED), "shift_left": (2, INTEGERS),
-    "shift_right": (2, INTEGERS), "popcount": (1, INTEGERS),
+    "shift_right": (2, INTEGERS), "popcount": (1, INTEGERS), "multiply_high": (2, (uint32,)),
 }  # fmt: skip
 #: Those that round, with float32's and float64's bounds in ulp; and an absolute one near roots.
 ROUNDED: dict[str, tuple[int, float, float]] = {
@@ -115,7 +118,7 @@ def intrinsics() -> list[str]:
 
 
 def test_every_intrinsic_of_the_algebra_is_recorded_and_tested() -> None:
-    tested = {*EXACT, *ROUNDED, "where", "cast"}
+    tested = {*EXACT, *ROUNDED, "where", "cast", "bitcast", "constant"}
 
     assert set(intrinsics()) - {"__init__"} == tested
     assert all(callable(getattr(RecordingAlgebra, name)) for name in tested)
@@ -162,6 +165,26 @@ def test_a_rounded_intrinsic_is_within_its_bound_of_numpys(name: str, of: DType)
     bound = (ulps + 2) * ulp + (absolute if of is float32 else absolute * 1e-8)
     error = np.abs(found[finite].astype(np.float64) - wanted[finite])
     assert (error <= bound).all(), [x[finite][error > bound][:3] for x in inputs]
+
+
+@pytest.mark.parametrize(
+    ("of", "to"), [(float32, int32), (float32, uint32), (uint64, float64), (int64, uint64)], ids=str
+)
+def test_a_bitcast_keeps_the_bits_as_numpys(of: DType, to: DType) -> None:
+    (x,) = samples("bitcast", of, 1)
+    found = evaluate(lambda k, x: k.bitcast(x, to), [x], to)
+
+    np.testing.assert_array_equal(found.view(of.numpy), x)
+    np.testing.assert_array_equal(NUMPY.bitcast(x, to).view(of.numpy), x)
+
+
+@pytest.mark.parametrize("of", [*INTEGERS, *COMPUTED], ids=str)
+def test_a_constant_is_the_number_in_its_dtype(of: DType) -> None:
+    (x,) = samples("constant", of, 1)
+    found = evaluate(lambda k, x: x + k.constant(of.highest, of), [x], of)
+
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, x + NUMPY.constant(of.highest, of))
 
 
 @pytest.mark.parametrize("of", INTEGERS, ids=str)

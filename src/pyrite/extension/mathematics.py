@@ -15,7 +15,7 @@ from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
 from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.types import DType, DTypeLike, int32, uint32
+from pyrite.types import DType, DTypeLike, Number, int32, uint32
 from pyrite.types import dtype as as_dtype
 
 
@@ -93,6 +93,14 @@ class Mathematics(RecordingAlgebra):
         wide = self.builder.cast(self._plain(x), x.dtype.compute)
         return self._scope.of(super().cast(wide, as_dtype(dtype)).node)
 
+    def constant(self, value: Number, dtype: DTypeLike) -> Value:
+        """The number, in a dtype."""
+        return self._scope.const(value, as_dtype(dtype))
+
+    def bitcast(self, x: Value, dtype: DTypeLike) -> Value:
+        """The same bits as another dtype."""
+        return self._scope.bitcast(x, as_dtype(dtype))
+
     def truncated_divide(self, x: Operand, y: Operand) -> Value:
         """Return x / y rounded towards 0, as C's division of integers; 0 for y = 0."""
         x, y = self._of_one_type("truncated_divide", (x, y))
@@ -143,6 +151,8 @@ def _takes(name: str, dtype: DType) -> tuple[bool, str]:
     """Return whether an intrinsic takes a dtype, and which it takes."""
     if name in _INTEGERS:
         return dtype.is_integer, "integers"
+    if name == "multiply_high":
+        return dtype is uint32, "uint32"
     if name in _NUMBERS:
         return dtype in ACCEPTED["number"], "integers or floats of 32 or 64 bits"
     if name in ("minimum", "maximum"):

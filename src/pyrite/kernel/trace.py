@@ -13,7 +13,7 @@ from typing import Any
 from pyrite.errors import KernelError
 from pyrite.kernel import polyfill
 from pyrite.kernel.builder import KernelBuilder, Operand, Value
-from pyrite.types import DType, bool_
+from pyrite.types import DType, Number, bool_
 
 Unary = Callable[["RecordingAlgebra", Value], Value]
 Binary = Callable[["RecordingAlgebra", Operand, Operand], Value]
@@ -104,6 +104,14 @@ class RecordingAlgebra:
     isinf = _test_of_float(polyfill.isinf)
 
     # conversion
+    def constant(self, value: Number, dtype: DType) -> Value:
+        """The number, in a dtype."""
+        return self.builder.const(value, dtype)
+
+    def bitcast(self, x: Value, dtype: DType) -> Value:
+        """The same bits as another dtype."""
+        return self.builder.bitcast(x, dtype)
+
     def cast(self, x: Value, dtype: DType) -> Value:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
         return polyfill.cast(self.builder, x, dtype)
@@ -181,3 +189,7 @@ class RecordingAlgebra:
     def popcount(self, x: Value) -> Value:
         """Number of one bits."""
         return self.builder.alu("popcount", x)
+
+    def multiply_high(self, x: Value, y: Operand) -> Value:
+        """The upper word of the product of words."""
+        return self.builder.alu("mulhi", x, y)

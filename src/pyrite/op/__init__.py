@@ -58,7 +58,10 @@ from pyrite.op.record import TensorBase as TensorBase
 from pyrite.op.record import Want as Want
 from pyrite.op.record import require_derivative as require_derivative
 from pyrite.op.record import require_reference as require_reference
+from pyrite.op.rule import Fold as Fold
+from pyrite.op.rule import Recurrence as Recurrence
 from pyrite.op.rule import Rule as Rule
+from pyrite.op.rule import Scan as Scan
 
 __all__ = [
     "OPS",
@@ -66,13 +69,16 @@ __all__ = [
     "Constant",
     "Derivative",
     "Executor",
+    "Fold",
     "Handle",
     "Needs",
     "Op",
     "Plan",
+    "Recurrence",
     "Rule",
     "Runner",
     "Sample",
+    "Scan",
     "Spec",
     "TensorBase",
     "Want",

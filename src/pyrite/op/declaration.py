@@ -69,6 +69,7 @@ def primitive(
 
 def composite(
     *,
+    rule: Rule | None = None,
     infer: Callable[..., Types] | None = None,
     canonical: Callable[..., Attributes] | None = None,
     vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
@@ -80,11 +81,13 @@ def composite(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the decorated method as an op made of others, which a backend may still run whole.
 
-    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.
+    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.  A ``rule`` of
+    a class (`pyrite.op.rule`) says the same as the body, in a form that makes the better kernel; it
+    needs ``infer``.
     """
     return _declare(
-        is_composite=True, infer=infer, canonical=canonical, vjp=vjp, joint=joint, accepts=accepts,
-        promotes=promotes, domain=domain, samples=samples,
+        is_composite=True, rule=rule, infer=infer, canonical=canonical, vjp=vjp, joint=joint,
+        accepts=accepts, promotes=promotes, domain=domain, samples=samples,
     )  # fmt: skip
 
 
@@ -123,7 +126,7 @@ def custom_op(
         "canonical": canonical, "scalar": scalar, "rule": rule, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
-        "reads": Functions(infer, canonical, scalar, rule),
+        "reads": Functions(infer, canonical, scalar, *(rule.functions if rule else ())),
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

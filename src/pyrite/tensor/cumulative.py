@@ -16,7 +16,10 @@ import numpy as np
 from pyrite.errors import ArgumentError, AxisError, ShapeError
 from pyrite.op import (
     Attributes,
+    Fold,
+    Recurrence,
     Sample,
+    Scan,
     composite,
     distinct,
     integers,
@@ -24,12 +27,15 @@ from pyrite.op import (
     public,
     sample,
 )
+from pyrite.op.rule import folds
+from pyrite.op.rule.folds import Extreme
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import axis_of, span
 from pyrite.tensor.comparison import Comparison
 from pyrite.tensor.gathering import Gathering
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.joining import concat
+from pyrite.tensor.mathematics import logaddexp_rule
 from pyrite.tensor.reduction import accumulation_dtype, running_dtype, times_zero
 from pyrite.types import Array, DType, DTypeLike, TensorType, default_int, normalize_axis
 
@@ -181,6 +187,19 @@ def _links_vjp(g: Any, out: Any, _x: Any, links: Any, *, axis: int, reverse: boo
 # ---- logarithm of sums ----
 
 
+def _joined_logarithms(k: Any, s: Any, t: Any) -> tuple[Any]:
+    """Return log(exp(x) + exp(y)), which is y where x is the logarithm of no sum.
+
+    That is asked by its bits: where x is known to be -inf, a driver of NVIDIA's makes log 2 of
+    log1p(exp(x - y)) in float64 (seen on an H200).
+    """
+    (x,), (y,) = s, t
+    return (k.where(k.isinf(x) & k.signbit(x), y, logaddexp_rule(k, x, y)),)
+
+
+_LOG_OF_SUM = Fold(lambda dtype: ((dtype.lowest, dtype),), _joined_logarithms)
+
+
 def _running_logsumexp(x: Array, *, axis: int) -> Array:
     return np.asarray(np.logaddexp.accumulate(x, axis=axis))
 
@@ -193,6 +212,20 @@ def _running_logsumexp_vjp(g: Any, out: Any, x: Any, *, axis: int) -> Any:
 
 
 # ---- extrema ----
+
+
+def _later(name: Extreme) -> Fold:
+    """Return the fold of the extreme so far: a later one beats it, or is the first NaN."""
+
+    def join(k: Any, s: Any, t: Any) -> tuple[Any]:
+        (x,), (y,) = s, t
+        wins = y > x if name == "max" else y < x
+        return (k.where((wins | k.isnan(y)) & ~k.isnan(x), y, x),)
+
+    return Fold((folds.MAX if name == "max" else folds.MIN).start, join)
+
+
+_LATER_MAX, _LATER_MIN = _later("max"), _later("min")
 
 
 def _running_position(beats: np.ufunc) -> Callable[..., Array]:
@@ -209,6 +242,10 @@ def _running_position(beats: np.ufunc) -> Callable[..., Array]:
         return np.moveaxis(found, -1, axis)
 
     return reference
+
+
+def _extrema_and_positions(x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
+    return x, _positions(x, axis=axis)
 
 
 def _positions(x: TensorType, *, axis: int) -> TensorType:
@@ -234,6 +271,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
     __slots__ = ()
 
     @primitive(
+        rule=Scan(folds.SUM),
         reference=_scan(np.add, 0),
         accumulates=True,
         canonical=_scanning("cumulative_sum"),
@@ -265,6 +303,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
     cumsum = cumulative_sum
 
     @primitive(
+        rule=Scan(folds.PRODUCT),
         reference=_scan(np.multiply, 1),
         accumulates=True,
         canonical=_scanning("cumulative_prod"),
@@ -335,6 +374,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         return self._diff(prepend, append, axis=axis, n=n)
 
     @primitive(
+        rule=Recurrence(lambda _, before, x, link: x + link * before),
         reference=_recurrence,
         accumulates=True,
         canonical=_recurrence_axis,
@@ -359,6 +399,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         ...
 
     @primitive(
+        rule=Scan(_LOG_OF_SUM),
         reference=_running_logsumexp,
         accumulates=True,
         canonical=axis_of("cumulative_logsumexp"),
@@ -377,6 +418,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
     # ---- extrema ----
 
     @primitive(
+        rule=Scan(folds.ARGMAX),
         reference=_running_position(np.greater),
         canonical=axis_of("cumulative_argmax"),
         infer=_positions,
@@ -389,6 +431,7 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         ...
 
     @primitive(
+        rule=Scan(folds.ARGMIN),
         reference=_running_position(np.less),
         canonical=axis_of("cumulative_argmin"),
         infer=_positions,
@@ -400,7 +443,12 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         """Positions of the least elements up to each, int32; the first of equals."""
         ...
 
-    @composite(canonical=axis_of("cummax_with_indices"), samples=_EXTREMA)
+    @composite(
+        rule=Scan(folds.MAX_AND_POSITION),
+        infer=_extrema_and_positions,
+        canonical=axis_of("cummax_with_indices"),
+        samples=_EXTREMA,
+    )
     def cummax_with_indices(self, /, axis: int) -> tuple[Self, Self]:
         """The greatest elements up to each along an axis, and their positions, int32.
 
@@ -415,7 +463,12 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         indices = self._cumulative_argmax(axis)
         return self.take_along_axis(indices, axis), indices
 
-    @composite(canonical=axis_of("cummin_with_indices"), samples=_EXTREMA)
+    @composite(
+        rule=Scan(folds.MIN_AND_POSITION),
+        infer=_extrema_and_positions,
+        canonical=axis_of("cummin_with_indices"),
+        samples=_EXTREMA,
+    )
     def cummin_with_indices(self, /, axis: int) -> tuple[Self, Self]:
         """The least elements up to each along an axis, and their positions, int32.
 
@@ -424,12 +477,22 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         indices = self._cumulative_argmin(axis)
         return self.take_along_axis(indices, axis), indices
 
-    @composite(canonical=axis_of("cummax"), samples=_EXTREMA)
+    @composite(
+        rule=Scan(_LATER_MAX),
+        infer=lambda x, *, axis: x,
+        canonical=axis_of("cummax"),
+        samples=_EXTREMA,
+    )
     def cummax(self, /, axis: int) -> Self:
         """The greatest elements up to each along an axis; see `cummax_with_indices`."""
         return self.take_along_axis(self._cumulative_argmax(axis), axis)
 
-    @composite(canonical=axis_of("cummin"), samples=_EXTREMA)
+    @composite(
+        rule=Scan(_LATER_MIN),
+        infer=lambda x, *, axis: x,
+        canonical=axis_of("cummin"),
+        samples=_EXTREMA,
+    )
     def cummin(self, /, axis: int) -> Self:
         """The least elements up to each along an axis; see `cummax_with_indices`."""
         return self.take_along_axis(self._cumulative_argmin(axis), axis)

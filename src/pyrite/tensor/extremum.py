@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.op import Attributes, Spec, composite, distinct, integers, primitive, sample
+from pyrite.op.rule import folds
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis, axes_of, axis_of, kept, reduced_shape, require_elements
 from pyrite.tensor.gathering import Gathering
@@ -76,6 +77,15 @@ def _position_type(op: str) -> Callable[..., TensorType]:
     return infer
 
 
+def _extremum_and_position_type(op: str) -> Callable[..., tuple[TensorType, TensorType]]:
+    def infer(x: TensorType, *, axis: int, keepdims: bool) -> tuple[TensorType, TensorType]:
+        require_elements(op, x, (axis,))
+        shape = reduced_shape(x.shape, (axis,), keepdims)
+        return TensorType(shape, x.dtype), TensorType(shape, default_int)
+
+    return infer
+
+
 def _argmax(x: Array, *, axis: int | None, keepdims: bool) -> Array:
     return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims), np.int32)
 
@@ -102,6 +112,7 @@ class Extremum(Gathering, Arithmetic):
     __slots__ = ()
 
     @primitive(
+        rule=folds.MAX,
         reference=_max,
         canonical=axes_of("max"),
         infer=_extremum_type("max"),
@@ -124,6 +135,7 @@ class Extremum(Gathering, Arithmetic):
     amax = max
 
     @primitive(
+        rule=folds.MIN,
         reference=_min,
         canonical=axes_of("min"),
         infer=_extremum_type("min"),
@@ -138,6 +150,7 @@ class Extremum(Gathering, Arithmetic):
     amin = min
 
     @primitive(
+        rule=folds.ARGMAX,
         reference=_argmax,
         canonical=_optional_axis_of("argmax"),
         infer=_position_type("argmax"),
@@ -158,6 +171,7 @@ class Extremum(Gathering, Arithmetic):
         ...
 
     @primitive(
+        rule=folds.ARGMIN,
         reference=_argmin,
         canonical=_optional_axis_of("argmin"),
         infer=_position_type("argmin"),
@@ -172,7 +186,12 @@ class Extremum(Gathering, Arithmetic):
         """
         ...
 
-    @composite(canonical=axis_of("max_with_indices"), samples=_POSITIONS[1:3])
+    @composite(
+        rule=folds.MAX_AND_POSITION,
+        infer=_extremum_and_position_type("max_with_indices"),
+        canonical=axis_of("max_with_indices"),
+        samples=_POSITIONS[1:3],
+    )
     def max_with_indices(self, /, axis: int, *, keepdims: bool = False) -> tuple[Self, Self]:
         """Greatest elements along an axis and their positions, int32; of the first, among equals.
 
@@ -187,7 +206,12 @@ class Extremum(Gathering, Arithmetic):
 
     max_dim_with_indices = max_with_indices
 
-    @composite(canonical=axis_of("min_with_indices"), samples=_POSITIONS[1:3])
+    @composite(
+        rule=folds.MIN_AND_POSITION,
+        infer=_extremum_and_position_type("min_with_indices"),
+        canonical=axis_of("min_with_indices"),
+        samples=_POSITIONS[1:3],
+    )
     def min_with_indices(self, /, axis: int, *, keepdims: bool = False) -> tuple[Self, Self]:
         """Least elements along an axis and their positions, int32; see `max_with_indices`."""
         return self._at_positions(self.argmin(axis, keepdims=True), axis, keepdims)

@@ -19,7 +19,8 @@ LN2, LN10 = math.log(2.0), math.log(10.0)
 DEGREE = math.pi / 180.0
 
 
-def _logaddexp_rule(k: Any, x: Any, y: Any) -> Any:
+def logaddexp_rule(k: Any, x: Any, y: Any) -> Any:
+    """Return log(exp(x) + exp(y)), the scalar rule of `logaddexp`."""
     # Equal values apart, because the difference of two equal infinities is NaN.
     return k.where(x == y, x + LN2, k.maximum(x, y) + k.log1p(k.exp(-k.abs(x - y))))
 
@@ -101,7 +102,7 @@ class Mathematics(Comparison, Arithmetic):
         ...
 
     @primitive(
-        scalar=_logaddexp_rule,
+        scalar=logaddexp_rule,
         vjp=(
             lambda g, _, x, y: g * _logistic(x, y),
             lambda g, _, x, y: g * _logistic(y, x),

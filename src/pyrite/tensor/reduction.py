@@ -16,6 +16,7 @@ import numpy as np
 
 from pyrite.errors import DTypeError
 from pyrite.op import Attributes, Sample, TensorBase, bools, integers, primitive, sample
+from pyrite.op.rule import folds
 from pyrite.tensor.axis import (
     Axes,
     Axis,
@@ -166,6 +167,7 @@ class Reduction(TensorBase):
     __slots__ = ()
 
     @primitive(
+        rule=folds.SUM,
         reference=_sum,
         accumulates=True,
         canonical=_accumulating("sum"),
@@ -189,6 +191,7 @@ class Reduction(TensorBase):
         ...
 
     @primitive(
+        rule=folds.PRODUCT,
         reference=_prod,
         accumulates=True,
         canonical=_accumulating("prod"),
@@ -212,6 +215,7 @@ class Reduction(TensorBase):
         ...
 
     @primitive(
+        rule=folds.MEAN,
         reference=_mean,
         accumulates=True,
         canonical=axes_of("mean"),

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from pyrite.op import bools, composite, primitive, sample
+from pyrite.op.rule import folds
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis, axes_of, reduced_shape
 from pyrite.tensor.comparison import Comparison
@@ -27,6 +28,7 @@ class Truth(Reduction, Comparison, Arithmetic):
     __slots__ = ()
 
     @primitive(
+        rule=folds.ANY,
         reference=lambda x, *, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
         canonical=axes_of("any"),
         infer=_truth_type,
@@ -39,6 +41,7 @@ class Truth(Reduction, Comparison, Arithmetic):
         ...
 
     @primitive(
+        rule=folds.ALL,
         reference=lambda x, *, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
         canonical=axes_of("all"),
         infer=_truth_type,

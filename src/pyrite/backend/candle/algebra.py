@@ -45,6 +45,7 @@ class CandleAlgebra:
 
     erfinv = lgamma = digamma = trigamma = staticmethod(_lacking("special functions"))
     shift_left = shift_right = popcount = staticmethod(_lacking("the bits of integers"))
+    bitcast = multiply_high = staticmethod(_lacking("the bits of integers"))
     signbit = copysign = staticmethod(_lacking("the sign of NaN"))
     nextafter = staticmethod(_lacking("the bits of floats"))
 
@@ -77,6 +78,8 @@ class CandleAlgebra:
         return self.abs(x) == math.inf if x.dtype.is_float else x != x
 
     # ---- conversion ----
+
+    constant = staticmethod(number)
 
     def cast(self, x: CandleTensor, dtype: DType) -> CandleTensor:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""

@@ -10,5 +10,16 @@ from pyrite.backend.evaluation.arrays import Arrays as Arrays
 from pyrite.backend.evaluation.evaluator import EVALUATORS as EVALUATORS
 from pyrite.backend.evaluation.evaluator import evaluate as evaluate
 from pyrite.backend.evaluation.evaluator import evaluates as evaluates
+from pyrite.backend.evaluation.fold import fold_axes as fold_axes
+from pyrite.backend.evaluation.scan import recur_along as recur_along
+from pyrite.backend.evaluation.scan import scan_axis as scan_axis
 
-__all__ = ["EVALUATORS", "Arrays", "evaluate", "evaluates"]
+__all__ = [
+    "EVALUATORS",
+    "Arrays",
+    "evaluate",
+    "evaluates",
+    "fold_axes",
+    "recur_along",
+    "scan_axis",
+]

@@ -25,6 +25,18 @@ class Arrays(Protocol):
         """Return the elements in row-major order in another shape."""
         ...
 
+    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return x stretched to a shape."""
+        ...
+
+    def slice(self, x: Any, axis: int, start: int, stop: int) -> Any:
+        """Return the elements start <= i < stop along an axis."""
+        ...
+
+    def flip(self, x: Any, axis: int) -> Any:
+        """Return x with its elements along an axis in reverse."""
+        ...
+
     def concat(self, arrays: Sequence[Any], axis: int) -> Any:
         """Return arrays joined along an axis."""
         ...
@@ -41,10 +53,6 @@ class Arrays(Protocol):
 
     def type_of(self, x: Any) -> TensorType:
         """Return the shape, and the dtype in which it is computed."""
-        ...
-
-    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
-        """Return an array stretched to a shape."""
         ...
 
     def as_index(self, x: Any) -> Any:

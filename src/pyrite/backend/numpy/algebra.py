@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.numpy import special
-from pyrite.types import Array, DType
+from pyrite.types import Array, DType, Number
 
 
 class NumPyAlgebra:
@@ -81,6 +81,14 @@ class NumPyAlgebra:
         """1 / sqrt(x)."""
         return np.reciprocal(np.sqrt(x))
 
+    def constant(self, value: Number, dtype: DType) -> Array:
+        """The number, in a dtype."""
+        return np.asarray(value, dtype.numpy)
+
+    def bitcast(self, x: Array, dtype: DType) -> Array:
+        """The same bits as another dtype."""
+        return x.view(dtype.numpy)
+
     def cast(self, x: Array, dtype: DType) -> Array:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
         if x.dtype.kind == "f" and dtype.is_integer:
@@ -127,6 +135,11 @@ class NumPyAlgebra:
         unsigned = x.view(f"u{x.dtype.itemsize}")
         counts: Array = np.bitwise_count(unsigned)
         return counts.astype(x.dtype)
+
+    def multiply_high(self, x: Array, y: Any) -> Array:
+        """The upper word of the product of words."""
+        product = x.astype(np.uint64) * np.uint64(y)
+        return (product >> np.uint64(32)).astype(np.uint32)
 
 
 def _power(x: Array, y: Array) -> Array:

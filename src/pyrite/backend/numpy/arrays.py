@@ -23,6 +23,15 @@ class NumPyArrays:
     def reshape(self, x: Array, shape: Sequence[int]) -> Array:
         return np.reshape(x, tuple(shape))
 
+    def broadcast_to(self, x: Array, shape: Sequence[int]) -> Array:
+        return np.broadcast_to(x, tuple(shape))
+
+    def slice(self, x: Array, axis: int, start: int, stop: int) -> Array:
+        return x[(slice(None),) * axis + (slice(start, stop),)]
+
+    def flip(self, x: Array, axis: int) -> Array:
+        return np.flip(x, axis)
+
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
         return np.concatenate(arrays, axis)
 
@@ -36,9 +45,6 @@ class NumPyArrays:
 
     def type_of(self, x: Array) -> TensorType:
         return TensorType(x.shape, dtype(x.dtype))
-
-    def broadcast_to(self, x: Array, shape: Sequence[int]) -> Array:
-        return np.broadcast_to(x, tuple(shape))
 
     def as_index(self, x: Array) -> Array:
         highest = np.iinfo(np.int64).max

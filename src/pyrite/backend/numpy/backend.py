@@ -34,7 +34,8 @@ class NumPy(Backend):
     @classmethod
     def has(cls, op: Op) -> bool:
         """Whether it has an implementation, or the op's own rule or reference."""
-        return op.name in cls._implementations or not op.is_composite
+        is_whole = not op.is_composite or (cls.prefers_rules and op.rule is not None)
+        return op.name in cls._implementations or is_whole
 
     def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Array] | None:
         """Execute one op by its native implementation, its scalar rule or its reference."""

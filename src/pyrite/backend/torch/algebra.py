@@ -14,7 +14,7 @@ import torch
 
 from pyrite.backend.torch.dtype import TORCH, WIDE_UNSIGNED, scalar
 from pyrite.backend.torch.unsigned import Unsigned, unsigned_cast
-from pyrite.types import DType
+from pyrite.types import DType, Number
 
 # Bernoulli numbers, of the asymptotic series of trigamma in 1 / x².
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
@@ -46,8 +46,6 @@ def _both(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
 class TorchAlgebra:
     """Every intrinsic, evaluated at once."""
 
-    isnan = staticmethod(torch.isnan)
-    isinf = staticmethod(torch.isinf)
     signbit = staticmethod(torch.signbit)
     sqrt = staticmethod(torch.sqrt)
     rsqrt = staticmethod(torch.rsqrt)
@@ -114,7 +112,29 @@ class TorchAlgebra:
                 return torch.threshold(values, 0.0, 0.0)
         return _ordered(torch.maximum, torch.bitwise_and, x, y)
 
+    def isnan(self, x: Any) -> torch.Tensor:
+        """Whether x is NaN, which no integer is."""
+        return torch.isnan(x.bits if isinstance(x, Unsigned) else x)
+
+    def isinf(self, x: Any) -> torch.Tensor:
+        """Whether x is infinite, which no integer is."""
+        return torch.isinf(x.bits if isinstance(x, Unsigned) else x)
+
     # ---- conversion ----
+
+    def constant(self, value: Number, dtype: DType) -> Any:
+        """The number, in a dtype, on the host: it may meet tensors of any device."""
+        stored = TORCH[dtype]
+        if stored not in WIDE_UNSIGNED:
+            return scalar(value, stored)
+        return Unsigned(scalar(0, torch.int64), dtype.bits).like(value)
+
+    def bitcast(self, x: Any, dtype: DType) -> Any:
+        """The same bits as another dtype."""
+        stored = TORCH[dtype]
+        if isinstance(x, Unsigned):
+            return x.store().view(stored)
+        return Unsigned.load(x.view(stored)) if stored in WIDE_UNSIGNED else x.view(stored)
 
     def cast(self, x: Any, dtype: DType) -> Any:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
@@ -269,6 +289,11 @@ class TorchAlgebra:
         width = 8 * x.dtype.itemsize
         wide = x.to(torch.int64)
         return _ones(wide if width == 64 else wide & ((1 << width) - 1)).to(x.dtype)
+
+    def multiply_high(self, x: Any, y: Any) -> Unsigned:
+        """The upper word of the product of words, which wraps around as a signed one alike."""
+        x, y = _both_unsigned(x, y)
+        return Unsigned((x.bits * y.bits) >> 32, x.width)
 
 
 def _chosen(condition: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -1,15 +1,18 @@
-"""PyTorch as evaluators of rules ask for it."""
+"""PyTorch as evaluators of rules ask for it.
+
+Wide unsigned integers are `Unsigned`, whose bits are moved as any other tensor's elements are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from pyrite.backend.torch.algebra import TorchAlgebra
-from pyrite.backend.torch.dtype import PYRITE, TORCH, WIDE_UNSIGNED, carried_number
+from pyrite.backend.torch.dtype import PYRITE, TORCH, WIDE_UNSIGNED
 from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.errors import IndexRangeError
@@ -26,22 +29,31 @@ class TorchArrays:
         """Of a device that does not wait, ``faults`` takes what is to be raised at a read."""
         self._faults = faults
 
-    def permute_dims(self, x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
-        return x.permute(*axes)
+    def permute_dims(self, x: Any, axes: Sequence[int]) -> Any:
+        return _moved(x, lambda bits: bits.permute(tuple(axes)))
 
     def reshape(self, x: Any, shape: Sequence[int]) -> Any:
-        if isinstance(x, Unsigned):
-            return Unsigned(x.bits.reshape(tuple(shape)), x.width)
-        return x.reshape(tuple(shape))
+        return _moved(x, lambda bits: bits.reshape(tuple(shape)))
 
-    def concat(self, arrays: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
-        return torch.cat(list(arrays), axis)
+    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
+        return _moved(x, lambda bits: bits.expand(tuple(shape)))
+
+    def slice(self, x: Any, axis: int, start: int, stop: int) -> Any:
+        return _moved(x, lambda bits: bits.narrow(axis, start, stop - start))
+
+    def flip(self, x: Any, axis: int) -> Any:
+        return _moved(x, lambda bits: bits.flip(axis))
+
+    def concat(self, arrays: Sequence[Any], axis: int) -> Any:
+        found = torch.cat([_bits(x) for x in arrays], axis)
+        first = arrays[0]
+        return Unsigned(found, first.width) if isinstance(first, Unsigned) else found
 
     def full(self, shape: Sequence[int], value: Number, dtype: DType, like: Any) -> Any:
-        if TORCH[dtype] in WIDE_UNSIGNED:
-            number = carried_number(value, dtype, "bits", False).to(torch.int64)
-            return Unsigned(number.to(_device(like)).expand(tuple(shape)), dtype.bits)
-        return torch.full(tuple(shape), value, dtype=TORCH[dtype], device=_device(like))
+        if TORCH[dtype] not in WIDE_UNSIGNED:
+            return torch.full(tuple(shape), value, dtype=TORCH[dtype], device=_device(like))
+        number = self.algebra.constant(value, dtype)
+        return _moved(number, lambda bits: bits.to(_device(like)).expand(tuple(shape)))
 
     def arange(self, stop: int, dtype: DType, like: Any) -> torch.Tensor:
         return torch.arange(stop, dtype=TORCH[dtype], device=_device(like))
@@ -52,11 +64,6 @@ class TorchArrays:
         if isinstance(x, Unsigned):
             return TensorType(tuple(x.bits.shape), dtype(f"uint{x.width}"))
         return TensorType(tuple(x.shape), PYRITE[x.dtype])
-
-    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
-        if isinstance(x, Unsigned):
-            return Unsigned(x.bits.expand(tuple(shape)), x.width)
-        return x.expand(tuple(shape))
 
     def as_index(self, x: Any) -> torch.Tensor:
         if not isinstance(x, Unsigned):
@@ -109,5 +116,14 @@ class TorchArrays:
         return torch.as_strided(x, index.shape, found[0], x.storage_offset() + found[1])
 
 
+def _bits(x: Any) -> torch.Tensor:
+    return x.bits if isinstance(x, Unsigned) else x
+
+
 def _device(like: Any) -> torch.device:
-    return (like.bits if isinstance(like, Unsigned) else like).device
+    return _bits(like).device
+
+
+def _moved(x: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return the elements of a tensor at other places."""
+    return Unsigned(move(x.bits), x.width) if isinstance(x, Unsigned) else move(x)

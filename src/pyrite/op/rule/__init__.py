@@ -5,6 +5,8 @@ value of one of the classes here, and beside it an independent ``reference`` in 
 it.  Whoever executes ops looks at the class and never at the name of the op:
 
     fold      a state for each output takes in elements, in any order
+    scan      a fold that keeps the state at each element (`Scan`), or what follows from element to
+              element (`Recurrence`)
     gather    an element of the source for each of the result, at coordinates of which some are read
     scatter   updates meet elements at coordinates of which some are read, in row-major order
     map       each output is an element of an input, or a fill, by maps of indices
@@ -17,12 +19,15 @@ from pyrite.op.rule.coordinate import IndexRead as IndexRead
 from pyrite.op.rule.coordinate import Place as Place
 from pyrite.op.rule.coordinate import outside as outside
 from pyrite.op.rule.coordinate import ranges as ranges
+from pyrite.op.rule.fold import Fold as Fold
 from pyrite.op.rule.gather import Gather as Gather
 from pyrite.op.rule.gather import named as named
 from pyrite.op.rule.map import Map as Map
 from pyrite.op.rule.map import Piece as Piece
 from pyrite.op.rule.map import View as View
 from pyrite.op.rule.rule import Rule as Rule
+from pyrite.op.rule.scan import Recurrence as Recurrence
+from pyrite.op.rule.scan import Scan as Scan
 from pyrite.op.rule.scatter import ADD as ADD
 from pyrite.op.rule.scatter import ASSIGN as ASSIGN
 from pyrite.op.rule.scatter import COLLISIONS as COLLISIONS
@@ -32,7 +37,7 @@ from pyrite.op.rule.scatter import Scatter as Scatter
 from pyrite.op.rule.scatter import Writes as Writes
 
 __all__ = [
-    "ADD", "ASSIGN", "COLLISIONS", "Collision", "Coordinate", "Gather", "IndexRange", "IndexRead",
-    "LastWrite", "Map", "Piece", "Place", "Rule", "Scatter", "View", "Writes", "named",
-    "outside", "ranges",
+    "ADD", "ASSIGN", "COLLISIONS", "Collision", "Coordinate", "Fold", "Gather", "IndexRange",
+    "IndexRead", "LastWrite", "Map", "Piece", "Place", "Recurrence", "Rule", "Scan", "Scatter",
+    "View", "Writes", "named", "outside", "ranges",
 ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ClassVar, Self
 
 
 class Rule:
@@ -21,3 +23,10 @@ class Rule:
     def declared(self, op: str) -> Self:
         """Return it as the rule of an op of that name."""
         return self
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The functions that it is made of."""
+        values = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        nested = [f for value in values if isinstance(value, Rule) for f in value.functions]
+        return (*(value for value in values if callable(value)), *nested)

@@ -15,7 +15,7 @@ from pyrite.backend.cube.skeleton.fold import (
     ReductionConfig,
     candidates,
     extremum_of,
-    extremum_of_bits,
+    kernel_fold,
     position_of,
     problem_of,
     reduce_axes,
@@ -23,6 +23,7 @@ from pyrite.backend.cube.skeleton.fold import (
     sum_of,
 )
 from pyrite.backend.device import Device
+from pyrite.op.rule import folds
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.types import DType, TensorType, float32, float64, int32
@@ -165,6 +166,15 @@ EXTREMES = np.array(
 )
 
 
+def extremum_of_bits(name: str, dtype: DType) -> Any:
+    """The fold of an extremum in its form with the larger state."""
+    larger = (folds.MAX if name == "max" else folds.MIN).larger
+    assert larger is not None
+    rule = larger(dtype)
+    assert rule is not None
+    return kernel_fold(name, rule, dtype, dtype)
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
 def test_an_extreme_by_its_bits_is_that_of_the_floats(
@@ -175,10 +185,9 @@ def test_an_extreme_by_its_bits_is_that_of_the_floats(
     array = np.array(list(itertools.product(values, repeat=3)))
     backend, x = fresh.backend, tensor(array, device=fresh)._handle
     assert isinstance(backend, CubeBackend)
-    folds = [of(name, dtype) for of in (extremum_of, extremum_of_bits)]
     want, got = (
         backend.download(reduce_axes(backend.launcher, fold, x, (1,), TensorType((1728,), dtype)))
-        for fold in folds
+        for fold in (extremum_of(name, dtype), extremum_of_bits(name, dtype))
     )
 
     np.testing.assert_array_equal(got, want)

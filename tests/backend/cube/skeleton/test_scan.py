@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.fold import position_of, sum_of
+from pyrite.backend.cube.skeleton.fold import kernel_fold, sum_of
 from pyrite.backend.cube.skeleton.scan import (
     candidates,
     lines_of,
@@ -19,6 +18,7 @@ from pyrite.backend.cube.skeleton.scan import (
     select,
 )
 from pyrite.backend.device import Device, device, device_problem
+from pyrite.op.rule import folds
 from pyrite.tensor.creation import tensor
 from pyrite.types import TensorType, float32, int32
 
@@ -58,12 +58,11 @@ def test_every_candidate_carries_nan_and_the_first_of_equals(interpreter: Device
     x = tensor(array, device=interpreter)._handle
     want = tensor(array).cummax_with_indices(1)
     lines = lines_of(x, x, 1, has_initial=False, is_reverse=False)
-    fold = replace(position_of("argmax", float32), variant="with the value")
-    ends = (lambda _, state: state[0], fold.end)
-    results = [(end, w._type) for end, w in zip(ends, want, strict=True)]
+    fold = kernel_fold("cummax", folds.MAX_AND_POSITION, float32, float32, int32)
+    types = [w._type for w in want]
 
     for config in candidates(lines, 2, GPU):
-        got = scan_results(backend.launcher, fold, results, x, 1, config=config)
+        got = scan_results(backend.launcher, fold, types, x, 1, config=config)
         for g, w in zip(got, want, strict=True):
             np.testing.assert_array_equal(backend.download(g), w.numpy(), str(config))
 

@@ -1,10 +1,10 @@
 """Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
 
+from pyrite.backend.cube.lowering import argwhere as argwhere
 from pyrite.backend.cube.lowering import batch_norm as batch_norm
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
-from pyrite.backend.cube.lowering import cumulative as cumulative
 from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import im2col as im2col
@@ -16,6 +16,7 @@ from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import resampling as resampling
+from pyrite.backend.cube.lowering import scan as scan
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import searching as searching
 from pyrite.backend.cube.lowering import sorting as sorting

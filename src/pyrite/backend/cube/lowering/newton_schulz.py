@@ -13,11 +13,11 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.lowering.matmul import matmul
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.elementwise import Rule, map_elements
-from pyrite.backend.cube.skeleton.fold import Fold, reduce_axes
+from pyrite.backend.cube.skeleton.fold import kernel_fold, reduce_axes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
-from pyrite.op import OPS, Attributes, Op
-from pyrite.types import DType, TensorType
+from pyrite.op import OPS, Attributes, Fold, Op
+from pyrite.types import TensorType
 
 
 def _are_matrices(machine: Machine, inputs: Sequence[Input]) -> bool:
@@ -58,9 +58,8 @@ def _orthogonal(launcher: Launcher, x: CubeTensor, attrs: Attributes) -> CubeTen
     """Return what ``newton_schulz`` says of a matrix."""
     is_tall = x.shape[0] > x.shape[1]
     x = x.permuted((1, 0)) if is_tall else x
-    norm = reduce_axes(
-        launcher, _norm(x.dtype, attrs["eps"]), x, (0, 1), TensorType((1, 1), x.dtype)
-    )
+    fold = kernel_fold("norm", _NORM, x.dtype, x.dtype, eps=attrs["eps"])
+    norm = reduce_axes(launcher, fold, x, (0, 1), TensorType((1, 1), x.dtype))
     x = _mapped(launcher, "divide", "norm", lambda _, x, norm: x / norm, x, norm)
     a, b, c = attrs["coefficients"]
     for _ in range(attrs["steps"]):
@@ -71,15 +70,13 @@ def _orthogonal(launcher: Launcher, x: CubeTensor, attrs: Attributes) -> CubeTen
     return x.permuted((1, 0)) if is_tall else x
 
 
-def _norm(dtype: DType, eps: float) -> Fold:
-    """Return the fold of sqrt(sum of squares), at least eps."""
-    return Fold(
-        "norm", ((0, dtype),),
-        lambda _, x, __: (x * x,),
-        lambda _, s, t: (s[0] + t[0],),
-        lambda k, s: k.maximum(k.sqrt(s[0]), eps),
-        variant=content_of(eps),
-    )  # fmt: skip
+#: sqrt(sum of squares), at least eps.
+_NORM = Fold(
+    start=lambda dtype: ((0, dtype),),
+    take=lambda _, x: (x * x,),
+    join=lambda _, s, t: (s[0] + t[0],),
+    end=lambda k, s, *, eps: k.maximum(k.sqrt(s[0]), eps),
+)
 
 
 def _product(launcher: Launcher, x: CubeTensor, y: CubeTensor) -> CubeTensor:

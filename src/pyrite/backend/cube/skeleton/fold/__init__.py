@@ -17,32 +17,34 @@ from pyrite.backend.cube.skeleton.fold.config import Problem as Problem
 from pyrite.backend.cube.skeleton.fold.config import ReductionConfig as ReductionConfig
 from pyrite.backend.cube.skeleton.fold.config import candidates as candidates
 from pyrite.backend.cube.skeleton.fold.config import select as select
-from pyrite.backend.cube.skeleton.fold.fold import Fold as Fold
+from pyrite.backend.cube.skeleton.fold.fold import KernelFold as KernelFold
 from pyrite.backend.cube.skeleton.fold.fold import State as State
-from pyrite.backend.cube.skeleton.fold.fold import accumulation as accumulation
 from pyrite.backend.cube.skeleton.fold.fold import extremum_of as extremum_of
-from pyrite.backend.cube.skeleton.fold.fold import extremum_of_bits as extremum_of_bits
+from pyrite.backend.cube.skeleton.fold.fold import join_cost as join_cost
+from pyrite.backend.cube.skeleton.fold.fold import kernel_fold as kernel_fold
 from pyrite.backend.cube.skeleton.fold.fold import position_of as position_of
 from pyrite.backend.cube.skeleton.fold.fold import product_of as product_of
 from pyrite.backend.cube.skeleton.fold.fold import sum_of as sum_of
 from pyrite.backend.cube.skeleton.fold.launch import problem_of as problem_of
 from pyrite.backend.cube.skeleton.fold.launch import reduce_axes as reduce_axes
+from pyrite.backend.cube.skeleton.fold.launch import reduce_results as reduce_results
 from pyrite.backend.cube.skeleton.fold.mean import mean_over as mean_over
 
 __all__ = [
-    "Fold",
+    "KernelFold",
     "Problem",
     "ReductionConfig",
     "State",
-    "accumulation",
     "candidates",
     "extremum_of",
-    "extremum_of_bits",
+    "join_cost",
+    "kernel_fold",
     "mean_over",
     "position_of",
     "problem_of",
     "product_of",
     "reduce_axes",
+    "reduce_results",
     "select",
     "sum_of",
 ]

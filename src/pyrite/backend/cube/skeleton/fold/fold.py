@@ -1,154 +1,114 @@
-"""What reductions and scans compute: states that take in elements and are joined."""
+"""A rule of the class `Fold` in kernels: what the skeletons of reductions and scans ask of it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pyrite.backend.cube.operand import truth
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import vector
-from pyrite.kernel.polyfill.floats import FORMATS
 from pyrite.kernel.trace import RecordingAlgebra
-from pyrite.types import DType, Number, int32, int64, uint32, uint64
+from pyrite.op import Fold
+from pyrite.op.rule.fold import BoundFold, Start
+from pyrite.op.rule.folds import ARGMAX, ARGMIN, MAX, MIN, PRODUCT, SUM, held
+from pyrite.types import DType, bool_, int32
 
 State = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """What a reduction computes: a state that starts empty, takes in elements, and ends.
+class KernelFold:
+    """A bound fold, and the name of its kernels.  A bool of its state is held as an integer.
 
-    ``start`` has a (number, dtype) for each value of the state; ``take`` makes a state of an
-    element and its position, ``join`` one of two, and ``end`` the result.
+    ``reads`` is a key of what an application's functions read (`pyrite.op.rules_key`).
     """
 
     name: str
-    start: tuple[tuple[Number, DType], ...]
-    take: Callable[[RecordingAlgebra, Value, Value], State]
-    join: Callable[[RecordingAlgebra, State, State], State]
-    end: Callable[[RecordingAlgebra, State], Value]
-    #: Tells it from folds of the same name and start that end otherwise.
-    variant: Hashable = ""
+    bound: BoundFold
+    reads: Hashable = None
+
+    @property
+    def start(self) -> Start:
+        """The state of no elements: a number and a dtype for each value."""
+        return tuple((number, held(dtype)) for number, dtype in self.bound.start)
+
+    @property
+    def key(self) -> Hashable:
+        """What its kernels depend on, besides the operands."""
+        return self.name, self.bound.key, self.reads
 
     def empty(self, b: KernelBuilder, width: int) -> State:
         """Return the state of no elements."""
         return tuple(b.const(number, vector(dtype, width)) for number, dtype in self.start)
 
+    def take(self, k: RecordingAlgebra, x: Value, position: Value) -> State:
+        """Return the states of elements side by side."""
+        return self._held(k, self.bound.take(k, x, position), x.width)
 
-def accumulation(name: str, start: Number, dtype: DType, join: Callable[..., Value]) -> Fold:
-    """Return the fold of join(k, x, y) in a dtype, which starts from a number."""
-    return Fold(
-        name, ((start, dtype),),
-        lambda k, x, _: (k.builder.cast(x, dtype),),
-        lambda k, s, t: (join(k, s[0], t[0]),),
-        lambda _, s: s[0],
-    )  # fmt: skip
+    def join(self, k: RecordingAlgebra, s: State, t: State) -> State:
+        """Return the states of the elements of two."""
+        width = max(x.width for x in (*s, *t))
+        return self._held(k, self.bound.join(k, self._given(k, s), self._given(k, t)), width)
+
+    def end(self, k: RecordingAlgebra, state: State) -> State:
+        """Return the results of a state."""
+        width = max(x.width for x in state)
+        return _spread(k.builder, self.bound.end(k, self._given(k, state)), width)
+
+    def _held(self, k: RecordingAlgebra, values: Sequence[Value], width: int) -> State:
+        """Return a rule's state as one is held."""
+        pairs = zip(values, self.start, strict=True)
+        return _spread(k.builder, [k.cast(x, dtype) for x, (_, dtype) in pairs], width)
+
+    def _given(self, k: RecordingAlgebra, state: State) -> State:
+        """Return a state as the rule wants it."""
+        pairs = zip(state, self.bound.start, strict=True)
+        return tuple(k.cast(x, bool_) if d.is_bool else x for x, (_, d) in pairs)
 
 
-def sum_of(dtype: DType) -> Fold:
+def _spread(b: KernelBuilder, values: Sequence[Value], width: int) -> State:
+    """Return values as wide as others: numbers that a rule wrote are as wide as one."""
+    return tuple(x if x.width == width else b.splat(x, width) for x in values)
+
+
+def join_cost(fold: KernelFold) -> int:
+    """Return how many instructions a join of two states takes."""
+    b = KernelBuilder("join", workgroup_size=1)
+    states = [
+        tuple(b.scalar(f"{side}{i}", dtype) for i, (_, dtype) in enumerate(fold.start))
+        for side in "st"
+    ]
+    before = b.position()
+    fold.join(RecordingAlgebra(b), *states)
+    return b.position() - before
+
+
+# ---- folds that skeletons and lowerings use themselves ----
+
+
+def kernel_fold(
+    name: str, rule: Fold, given: DType, /, *results: DType, **attrs: Any
+) -> KernelFold:
+    """Return a rule that needs no count, for inputs that are computed in a dtype."""
+    return KernelFold(name, rule.of(given, results, attrs, 0))
+
+
+def sum_of(dtype: DType) -> KernelFold:
     """Return the sum in a dtype."""
-    return accumulation("sum", 0, dtype, lambda _, x, y: x + y)
+    return kernel_fold("sum", SUM, dtype, dtype, dtype=dtype)
 
 
-def product_of(dtype: DType) -> Fold:
-    """Return the product in a dtype: 0 of finite floats with a zero, whatever overflows around it.
-
-    Joined in any order, 0 may meet an infinity that no element is.  So the state knows of a zero
-    (1) and of an element that is not finite (2).
-    """
-    if not dtype.is_float:
-        return accumulation("prod", 1, dtype, lambda _, x, y: x * y)
-
-    def take(k: RecordingAlgebra, x: Value, _: Value) -> State:
-        x = k.builder.cast(x, dtype)
-        is_wild = k.isnan(x) | k.isinf(x)
-        return x, k.builder.select(is_wild, 2, k.builder.cast(x == 0.0, uint32))
-
-    def end(k: RecordingAlgebra, s: State) -> Value:
-        return k.builder.select(k.isnan(s[0]) & (s[1] == 1), 0.0, s[0])
-
-    def join(_: RecordingAlgebra, s: State, t: State) -> State:
-        return s[0] * t[0], s[1] | t[1]
-
-    return Fold("prod", ((1, dtype), (0, uint32)), take, join, end)
+def product_of(dtype: DType) -> KernelFold:
+    """Return the product in a dtype."""
+    return kernel_fold("prod", PRODUCT, dtype, dtype, dtype=dtype)
 
 
-def extremum_of(name: str, dtype: DType) -> Fold:
-    """Return the "max" or "min": NaN wins, 0.0 is above -0.0, as `maximum`, `minimum` say."""
-    state = uint32 if dtype.is_bool else dtype
-    start = state.lowest if name == "max" else state.highest
-    if name == "max":
-        fold = accumulation(name, start, state, lambda k, x, y: k.maximum(x, y))
-    else:
-        fold = accumulation(name, start, state, lambda k, x, y: k.minimum(x, y))
-    return replace(fold, end=lambda k, s: truth(k.builder, s[0])) if dtype.is_bool else fold
+def extremum_of(name: str, dtype: DType) -> KernelFold:
+    """Return the "max" or "min"."""
+    return kernel_fold(name, MAX if name == "max" else MIN, dtype, dtype)
 
 
-def extremum_of_bits(name: str, dtype: DType) -> Fold:
-    """Return `extremum_of` floats by their bits alone, in a third of the instructions.
-
-    As signed numbers the bits of positive floats rise with them, above those of all negative ones;
-    as unsigned numbers those of negative floats rise as they fall, above those of all positive
-    ones.  Zeros have their places in that, and a NaN of either sign lies beyond its infinity.
-    """
-    format, is_max = FORMATS[dtype], name == "max"
-    signed, unsigned = format.bits, _UNSIGNED[format.bits]
-    sign = 1 << (signed.bits - 1)
-
-    def take(k: RecordingAlgebra, x: Value, _: Value) -> State:
-        x = k.builder.cast(x, dtype)
-        bits = k.builder.bitcast(x, unsigned)
-        return k.builder.bitcast(x, signed), bits, bits
-
-    def join(k: RecordingAlgebra, s: State, t: State) -> State:
-        b = k.builder
-        return b.max(s[0], t[0]), b.min(s[1], t[1]), b.max(s[2], t[2])
-
-    def end(k: RecordingAlgebra, s: State) -> Value:
-        b = k.builder
-        greatest, (least, most) = s[0], (b.bitcast(x, signed) for x in s[1:])
-        # Without a positive one the least is the maximum, without a negative one the minimum.
-        extreme, exists = (greatest, greatest >= 0) if is_max else (most, most < 0)
-        is_nan = (s[0] > format.infinity) | (s[2] > format.infinity + sign)
-        return b.select(is_nan, math.nan, b.bitcast(b.select(exists, extreme, least), dtype))
-
-    infinity = format.infinity + (sign if is_max else 0)
-    start = ((signed.lowest, signed), (infinity, unsigned), (0, unsigned))
-    return Fold(name, start, take, join, end, variant="bits")
-
-
-_UNSIGNED = {int32: uint32, int64: uint64}
-
-
-def truth_of(name: str) -> Fold:
-    """Return whether "any", or "all", elements are true."""
-    is_any = name == "any"
-    return Fold(
-        name, ((0 if is_any else 1, uint32),),
-        lambda k, x, _: (k.builder.cast(truth(k.builder, x), uint32),),
-        lambda _, s, t: (s[0] | t[0] if is_any else s[0] & t[0],),
-        lambda k, s: truth(k.builder, s[0]),
-    )  # fmt: skip
-
-
-def position_of(name: str, dtype: DType) -> Fold:
-    """Return the position of the extreme: zeros are equal, NaN is it, the first of equals wins."""
-    state = uint32 if dtype.is_bool else dtype
-    is_max = name == "argmax"
-
-    def join(k: RecordingAlgebra, s: State, t: State) -> State:
-        (x, i), (y, j) = s, t
-        wins = (y > x if is_max else y < x) | ((x == y) & (j < i))
-        if state.is_float:
-            x_nan, y_nan = k.isnan(x), k.isnan(y)
-            wins = (wins & ~x_nan) | (y_nan & (~x_nan | (j < i)))
-        return k.builder.select(wins, y, x), k.builder.select(wins, j, i)
-
-    return Fold(
-        name, ((state.lowest if is_max else state.highest, state), (int32.highest, int32)),
-        lambda k, x, i: (k.builder.cast(x, state), k.builder.cast(i, int32)),
-        join,
-        lambda _, s: s[1],
-    )  # fmt: skip
+def position_of(name: str, dtype: DType) -> KernelFold:
+    """Return the "argmax" or "argmin"."""
+    return kernel_fold(name, ARGMAX if name == "argmax" else ARGMIN, dtype, int32)

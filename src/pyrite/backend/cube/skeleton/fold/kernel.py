@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
-from pyrite.backend.cube.skeleton.fold.fold import Fold, State
+from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
@@ -20,8 +20,8 @@ class _Body:
     """
 
     def __init__(
-        self, fold: Fold, problem: Problem, sources: Sequence[Layout], targets: Sequence[DType],
-        config: ReductionConfig, grid: int, *, takes: bool, ends: bool,
+        self, fold: KernelFold, problem: Problem, sources: Sequence[Layout],
+        targets: Sequence[DType], config: ReductionConfig, grid: int, *, takes: bool, ends: bool,
     ) -> None:  # fmt: skip
         self.fold, self.problem, self.config = fold, problem, config
         self.takes, self.ends = takes, ends
@@ -199,7 +199,7 @@ class _Body:
 
     def finish(self, place: Value, state: State, exists: Value | None) -> None:
         """Write a state, or what it ends as; of several lanes the first does."""
-        results = (self.fold.end(self.k, state),) if self.ends else state
+        results = self.fold.end(self.k, state) if self.ends else state
 
         def write() -> None:
             for target, result in zip(self.targets, results, strict=True):
@@ -213,7 +213,7 @@ class _Body:
 
 
 def reduction_kernel(
-    fold: Fold,
+    fold: KernelFold,
     problem: Problem,
     sources: Sequence[Layout],
     targets: Sequence[DType],

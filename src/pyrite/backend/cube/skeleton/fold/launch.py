@@ -11,10 +11,9 @@ from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select
-from pyrite.backend.cube.skeleton.fold.fold import Fold
+from pyrite.backend.cube.skeleton.fold.fold import KernelFold
 from pyrite.backend.cube.skeleton.fold.kernel import reduction_kernel
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.content import content_of
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, TensorType
@@ -38,30 +37,38 @@ def _problem(shape: Shape, strides: tuple[int, ...], axes: tuple[int, ...]) -> P
 
 def reduce_axes(
     launcher: Launcher,
-    fold: Fold,
+    fold: KernelFold,
     x: CubeTensor,
     axes: tuple[int, ...],
     type: TensorType,
     config: ReductionConfig | None = None,
 ) -> CubeTensor:
     """Return the fold over axes as a dense tensor of the type, which has one element for each."""
-    target = launcher.empty(type)
-    if type.size == 0:
-        return target
+    (found,) = reduce_results(launcher, fold, x, axes, [type], config)
+    return found
+
+
+def reduce_results(
+    launcher: Launcher,
+    fold: KernelFold,
+    x: CubeTensor,
+    axes: tuple[int, ...],
+    types: Sequence[TensorType],
+    config: ReductionConfig | None = None,
+) -> list[CubeTensor]:
+    """Return all results of a fold over axes, whose types differ in their dtypes alone."""
+    targets = [launcher.empty(type) for type in types]
+    if types[0].size == 0:
+        return targets
     problem = problem_of(x, axes)
     if problem.size == 0:
-
-        def of_nothing(k: RecordingAlgebra) -> Value:
-            return fold.end(k, fold.empty(k.builder, 1))
-
-        variant = content_of((fold.variant, fold.start))
-        map_elements(launcher, fold.name, variant, of_nothing, [], target)
-        return target
+        _write_nothing(launcher, fold, targets)
+        return targets
     machine = launcher.machine
     config = config or select(problem, machine, len(fold.start))
     if config.parts == 1:
-        _launch(launcher, fold, [x], problem, config, [target], takes=True, ends=True)
-        return target
+        _launch(launcher, fold, [x], problem, config, targets, takes=True, ends=True)
+        return targets
     count, parts = problem.count, config.parts
     is_column = config.along == "columns"
     shape = (parts, count) if is_column else (count, parts)
@@ -69,12 +76,22 @@ def reduce_axes(
     _launch(launcher, fold, [x], problem, config, states, takes=True, ends=False)
     rest = problem_of(states[0], (0,) if is_column else (1,))
     second = replace(select(rest, machine), parts=1)
-    _launch(launcher, fold, states, rest, second, [target], takes=False, ends=True)
-    return target
+    _launch(launcher, fold, states, rest, second, targets, takes=False, ends=True)
+    return targets
+
+
+def _write_nothing(launcher: Launcher, fold: KernelFold, targets: Sequence[CubeTensor]) -> None:
+    """Write what a fold gives over no elements."""
+    for i, target in enumerate(targets):
+
+        def of_nothing(k: RecordingAlgebra, i: int = i) -> Value:
+            return fold.end(k, fold.empty(k.builder, 1))[i]
+
+        map_elements(launcher, fold.name, (fold.key, i), of_nothing, [], target)
 
 
 def _launch(
-    launcher: Launcher, fold: Fold, sources: Sequence[CubeTensor], problem: Problem,
+    launcher: Launcher, fold: KernelFold, sources: Sequence[CubeTensor], problem: Problem,
     config: ReductionConfig, targets: Sequence[CubeTensor], *, takes: bool, ends: bool,
 ) -> None:  # fmt: skip
     together = config.width * config.vectors if config.along == "columns" else 1
@@ -83,7 +100,7 @@ def _launch(
     read = tuple(_layout(x, problem, config) for x in sources)
     written = tuple(target.dtype for target in targets)
     given = (fold, problem, read, written, config)
-    computed = (fold.name, fold.variant, content_of(fold.start), takes, ends)
+    computed = (fold.key, takes, ends)
     launcher.launch(
         ("reduce", computed, problem, read, written, config),
         lambda grid: reduction_kernel(*given, grid, takes=takes, ends=ends),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.fold import Fold
+from pyrite.backend.cube.skeleton.fold import KernelFold, join_cost
 from pyrite.backend.cube.skeleton.scan.lines import Lines
 
 
@@ -63,7 +63,7 @@ def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig,
     )
 
 
-def select(lines: Lines, fold: Fold, machine: Machine) -> ScanConfig:
+def select(lines: Lines, fold: KernelFold, machine: Machine) -> ScanConfig:
     """Return a config: along neighbouring lines where there are many, else along each line."""
     found = candidates(lines, len(fold.start), machine)
     if machine.kind == "cpu":
@@ -83,10 +83,14 @@ def select(lines: Lines, fold: Fold, machine: Machine) -> ScanConfig:
     )
 
 
+#: Instructions of a join that costs less than to turn elements: a sum, a product with its flags.
+_CHEAP = 2
+
+
 def _for_cpu(
-    lines: Lines, fold: Fold, found: Sequence[ScanConfig], machine: Machine
+    lines: Lines, fold: KernelFold, found: Sequence[ScanConfig], machine: Machine
 ) -> list[ScanConfig]:
-    is_cheap = fold.name in ("sum", "prod")
+    is_cheap = join_cost(fold) <= _CHEAP
     # To turn elements of several lines takes as long as a few joins, and the lines share the few
     # places of a cache that their distance allows.
     most = machine.vector

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout, bindings_of
-from pyrite.backend.cube.skeleton.fold import Fold
+from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.scan.alone import WalkAlone
 from pyrite.backend.cube.skeleton.scan.config import ScanConfig, select
 from pyrite.backend.cube.skeleton.scan.lines import lines_of
 from pyrite.backend.cube.skeleton.scan.together import WalkTogether
-from pyrite.backend.cube.skeleton.scan.walk import End, Scan
+from pyrite.backend.cube.skeleton.scan.walk import Scan
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import TensorType
@@ -21,7 +20,7 @@ from pyrite.types import TensorType
 
 def scan_axis(
     launcher: Launcher,
-    fold: Fold,
+    fold: KernelFold,
     x: CubeTensor,
     axis: int,
     type: TensorType,
@@ -35,7 +34,7 @@ def scan_axis(
     ``has_initial`` puts the fold of no elements in front, ``is_reverse`` goes from the end.
     """
     (found,) = scan_results(
-        launcher, fold, [(fold.end, type)], x, axis, has_initial=has_initial,
+        launcher, fold, [type], x, axis, has_initial=has_initial,
         is_reverse=is_reverse, config=config,
     )  # fmt: skip
     return found
@@ -43,8 +42,8 @@ def scan_axis(
 
 def scan_results(
     launcher: Launcher,
-    fold: Fold,
-    results: Sequence[tuple[End, TensorType]],
+    fold: KernelFold,
+    types: Sequence[TensorType],
     x: CubeTensor,
     axis: int,
     *,
@@ -52,16 +51,13 @@ def scan_results(
     is_reverse: bool = False,
     config: ScanConfig | None = None,
 ) -> list[CubeTensor]:
-    """Return several results of each state of a scan, whose types differ in their dtypes alone.
-
-    ``fold.variant`` tells these ends from others of the fold.
-    """
-    targets = [launcher.empty(type) for _, type in results]
+    """Return all results of each state of a scan, whose types differ in their dtypes alone."""
+    targets = [launcher.empty(type) for type in types]
     if targets[0].type.size == 0:
         return targets
     lines = lines_of(x, targets[0], axis, has_initial=has_initial, is_reverse=is_reverse)
     config = config or select(lines, fold, launcher.machine)
-    scan = Scan(fold, lines, tuple(end for end, _ in results))
+    scan = Scan(fold, lines)
     partial: list[Buffer] = []
     if config.parts > 1:
         shape = (config.parts, lines.count)
@@ -88,7 +84,7 @@ def _launch(
         return walk.b.build()
 
     launcher.launch(
-        ("scan", fold.name, fold.variant, content_of(fold.start), lines, source, dtypes, config),
+        ("scan", fold.key, lines, source, dtypes, config),
         build,
         [*bindings_of(x), *partial, *(target.buffer for target in targets)], workgroups,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.operand import Layout, Operand
-from pyrite.backend.cube.skeleton.fold import Fold, State
+from pyrite.backend.cube.skeleton.fold import KernelFold, State
 from pyrite.backend.cube.skeleton.scan.config import ScanConfig
 from pyrite.backend.cube.skeleton.scan.lines import Lines
 from pyrite.kernel import KernelBuilder, Value
@@ -15,19 +15,14 @@ from pyrite.types import DType
 
 #: Coordinates of a line, but for the one along it.
 Line = list[Value | int]
-End = Callable[[RecordingAlgebra, State], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What is folded along which lines, and what is written of each state: a result for each end.
+    """What is folded along which lines; all results of a state lie in the same way."""
 
-    All results lie in the same way.  Two scans whose ends differ have folds of two variants.
-    """
-
-    fold: Fold
+    fold: KernelFold
     lines: Lines
-    ends: tuple[End, ...]
 
 
 class Walk:
@@ -39,7 +34,7 @@ class Walk:
     def __init__(
         self, scan: Scan, source: Layout, targets: Sequence[DType], config: ScanConfig, grid: int
     ) -> None:
-        self.fold, self.lines, self.ends, self.config = scan.fold, scan.lines, scan.ends, config
+        self.fold, self.lines, self.config = scan.fold, scan.lines, config
         b = self.b = KernelBuilder(
             f"scan_{self.fold.name}", workgroup_size=config.workgroup_size, grid=grid
         )
@@ -98,9 +93,9 @@ class Walk:
         """Write the results of no elements."""
         self.put(line, -1, self.fold.empty(self.b, width), width)
 
-    def ended(self, state: State) -> list[Value]:
+    def ended(self, state: State) -> State:
         """Return the results of a state."""
-        return [end(self.k, state) for end in self.ends]
+        return self.fold.end(self.k, state)
 
     def store(
         self, place: Value, results: Sequence[Value], *, axis: int, mask: Value | None = None

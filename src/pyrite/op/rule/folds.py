@@ -1,0 +1,176 @@
+"""The folds that several ops share: sums, products, extrema, positions of extrema, truth.
+
+What differs between machines is fixed in each: NaN, zeros of both signs, zeros among what
+overflows.  Those of sums and products have the attribute ``dtype``, in which they are made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from pyrite.op.rule.fold import Fold, Start, State
+from pyrite.types import DType, Number, float32, float64, int32, int64, uint32, uint64
+
+Extreme = Literal["max", "min"]
+
+
+def held(dtype: DType) -> DType:
+    """Return the dtype of a state that holds elements: memory of devices has no bools."""
+    return uint32 if dtype.is_bool else dtype
+
+
+# ---- sums ----
+
+SUM = Fold(
+    start=lambda _, *, dtype: ((0, dtype.compute),),
+    join=lambda _, s, t: (s[0] + t[0],),
+)
+
+MEAN = Fold(
+    start=lambda dtype: ((0, dtype),),
+    join=lambda _, s, t: (s[0] + t[0],),
+    end=lambda _, s, *, count: s[0] / float(count),
+)
+
+
+# ---- products ----
+
+
+def _product_start(_: DType, *, dtype: DType) -> Start:
+    one = (1, dtype.compute)
+    return (one, (0, uint32)) if dtype.is_float else (one,)
+
+
+def _product_take(k: Any, x: Any, *, dtype: DType) -> State:
+    if not dtype.is_float:
+        return (x,)
+    x = k.cast(x, dtype.compute)
+    is_wild = k.isnan(x) | k.isinf(x)
+    return x, k.where(is_wild, 2, k.cast(x == 0.0, uint32))
+
+
+def _product_join(_: Any, s: State, t: State) -> State:
+    return (s[0] * t[0],) if len(s) == 1 else (s[0] * t[0], s[1] | t[1])
+
+
+def _product_end(k: Any, s: State) -> Any:
+    return s[0] if len(s) == 1 else k.where(k.isnan(s[0]) & (s[1] == 1), 0.0, s[0])
+
+
+#: 0 of finite floats with a zero, whatever overflows around it.  Joined in any order, 0 may meet an
+#: infinity that no element is; so the state of floats knows of a zero (1) and of an element that is
+#: not finite (2).
+PRODUCT = Fold(_product_start, _product_join, _product_take, _product_end)
+
+
+# ---- extrema ----
+
+
+def _extremum(name: Extreme) -> Fold:
+    """Return the fold of `maximum` or `minimum`: NaN wins, and 0.0 is above -0.0."""
+
+    def start(dtype: DType) -> Start:
+        state = held(dtype)
+        return ((state.lowest if name == "max" else state.highest, state),)
+
+    def join(k: Any, s: State, t: State) -> State:
+        return ((k.maximum if name == "max" else k.minimum)(s[0], t[0]),)
+
+    by_bits = {float32: _extremum_of_bits(name, int32), float64: _extremum_of_bits(name, int64)}
+    return Fold(start, join, larger=by_bits.get)
+
+
+_UNSIGNED = {int32: uint32, int64: uint64}
+_FLOATS = {int32: float32, int64: float64}
+
+
+def _extremum_of_bits(name: Extreme, signed: DType) -> Fold:
+    """Return the extremum of floats by their bits alone, in a third of the instructions.
+
+    As signed numbers the bits of positive floats rise with them, above those of all negative ones;
+    as unsigned numbers those of negative floats rise as they fall, above those of all positive
+    ones.  Zeros have their places in that, and a NaN of either sign lies beyond its infinity.
+    """
+    unsigned, dtype = _UNSIGNED[signed], _FLOATS[signed]
+    infinity, sign = _bits_of_infinity(dtype), 1 << (signed.bits - 1)
+    least = infinity + (sign if name == "max" else 0)
+
+    def take(k: Any, x: Any) -> State:
+        bits = k.bitcast(x, unsigned)
+        return k.bitcast(x, signed), bits, bits
+
+    def join(k: Any, s: State, t: State) -> State:
+        return k.maximum(s[0], t[0]), k.minimum(s[1], t[1]), k.maximum(s[2], t[2])
+
+    def end(k: Any, s: State) -> Any:
+        greatest, (least, most) = s[0], (k.bitcast(x, signed) for x in s[1:])
+        # Without a positive one the least is the maximum, without a negative one the minimum.
+        extreme, exists = (greatest, greatest >= 0) if name == "max" else (most, most < 0)
+        is_nan = (s[0] > infinity) | (s[2] > infinity + sign)
+        return k.where(is_nan, math.nan, k.bitcast(k.where(exists, extreme, least), dtype))
+
+    start: Start = ((signed.lowest, signed), (least, unsigned), (0, unsigned))
+    return Fold(lambda _: start, join, take, end)
+
+
+def _bits_of_infinity(dtype: DType) -> int:
+    return int(np.array(math.inf, dtype.numpy).view(f"u{dtype.itemsize}"))
+
+
+MAX = _extremum("max")
+MIN = _extremum("min")
+
+
+# ---- positions of extrema ----
+
+
+def _position(name: Extreme) -> Fold:
+    """Return where the extreme is: zeros are equal, NaN is it, the first of equals wins."""
+
+    def start(dtype: DType) -> Start:
+        state = held(dtype)
+        return (least(state), state), (int32.highest, int32)
+
+    def least(dtype: DType) -> Number:
+        return dtype.lowest if name == "max" else dtype.highest
+
+    def join(k: Any, s: State, t: State) -> State:
+        (x, i), (y, j) = s, t
+        is_first = j < i
+        wins = (y > x if name == "max" else y < x) | ((x == y) & is_first)
+        x_nan, y_nan = k.isnan(x), k.isnan(y)
+        wins = (wins & ~x_nan) | (y_nan & (~x_nan | is_first))
+        return k.where(wins, y, x), k.where(wins, j, i)
+
+    return Fold(start, join, lambda _, x, *, position: (x, position), lambda _, s: s[1])
+
+
+ARGMAX = _position("max")
+ARGMIN = _position("min")
+
+
+def _with_value(position: Fold) -> Fold:
+    """Return the fold of an extreme and its position."""
+    return Fold(position.start, position.join, position.take, lambda _, s: (s[0], s[1]))
+
+
+MAX_AND_POSITION = _with_value(ARGMAX)
+MIN_AND_POSITION = _with_value(ARGMIN)
+
+
+# ---- truth ----
+
+ANY = Fold(
+    start=lambda _: ((0, uint32),),
+    take=lambda _, x: (x != 0,),
+    join=lambda _, s, t: (s[0] | t[0],),
+)
+
+ALL = Fold(
+    start=lambda _: ((1, uint32),),
+    take=lambda _, x: (x != 0,),
+    join=lambda _, s, t: (s[0] & t[0],),
+)

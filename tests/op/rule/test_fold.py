@@ -1,0 +1,174 @@
+"""A reduction that nobody has, declared in one place, works everywhere."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite import Tensor, custom_op
+from pyrite.autodiff import grad
+from pyrite.backend.device import device_names, device_problem
+from pyrite.op import Fold
+from pyrite.tensor.axis import axes_of, reduced_shape, spread
+from pyrite.tensor.creation import tensor
+from pyrite.testing.layouts import LAYOUTS, Layout
+from pyrite.types import INTEGERS, DType, TensorType, bfloat16, bool_, float16, float32, int32
+
+DEVICES = [n for n in device_names() if device_problem(n) is None and n != "candle"]
+#: Shapes and axes, with sizes of 0 and 1, odd ones, and a long one that is cut in parts.
+CASES = [
+    ((3, 5), 1), ((3, 5), 0), ((4, 1, 7), (0, 2)), ((), None), ((2, 0), 1), ((0, 2), 1), ((1,), 0),
+    ((67, 33), None), ((2, 70_001), 1), ((3, 4), ()),
+]  # fmt: skip
+
+
+def _powers_type(x: TensorType, *, axis: Any, scale: float, keepdims: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, axis, keepdims), x.dtype)
+
+
+@custom_op(
+    rule=Fold(
+        start=lambda dtype: ((0, dtype), (False, bool_)),
+        take=lambda k, x, *, scale: (x * x * scale, k.isnan(x)),
+        join=lambda k, s, t: (s[0] + t[0], s[1] | t[1]),
+        end=lambda k, s, *, count: k.where(s[1], -1.0, k.sqrt(s[0] / max(count, 1))),
+    ),
+    canonical=axes_of("scaled_rms"),
+    infer=_powers_type,
+    vjp=(
+        lambda g, out, x, *, axis, scale, keepdims: (
+            spread(g / out, x._type, axis, keepdims) * x * (scale * out.size / x.size)
+        ),
+    ),
+    accepts="float",
+)
+def scaled_rms(
+    x: Tensor, /, axis: Any = None, *, scale: float = 1.0, keepdims: bool = False
+) -> Tensor:
+    """The root of scaled mean squares; -1 where there is a NaN."""
+    ...
+
+
+def expected(x: Any, axis: Any, scale: float) -> Any:
+    wide = x.astype(np.float64)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    count = max(int(np.prod([x.shape[a] for a in np.atleast_1d(axes).astype(int)])), 1)
+    found = np.sqrt((wide * wide * scale).sum(axes) / count)
+    return np.where(np.isnan(wide).any(axes), -1.0, found)
+
+
+@pytest.mark.parametrize("dtype", [float32, float16, bfloat16], ids=str)
+@pytest.mark.parametrize(("shape", "axis"), CASES)
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_new_reduction_has_its_values_on_every_device(
+    name: str, shape: Any, axis: Any, dtype: DType
+) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(dtype.numpy)
+    array.reshape(-1)[7:8] = np.nan
+    got = scaled_rms(tensor(array, device=name), axis, scale=3.0)
+
+    bound = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1e-2}[dtype.name]
+    want = expected(array, axis, 3.0)
+    assert (got.shape, got.dtype) == (want.shape, dtype)
+    np.testing.assert_allclose(got.numpy().astype(np.float64), want, bound)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_new_reduction_takes_every_layout(name: str, layout: Layout) -> None:
+    array = layout.settled(np.random.default_rng(1).normal(size=(3, 4, 5)).astype(np.float32))
+    for axis in ((0,), (1,), (2,), (0, 2), None):
+        got = scaled_rms(layout(array, name), axis)
+        np.testing.assert_allclose(got.numpy(), expected(array, axis, 1.0), 1e-5)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_new_reduction_has_its_gradient_on_every_device(name: str) -> None:
+    array = np.random.default_rng(2).normal(size=(3, 5)).astype(np.float32)
+    x = tensor(array, device=name)
+
+    got = grad(lambda x: scaled_rms(x, 1, scale=2.0).sum())(x)
+
+    rms = expected(array, 1, 2.0)[:, None]
+    np.testing.assert_allclose(got.numpy(), 2.0 * array / (5 * rms), 1e-4)
+
+
+# ---- integers, positions, several results ----
+
+
+def _last_of_greatest_type(x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
+    shape = reduced_shape(x.shape, (axis,), False)
+    return TensorType(shape, x.dtype), TensorType(shape, int32)
+
+
+def _join_last(k: Any, s: Any, t: Any) -> Any:
+    (x, i), (y, j) = s, t
+    wins = (y > x) | ((x == y) & (j > i))
+    return k.where(wins, y, x), k.where(wins, j, i)
+
+
+@custom_op(
+    rule=Fold(
+        start=lambda dtype: ((dtype.lowest, dtype), (-1, int32)),
+        take=lambda k, x, *, position: (x, position),
+        join=_join_last,
+        end=lambda k, s: s,
+    ),
+    infer=_last_of_greatest_type,
+)
+def last_of_greatest(x: Tensor, /, *, axis: int) -> tuple[Tensor, Tensor]:
+    """The greatest and the position of the last that is as great."""
+    ...
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "axis"), [(n, a) for n, a in itertools.product(DEVICES, (0, 1, 2))]
+)
+def test_a_new_position_is_exact_for_all_integers(name: str, axis: int, dtype: DType) -> None:
+    if name == "wgpu" and dtype.itemsize == 8:
+        pytest.skip("the device has no integers of 64 bits")
+    rng = np.random.default_rng(3)
+    array = rng.integers(
+        int(dtype.highest) - 3, int(dtype.highest), (4, 9, 5), dtype.numpy, endpoint=True
+    )
+    values, positions = last_of_greatest(tensor(array, device=name), axis=axis)
+
+    size = array.shape[axis]
+    np.testing.assert_array_equal(values.numpy(), array.max(axis))
+    want = size - 1 - np.flip(array, axis).argmax(axis)
+    np.testing.assert_array_equal(positions.numpy(), want)
+
+
+# ---- what a rule is made of may change ----
+
+
+FACTOR = 1.0
+
+
+@custom_op(
+    rule=Fold(
+        start=lambda dtype: ((0, dtype),),
+        take=lambda k, x: (x * FACTOR,),
+        join=lambda k, s, t: (s[0] + t[0],),
+    ),
+    infer=lambda x, *, axis: TensorType((), x.dtype),
+)
+def multiples(x: Tensor, /, *, axis: None = None) -> Tensor:
+    """The sum of multiples by a number that the rule reads."""
+    ...
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_fold_that_reads_what_changed_is_another_fold(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(np.ones(5, np.float32), device=name)
+    assert float(multiples(x)) == 5.0
+
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
+    assert float(multiples(x)) == 15.0
