@@ -93,7 +93,7 @@ def changed(example: Example) -> Iterator[Example]:
 
 @pytest.mark.parametrize("dtype", [float32, float16, float64, int32], ids=str)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(250, by="dtype", varies=True)
+@pytest.mark.sample(60, by="dtype", varies=True)
 @pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
 def test_what_a_key_finds_is_what_would_be_built(
     judged: Device, judge: Judge, example: Example, dtype: DType

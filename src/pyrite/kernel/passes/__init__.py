@@ -1,9 +1,9 @@
 """Passes: functions from a kernel to an equal kernel, legal in, legal out.
 
-Each file holds one and states its contract.  In the order in which targets use them:
-`simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` for all; `legalize` for
-devices that lack dtypes, then `split_buffers` where a buffer is larger than a binding; `vectorize`,
-then `split_barriers` for processors.
+Each file holds one and states its contract.  Which run, and in which order, says the ``pipeline``
+of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` in all;
+`legalize` in WGSL's, for devices that lack dtypes; `vectorize`, then `split_barriers` in LLVM's.
+`split_buffers` runs at a launch, where a buffer turns out to be larger than a binding.
 """
 
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common

@@ -15,15 +15,7 @@ import numpy as np
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.builder import exact
 from pyrite.kernel.ir import Kernel, Node, dtype_of
-from pyrite.kernel.passes import (
-    eliminate_common,
-    eliminate_dead,
-    fold_constants,
-    simplify_index,
-    split_barriers,
-    vectorize,
-)
-from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, to_llvm
+from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, lowered, to_llvm
 from pyrite.kernel.verify import verify
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.cache import DiskCache, default_cache
@@ -53,15 +45,6 @@ _CODES = {
 _SINGLE, _WORD = struct.Struct("<fi"), struct.Struct("<q")
 #: Less than the greatest float32.
 _LARGE = 3e38
-
-
-def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
-    """Return an equal kernel as `to_llvm` wants it: simplified, one invocation in a workgroup."""
-    kernel = eliminate_common(fold_constants(simplify_index(kernel)))
-    if kernel.invocations > 1:
-        kernel = split_barriers(vectorize(kernel, target.lanes(float32)))
-        kernel = fold_constants(kernel)
-    return eliminate_dead(kernel)
 
 
 class CpuExecutable:

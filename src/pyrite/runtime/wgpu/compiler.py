@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyrite.kernel.ir import Kernel
-from pyrite.kernel.passes.legalize import WEBGPU, Capabilities, legalize
+from pyrite.kernel.passes.legalize import WEBGPU, Capabilities
 from pyrite.kernel.passes.split_buffers import split_buffers
-from pyrite.kernel.target.wgsl import to_wgsl
+from pyrite.kernel.target.wgsl import lowered, to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.wgpu.adapter import DTYPE_FEATURES, Device
@@ -45,7 +45,7 @@ class Compiler:
         return Executable(self._layouts, signature, lambda _: source, is_trusted=False)
 
     def _compile(self, kernel: Kernel) -> Executable:
-        legal = legalize(verify(kernel), self._capabilities)
+        legal = lowered(verify(kernel), self._capabilities)
         check_limits(legal, self._device)
         largest, features = self._device.max_binding, self._device.features
 

@@ -15,10 +15,9 @@ from llvmlite import binding
 
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.kernel.ir import vector
-from pyrite.kernel.target.llvm import LLVMTarget, to_llvm
+from pyrite.kernel.target.llvm import LLVMTarget, lowered, to_llvm
 from pyrite.runtime.cpu.host import target_of
 from pyrite.runtime.cpu.level import X86
-from pyrite.runtime.cpu.runtime import lowered
 from pyrite.testing.random_expressions import RandomExpressions
 from pyrite.testing.random_kernels import random_kernel
 from pyrite.types import DTYPES, DType, bfloat16, bool_, float16, float32, int8, int16, int32, int64

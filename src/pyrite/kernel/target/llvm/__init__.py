@@ -21,12 +21,14 @@ Float arithmetic carries no fast-math flag and no integer one wraps "never".  Wh
 - `assembly`: the text while it is written, line by line;
 - `conversion`, `half`: casts, and those that a processor lacks;
 - `access`: loads, stores, atomics; `control`: loops and branches;
+- `pipeline`: the passes that come before;
 - `printer`: the module, and what is left: `to_llvm`.
 """
 
+from pyrite.kernel.target.llvm.pipeline import lowered as lowered
 from pyrite.kernel.target.llvm.printer import GRID_SLOTS as GRID_SLOTS
 from pyrite.kernel.target.llvm.printer import SYMBOL as SYMBOL
 from pyrite.kernel.target.llvm.printer import to_llvm as to_llvm
 from pyrite.kernel.target.llvm.processor import LLVMTarget as LLVMTarget
 
-__all__ = ["GRID_SLOTS", "SYMBOL", "LLVMTarget", "to_llvm"]
+__all__ = ["GRID_SLOTS", "SYMBOL", "LLVMTarget", "lowered", "to_llvm"]

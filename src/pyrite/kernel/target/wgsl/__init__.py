@@ -23,9 +23,11 @@ Bindings
 
 Files
     `spelling` has the words, `place` says where a vector lies, `text` writes lines; `access`,
-    `control` and `subgroup` print what their names say, and `printer` the head and the rest.
+    `control` and `subgroup` print what their names say, and `printer` the head and the rest;
+    `pipeline` has the passes that come before.
 """
 
+from pyrite.kernel.target.wgsl.pipeline import lowered as lowered
 from pyrite.kernel.target.wgsl.printer import to_wgsl as to_wgsl
 
-__all__ = ["to_wgsl"]
+__all__ = ["lowered", "to_wgsl"]

@@ -1,0 +1,25 @@
+"""The passes that make a kernel what `to_wgsl` prints, in their order."""
+
+from __future__ import annotations
+
+from pyrite.kernel.ir import Kernel
+from pyrite.kernel.passes import (
+    WEBGPU,
+    Capabilities,
+    eliminate_common,
+    eliminate_dead,
+    fold_constants,
+    legalize,
+    simplify_index,
+)
+
+
+def lowered(kernel: Kernel, capabilities: Capabilities = WEBGPU) -> Kernel:
+    """Return an equal kernel, simplified, in the dtypes of a device.
+
+    What a device lacks is spelled out by many small operations, so that they are simplified again.
+    Raises DTypeError for a dtype of 64 bits that the device lacks.
+    """
+    kernel = eliminate_common(fold_constants(simplify_index(kernel)))
+    legal = legalize(kernel, capabilities)
+    return eliminate_dead(eliminate_common(fold_constants(legal)))
