@@ -36,6 +36,8 @@ class Config:
     strict: bool = False
     #: The folder of compiled code, None for the user's own, or "off" to keep none on disk.
     cache: str | None = None
+    #: Megabytes of compiled code on disk; when there are more, what was used least recently goes.
+    cache_megabytes: int = 512
     #: Threads of the device ``cpu``, up to `MOST_THREADS`, None for one on each processor; they
     #: change no result.  Read when the device is first used.
     threads: int | None = None
@@ -57,8 +59,8 @@ class Config:
     def __setattr__(self, name: str, value: object) -> None:
         if name == "threads" and value is not None:
             _require_threads("config.threads", value)
-        if name == "image_pixels":
-            _require_pixels("config.image_pixels", value)
+        if name in ("cache_megabytes", "image_pixels"):
+            _require_count(f"config.{name}", value)
         if name == "guard":
             value = _guard("config.guard", "" if value is None else str(value))
         object.__setattr__(self, name, value)
@@ -110,19 +112,19 @@ def _require_threads(name: str, count: object) -> None:
         )
 
 
-def _pixels(name: str, text: str) -> int:
-    _require_pixels(name, int(text) if text.isdecimal() else text)
+def _count(name: str, text: str) -> int:
+    _require_count(name, int(text) if text.isdecimal() else text)
     return int(text)
 
 
-def _require_pixels(name: str, count: object) -> None:
+def _require_count(name: str, count: object) -> None:
     if type(count) is not int or count < 1:
         raise ArgumentError(f"{name} requires a whole number of 1 or more, got {count!r}")
 
 
 #: How a setting is read from the environment, by its annotation; a text as it is.
 _READERS: dict[str, Callable[[str, str], object]] = {
-    "bool": _flag, "int | None": _threads, "Guard | None": _guard, "int": _pixels,
+    "bool": _flag, "int | None": _threads, "Guard | None": _guard, "int": _count,
 }  # fmt: skip
 
 config = Config.from_environment(dict(os.environ))

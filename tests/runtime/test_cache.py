@@ -95,13 +95,41 @@ def test_the_oldest_entries_go_when_there_are_too_many(
         for file in entries(tmp_path):
             past = file.stat().st_mtime - 100
             os.utime(file, (past, past))
-    monkeypatch.setattr(cache, "LIMIT", 3500)
+    monkeypatch.setattr(cache, "limit", lambda: 3500)
 
     disk = DiskCache(tmp_path)
     disk.put(bytes(1000), "new")
 
     found = [key for key in ("0", "1", "2", "3", "new") if disk.get(key)]
     assert found == ["2", "3", "new"]
+
+
+def test_one_process_alone_stays_within_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "limit", lambda: 10_000)
+    disk = DiskCache(tmp_path)
+    for i in range(100):
+        disk.put(bytes(1000), f"{i}")
+        found = disk.contents()
+        assert found is not None
+        assert found.nbytes <= 10_000 * (1 + 1 / 8)
+    assert disk.get("99") is not None
+
+
+def test_what_is_there_is_told_and_removed(tmp_path: Path) -> None:
+    disk = DiskCache(tmp_path / "code")
+    assert disk.contents() == (tmp_path / "code", 0, 0, 512 << 20)
+    assert disk.clear() == 0
+    for i in range(3):
+        disk.put(bytes(1000), f"{i}")
+    found = disk.contents()
+    assert found is not None
+    assert (found.files, found.nbytes > 3000) == (3, True)
+    assert disk.clear() == 3
+    assert disk.get("0") is None
+    assert DiskCache(None).contents() is None
+    assert DiskCache(None).clear() == 0
 
 
 def test_the_setting_chooses_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +164,7 @@ def test_a_file_that_cannot_be_removed_stays(
         raise PermissionError(name)
 
     DiskCache(tmp_path).put(bytes(1000), "old")
-    monkeypatch.setattr(cache, "LIMIT", 100)
+    monkeypatch.setattr(cache, "limit", lambda: 100)
     monkeypatch.setattr(OwnedFolder, "remove", refuses)
     monkeypatch.setattr(PlainFolder, "remove", refuses)
 

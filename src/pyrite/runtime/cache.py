@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyrite.config import config
 from pyrite.runtime.folder import Folder, UntrustedError, folder_at
@@ -30,11 +30,20 @@ T = TypeVar("T")
 _MAGIC = b"pyrite-code-1\n"
 _CHECKSUM = 16
 
-#: Bytes on disk; when there are more, the files read least recently go.
-LIMIT = 512 << 20
+#: What part of the limit is written before the folder is looked at again.
+_SHARE = 8
 
 #: Bytes of one file: a hundred times the largest kernel.
 LARGEST = 64 << 20
+
+
+class Contents(NamedTuple):
+    """What a cache holds: its folder, how many files and bytes, and how many there may be."""
+
+    folder: Path
+    files: int
+    nbytes: int
+    limit: int
 
 
 class CacheWarning(UserWarning):
@@ -58,7 +67,8 @@ class DiskCache:
         self.counts: Counter[str] = Counter()
         self._files: Folder | None = None if folder is None else folder_at(folder)
         self._lock = threading.Lock()
-        self._is_trimmed = False
+        #: Bytes written since the folder was last looked at; None before it was.
+        self._written: int | None = None
 
     def get(self, *key: str) -> bytes | None:
         """Return what was stored under the key, or None."""
@@ -76,7 +86,35 @@ class DiskCache:
         except OSError as error:
             self._note(error, "unwritable")
         else:
-            self._trim_once(files)
+            self._wrote(files, len(content))
+
+    def contents(self) -> Contents | None:
+        """Return what is there, None where nothing is kept.
+
+        Raises OSError for a folder that cannot be read, or that others can change.
+        """
+        if self._files is None or self.folder is None:
+            return None
+        try:
+            found = self._files.used()
+        except (FileNotFoundError, NotADirectoryError):
+            found = []
+        return Contents(self.folder, len(found), sum(f.size for f in found), limit())
+
+    def clear(self) -> int:
+        """Remove all files, but for those that another process removes; return how many.
+
+        Raises OSError as `contents` does.
+        """
+        if self.contents() is None or self._files is None:
+            return 0
+        removed = 0
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for file in self._files.used():
+                with suppress(OSError):
+                    self._files.remove(file.name)
+                    removed += 1
+        return removed
 
     def _read(self, name: str) -> bytes | None:
         if self._files is None:
@@ -103,13 +141,20 @@ class DiskCache:
         with self._lock:
             self.counts[name] += 1
 
-    def _trim_once(self, files: Folder) -> None:
+    def _wrote(self, files: Folder, nbytes: int) -> None:
+        """Count what was written; look whether it is too much the first time, and now and then."""
         with self._lock:
-            if self._is_trimmed:
+            if self._written is not None and self._written + nbytes < limit() // _SHARE:
+                self._written += nbytes
                 return
-            self._is_trimmed = True
+            self._written = 0
         with suppress(OSError):
-            _trim(files, LIMIT)
+            _trim(files, limit())
+
+
+def limit() -> int:
+    """Return how many bytes may be on disk."""
+    return config.cache_megabytes << 20
 
 
 def _warn_once(what: str) -> None:
