@@ -14,7 +14,7 @@ import numpy as np
 from pyrite.errors import ArgumentError, AxisError, ShapeError
 from pyrite.op import Attributes, TensorBase, composite, primitive, public, sample
 from pyrite.op.index import Bound, coordinate, identity, windowed
-from pyrite.op.rule import Map, Piece, View
+from pyrite.op.rule import Adjoint, Map, Piece, View
 from pyrite.tensor.joining import Joining, concat
 from pyrite.types import (
     Number,
@@ -105,6 +105,13 @@ def _roll_attributes(x: TensorType, *, shift: Any, axis: Any) -> Attributes:
         raise ArgumentError(f"roll requires a shift per axis, got {shifts} for axes {given}")
     by_axis = {a % x.ndim: s for a, s in zip(given, shifts, strict=True)}
     return {"shift": tuple(by_axis[a] % max(x.shape[a], 1) for a in axes), "axis": axes}
+
+
+WINDOWS = View(windowed)
+
+
+def _windows_of_sum(windows: Shape, *, axis: int, length: int, step: int) -> dict[str, Any]:
+    return {"axis": axis, "size": windows[-1], "step": step}
 
 
 def _band_within(x: TensorType, *, low: int | None, high: int | None) -> Attributes:
@@ -340,7 +347,7 @@ class Rearrangement(Joining):
     # ---- windows ----
 
     @primitive(
-        rule=View(windowed),
+        rule=WINDOWS,
         reference=_windows,
         canonical=_window_axis,
         infer=_windowed,
@@ -362,6 +369,7 @@ class Rearrangement(Joining):
     unfold = sliding_window
 
     @primitive(
+        rule=Adjoint(WINDOWS, _windows_of_sum),
         reference=_overlap_added,
         accumulates=True,
         infer=_overlap_type,

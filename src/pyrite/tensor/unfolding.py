@@ -9,7 +9,7 @@ import numpy as np
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, TensorBase, primitive, sample
 from pyrite.op.index import Bound, IndexMap, coordinates
-from pyrite.op.rule import Map, Piece
+from pyrite.op.rule import Adjoint, Map, Piece
 from pyrite.tensor.convolution import windows_of
 from pyrite.tensor.window import (
     Explicit,
@@ -63,6 +63,9 @@ def _columns(
     return [Piece(IndexMap(shape, x, (*at[:2], *places), tuple(bounds)))]
 
 
+COLUMNS = Map(_columns)
+
+
 def _fold4d_attributes(
     x: TensorType, *, output_size: Any, kernel_size: Any, **rest: Any
 ) -> Attributes:
@@ -96,7 +99,7 @@ class Unfolding(TensorBase):
     __slots__ = ()
 
     @primitive(
-        rule=Map(_columns),
+        rule=COLUMNS,
         reference=_unfold4d,
         infer=_unfold4d_type,
         canonical=_unfold4d_attributes,
@@ -122,6 +125,7 @@ class Unfolding(TensorBase):
         ...
 
     @primitive(
+        rule=Adjoint(COLUMNS, lambda _, *, output_size, **windows: windows),
         reference=_fold4d,
         accumulates=True,
         infer=_fold4d_type,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +12,9 @@ import numpy as np
 from pyrite.backend.evaluation.arrays import Arrays
 from pyrite.backend.evaluation.evaluator import evaluates
 from pyrite.op import Attributes
-from pyrite.op.index import IndexMap
-from pyrite.op.rule import Map, Piece, View
+from pyrite.op.index import Bound, IndexMap
+from pyrite.op.rule import Adjoint, Map, Piece, View
+from pyrite.op.rule.map_adjoint import Fiber
 from pyrite.types import Array, TensorType, element_count
 
 
@@ -49,6 +52,47 @@ def evaluate_map(
     if isinstance(found, bool | int | float):
         found = arrays.full(pieces[0].index.shape, found, out[0].dtype, inputs[0])
     return [arrays.reshape(found, out[0].shape)]
+
+
+@evaluates(Adjoint)
+def evaluate_adjoint(
+    arrays: Arrays,
+    rule: Adjoint,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    out: tuple[TensorType, ...],
+) -> Sequence[Any]:
+    """The sum over candidates, one after the other, of those that are right."""
+    (g,) = inputs
+    shape = out[0].shape
+    total = arrays.zeros_like(g, shape)
+    for fiber in rule.fibers(tuple(g.shape), shape, attrs):
+        if element_count(fiber.index.source):
+            total = summed(arrays, fiber, arrays.reshape(g, (-1,)), total)
+    return [total]
+
+
+def summed(arrays: Arrays, fiber: Fiber, g: Any, total: Any) -> Any:
+    """Return a total and what a fiber adds to it."""
+    index = fiber.index
+    shape = index.shape[: len(index.shape) - fiber.taps]
+    own = np.indices(shape, np.int64, sparse=True)
+    numbers = index.numbered()
+    for taps in np.ndindex(index.shape[len(shape) :]):
+        at = [*own, *taps]
+        holds = np.broadcast_to(np.asarray(index.valid(at)), shape)
+        for bounds in fiber.unless:
+            holds = holds & ~all_hold(bounds, at)
+        places = np.where(holds, numbers.at(at), 0)
+        taken = arrays.take(g, arrays.asarray(places, g))
+        mask = arrays.asarray(holds, g)
+        total = arrays.algebra.where(mask, total + taken, total)
+    return total
+
+
+def all_hold(bounds: Sequence[Bound], at: Sequence[Any]) -> Any:
+    """Return whether all bounds hold at coordinates."""
+    return functools.reduce(operator.and_, (np.asarray(b.holds(at)) for b in bounds), np.True_)
 
 
 def gathered(arrays: Arrays, piece: Piece, inputs: Sequence[Any]) -> Any:

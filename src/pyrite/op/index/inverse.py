@@ -94,60 +94,80 @@ def fibers(given: IndexMap) -> tuple[IndexMap, Shape] | None:
     one coordinate has a part in several places, or places are divided.
 
     >>> from pyrite.op.index.views import windowed
-    >>> found, taps = fibers(windowed((7,), 0, 3, 2))
+    >>> found, taps = fibers(windowed((7,), 0, 2, 1))
     >>> print(found)
-    (7, 3) -> (3, 3): (i0 - i1) // 2, i1 where (i0 - i1) % 2 < 1 and 0 <= (i0 - i1) // 2 < 3
+    (7, 2) -> (6, 2): i0 - i1, i1 where 0 <= i0 - i1 < 6
     """
     whole = given.simplified
     if not whole.is_affine:
         turned = inverse(given)
         return None if turned is None else (turned, ())
     used = [axis for place in whole.places for _, axis in place.terms]
-    if len(used) != len(set(used)):
-        return None
-    return _solved(whole)
+    return _Fibers(whole).found() if len(used) == len(set(used)) else None
 
 
-def _solved(given: IndexMap) -> tuple[IndexMap, Shape]:
-    rank = len(given.source)
-    places: dict[int, Form] = {}
-    bounds: list[Bound] = []
-    taps: list[int] = []
+class _Fibers:
+    """The coordinates of the elements that read a place, while they are solved for."""
 
-    def counted(axis: int) -> Form:
-        taps.append(given.shape[axis])
-        places[axis] = coordinate(rank + len(taps) - 1)
-        return places[axis]
+    def __init__(self, given: IndexMap) -> None:
+        self.given = given
+        self.places: dict[int, Form] = {}
+        self.bounds: list[Bound] = []
+        self.taps: list[int] = []
 
-    for own, place in enumerate(given.places):
-        rest = coordinate(own) - place.offset
+    def found(self) -> tuple[IndexMap, Shape]:
+        """Return the map of all of them, and the sizes of the axes of candidates."""
+        given = self.given
+        for own, place in enumerate(given.places):
+            self.solve(coordinate(own) - place.offset, place)
+        for axis, size in enumerate(given.shape):
+            if axis not in self.places:
+                self.places[axis] = self.counted(size) if size > 1 else Form()
+        found = tuple(self.places[axis] for axis in range(len(given.shape)))
+        within = (bound.at(found) for bound in given.bounds)
+        shape = (*given.source, *self.taps)
+        turned = IndexMap(shape, given.shape, found, (*self.bounds, *within))
+        return turned.simplified, tuple(self.taps)
+
+    def counted(self, size: int) -> Form:
+        """Return the coordinate along a new axis of candidates."""
+        self.taps.append(size)
+        return coordinate(len(self.given.source) + len(self.taps) - 1)
+
+    def solve(self, rest: Form, place: Form) -> None:
+        """Note the coordinates of which the factors add up to the rest."""
         terms = [(factor, axis) for factor, axis in place.terms if isinstance(axis, int)]
+        # Far windows of neighbours are found by their number, all others by the tap.
+        steps = sorted(terms, reverse=True)
+        if len(steps) == 2 and steps[0][0] > steps[1][0] == 1:
+            self.windows(rest, *steps[0], steps[1][1])
+            return
         if not terms:
-            bounds.append(Bound(rest, 0, 1))
-            continue
-        pivot = max(terms, key=lambda t: given.shape[t[1]])
+            self.bounds.append(Bound(rest, 0, 1))
+            return
+        pivot = max(terms, key=lambda term: self.given.shape[term[1]])
         for factor, axis in terms:
             if axis != pivot[1]:
-                rest = rest - counted(axis) * factor
-        places[pivot[1]] = _solution(rest, *pivot, given.shape, bounds)
-    for axis, size in enumerate(given.shape):
-        if axis not in places:
-            if size == 1:
-                places[axis] = Form()
-            else:
-                counted(axis)
-    found = tuple(places[axis] for axis in range(len(given.shape)))
-    within = (bound.at(found) for bound in given.bounds)
-    shape = (*given.source, *taps)
-    return IndexMap(shape, given.shape, found, (*bounds, *within)).simplified, tuple(taps)
+                self.places[axis] = self.counted(self.given.shape[axis])
+                rest = rest - self.places[axis] * factor
+        self.divide(rest, *pivot)
 
+    def windows(self, rest: Form, step: int, window: int, tap: int) -> None:
+        """Note the windows over a place, ``step`` apart and of neighbours, the last one first."""
+        taps = self.given.shape[tap]
+        back = self.counted(-(-taps // step)) if taps > step else Form()
+        self.places[window] = rest // step - back
+        self.places[tap] = rest % step + back * step
+        self.bounds += [
+            Bound(self.places[window], 0, self.given.shape[window]),
+            Bound(self.places[tap], None, taps),
+        ]
 
-def _solution(rest: Form, factor: int, axis: int, shape: Shape, bounds: list[Bound]) -> Form:
-    """Return the coordinate that times the factor is the rest; note where it is one."""
-    size = abs(factor)
-    rest = rest if factor > 0 else rest * -1
-    if size > 1:
-        bounds.append(Bound(rest % size, 0, 1))
-    found = rest // size
-    bounds.append(Bound(found, 0, shape[axis]))
-    return found
+    def divide(self, rest: Form, factor: int, axis: int) -> None:
+        """Note the coordinate that times its factor is the rest, and where there is one."""
+        size = abs(factor)
+        rest = rest if factor > 0 else rest * -1
+        if size > 1:
+            self.bounds.append(Bound(rest % size, 0, 1))
+        self.places[axis] = rest // size
+        self.bounds.append(Bound(self.places[axis], 0, self.given.shape[axis]))

@@ -11,6 +11,7 @@ it.  Whoever executes ops looks at the class and never at the name of the op:
     scatter   updates meet elements at coordinates of which some are read, in row-major order
     map       each output is an element of an input, or a fill, by maps of indices
     view      a map of one input in which every output is an element of it
+    adjoint   what was read through a map or view, added up where it was read
 """
 
 from pyrite.op.rule.coordinate import Coordinate as Coordinate
@@ -25,6 +26,7 @@ from pyrite.op.rule.gather import named as named
 from pyrite.op.rule.map import Map as Map
 from pyrite.op.rule.map import Piece as Piece
 from pyrite.op.rule.map import View as View
+from pyrite.op.rule.map_adjoint import Adjoint as Adjoint
 from pyrite.op.rule.rule import Rule as Rule
 from pyrite.op.rule.scan import Recurrence as Recurrence
 from pyrite.op.rule.scan import Scan as Scan
@@ -37,7 +39,27 @@ from pyrite.op.rule.scatter import Scatter as Scatter
 from pyrite.op.rule.scatter import Writes as Writes
 
 __all__ = [
-    "ADD", "ASSIGN", "COLLISIONS", "Collision", "Coordinate", "Fold", "Gather", "IndexRange",
-    "IndexRead", "LastWrite", "Map", "Piece", "Place", "Recurrence", "Rule", "Scan", "Scatter",
-    "View", "Writes", "named", "outside", "ranges",
+    "ADD",
+    "ASSIGN",
+    "COLLISIONS",
+    "Adjoint",
+    "Collision",
+    "Coordinate",
+    "Fold",
+    "Gather",
+    "IndexRange",
+    "IndexRead",
+    "LastWrite",
+    "Map",
+    "Piece",
+    "Place",
+    "Recurrence",
+    "Rule",
+    "Scan",
+    "Scatter",
+    "View",
+    "Writes",
+    "named",
+    "outside",
+    "ranges",
 ]  # fmt: skip

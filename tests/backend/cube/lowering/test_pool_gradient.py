@@ -16,7 +16,7 @@ from pyrite.backend.cube.lowering.pool_gradient import (
     candidates,
     select,
 )
-from pyrite.backend.cube.lowering.window import Sliding, sliding
+from pyrite.backend.cube.skeleton.window.axis import Sliding, sliding
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor

@@ -10,8 +10,8 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.lowering.pooling import Maximum, Mean, pool, widest
-from pyrite.backend.cube.lowering.window import counted, covering, sliding
 from pyrite.backend.cube.skeleton.along import AlongConfig, candidates
+from pyrite.backend.cube.skeleton.window.axis import counted, covering, sliding
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import DeviceError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, Protocol
 
-from pyrite.backend.cube.lowering.window import Sliding
+from pyrite.backend.cube.skeleton.window.axis import Sliding
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times

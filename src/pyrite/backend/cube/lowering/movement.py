@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.registry import Input, lowers, lowers_rule
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import (
     as_tensor,
     elementwise,
-    zeros,
 )
 from pyrite.backend.cube.skeleton.map import move, read_view
+from pyrite.backend.cube.skeleton.window import add_up
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Constant, Op
-from pyrite.op.rule import Map, View
+from pyrite.op.rule import Adjoint, Map, View
 from pyrite.types import TensorType
 
 
@@ -62,35 +61,16 @@ def astype(
     return [x] if x.dtype is out[0].dtype else elementwise(launcher, op, inputs, attrs, out)
 
 
-@lowers("overlap_add")
-def overlap_add(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+@lowers_rule(Adjoint)
+def adjoint(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Each element of the result sums what the windows over it hold, by their position in it."""
-    (windows,) = inputs
-    axis, step = attrs["axis"], attrs["step"]
-    count, size = windows.shape[axis], windows.shape[-1]
-    target = launcher.empty(out[0])
-
-    def body(each: Each) -> None:
-        b = each.b
-        x, result = each.operands
-        position = b.index(each.at[axis])
-        with b.for_(0, size, carried=[x.const(0)]) as loop:
-            # Element `position` is number i of window (position - i) / step.
-            distance = position - loop.index
-            window = distance // step
-            inside = (distance >= 0) & (window * step == distance) & (window < count)
-            number = b.select(inside, window, 0)
-            place = x.at([*each.at[:axis], number, *each.at[axis + 1 :], loop.index])
-            loop.yield_(added(loop.carried[0], x.load(place, mask=inside)))
-        result[each.at] = loop.results[0]
-
-    if windows.type.size == 0:
-        return [zeros(launcher, out[0])]
-    variant = f"{axis} {step} {count} {size}"
-    for_each(launcher, op.name, variant, target.shape, inputs, target, body)
-    return [target]
+    """The sums of what was read, where it was read."""
+    (g,), (type,) = inputs, out
+    assert isinstance(op.rule, Adjoint)
+    assert isinstance(g, CubeTensor)
+    found = op.rule.fibers(g.shape, type.shape, attrs)
+    return [add_up(launcher, found, g, type)]
 
 
 def no_class(classes: int) -> str:

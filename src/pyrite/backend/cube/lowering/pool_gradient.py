@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.im2col import Cells, Folding, fold
-from pyrite.backend.cube.lowering.window import (
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
+from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
+from pyrite.backend.cube.skeleton.scatter import Writes, meeting, write
+from pyrite.backend.cube.skeleton.window.axis import (
     Bounds,
     Sliding,
     common_divisor,
@@ -23,10 +26,7 @@ from pyrite.backend.cube.lowering.window import (
     is_whole,
     sliding,
 )
-from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
-from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
-from pyrite.backend.cube.skeleton.scatter import Writes, meeting, write
+from pyrite.backend.cube.skeleton.window.overlap import Cells, Folding, fold
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.window import (
+from pyrite.backend.cube.operand import iota
+from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
+from pyrite.backend.cube.skeleton.fold import extremum_of, mean_over, position_of, reduce_axes
+from pyrite.backend.cube.skeleton.window.axis import (
     UNROLLED,
     Axes,
     Bounds,
@@ -27,10 +31,6 @@ from pyrite.backend.cube.lowering.window import (
     is_whole,
     sliding,
 )
-from pyrite.backend.cube.operand import iota
-from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
-from pyrite.backend.cube.skeleton.fold import extremum_of, mean_over, position_of, reduce_axes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import WIDTHS, vector

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.window import UNROLLED
 from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
 from pyrite.backend.cube.skeleton.along import candidates as along_candidates
 from pyrite.backend.cube.skeleton.along import select as select_along
 from pyrite.backend.cube.skeleton.row import MOST_KEPT
+from pyrite.backend.cube.skeleton.window.axis import UNROLLED
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.ir import vector

@@ -9,28 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.window import (
+from pyrite.backend.cube.operand import Operand, added, iota
+from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Block, Lanes, along_rows
+from pyrite.backend.cube.skeleton.window.axis import (
     UNROLLED,
     Range,
     Sliding,
-    positions_of_windows,
-    sliding,
 )
-from pyrite.backend.cube.operand import Operand, added, iota
-from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Block, Lanes, along_rows
-from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
-from pyrite.op import Attributes, Op
-
-_WINDOWS = ("kernel_size", "stride", "padding", "dilation")
-
-# ---- folding ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +49,8 @@ class Folding:
     def __init__(self, along: Along, axes: tuple[Sliding, ...], held: Held) -> None:
         self.along, self.axes, self.held = along, axes, held
         self.b = along.b
-        self.row = [self.b.index(p) for p in along.row[2:]]
+        self.lead = len(along.row) + 1 - len(axes)
+        self.row = [self.b.index(p) for p in along.row[self.lead :]]
         self.windows: list[Range] = [
             axis.over(self.b, p) for axis, p in zip(axes, self.row, strict=False)
         ]
@@ -200,7 +191,7 @@ class Folding:
     def load(self, x: Operand, cells: Cells, *, has_taps: bool) -> Value:
         """Return the elements of (N, C, *taps, *windows), or of (N, C, *windows), at cells."""
         taps = cells.taps if has_taps else ()
-        place = x.at([*self.along.row[:2], *taps, *cells.windows])
+        place = x.at([*self.along.row[: self.lead], *taps, *cells.windows])
         if cells.is_run:
             return x.load_along(place, self.along.width, mask=cells.mask)
         return x.load(place, mask=cells.mask)
@@ -233,23 +224,3 @@ def fold(
 
     vectors = axes[-1].stride if axes[-1].is_near else 1
     along_rows(launcher, name, (axes, variant), sources, [target], body, config, vectors=vectors)
-
-
-@lowers("fold4d")
-def fold_columns(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The sum of the columns of each element."""
-    (x,) = inputs
-    target = launcher.empty(out[0])
-    sizes = attrs["output_size"]
-    windows = tuple(attrs[name] for name in _WINDOWS)
-    counts = positions_of_windows(sizes, *windows)
-    shape = (*target.shape[:2], *attrs["kernel_size"], *counts)
-    columns = flattened(launcher, x, shape)
-
-    def held(folding: Folding, cells: Cells) -> Value:
-        return folding.load(folding.along.sources[0], cells, has_taps=True)
-
-    fold(launcher, op.name, None, sliding(sizes, counts, *windows), [columns], target, held)
-    return [target]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.lowering.im2col import Cells, Folding, fold
-from pyrite.backend.cube.lowering.window import positions_of_windows, sliding
 from pyrite.backend.cube.skeleton.along import AlongConfig
+from pyrite.backend.cube.skeleton.window.axis import positions_of_windows, sliding
+from pyrite.backend.cube.skeleton.window.overlap import Cells, Folding, fold
 from pyrite.backend.device import Device
 from pyrite.kernel import Value
 from pyrite.tensor.creation import tensor
