@@ -62,4 +62,4 @@ __all__ = [
     "named",
     "outside",
     "ranges",
-]  # fmt: skip
+]
