@@ -13,7 +13,7 @@ from typing import Any
 from pyrite.content import Functions
 from pyrite.errors import GradientError
 from pyrite.op.binding import bind
-from pyrite.op.record import Attributes, Derivative, Op, Want
+from pyrite.op.record import Attributes, Derivative, Op, TensorBase, Want
 from pyrite.op.rule import ADD, ASSIGN, Gather, Rule, Scatter
 from pyrite.op.rule.adjoint import gather_of, last_write_of, scatter_of
 from pyrite.types import Shape, TensorType, bool_
@@ -117,9 +117,17 @@ def _to_updates(rule: Scatter, op: Op, g: Any, inputs: Sequence[Any], attrs: Att
 def _read(rule: Scatter, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
     """Return what stands in g where the updates go."""
     others = [i for p, i in enumerate(inputs) if p not in (rule.base, rule.updates)]
-    types = [i if isinstance(i, TensorType | None) else i._type for i in inputs]
+    number = TensorType((), g.dtype)
+    types = [_type(i, number) for i in inputs]
     points = rule.space(types, attrs)
     return bind(_gather(op, rule), [g, *others], {**attrs, "points_shape": points})
+
+
+def _type(saved: Any, number: TensorType) -> TensorType | None:
+    """Return the type of an input, which is kept itself or as its type; ``number`` of numbers."""
+    if isinstance(saved, TensorBase):
+        return saved._type
+    return saved if isinstance(saved, TensorType | None) else number
 
 
 def _is_sum(op: Op, rule: Scatter, attrs: Attributes) -> bool:

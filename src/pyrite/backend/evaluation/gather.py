@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.evaluation.arrays import Arrays
 from pyrite.backend.evaluation.evaluator import evaluates
-from pyrite.backend.evaluation.place import Call, flat_places
+from pyrite.backend.evaluation.place import call_of, flat_places
 from pyrite.op import Attributes
 from pyrite.op.rule import Gather
 from pyrite.types import TensorType, element_count
@@ -21,7 +21,7 @@ def gather(
     """Return the elements of the source at the places of the rule, 0 where there is none."""
     source = inputs[rule.source]
     shape = arrays.type_of(source).shape
-    places, inside = flat_places(Call(arrays, rule, inputs, attrs), out[0].shape, shape)
+    places, inside = flat_places(call_of(arrays, rule, inputs, attrs, out[0].shape, shape))
     if 0 in shape:
         # There is nothing to read, so all that were asked for are outside.
         return [arrays.broadcast_to(arrays.zeros_like(source, ()), out[0].shape)]

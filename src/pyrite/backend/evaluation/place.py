@@ -7,44 +7,56 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.evaluation.arrays import Arrays
-from pyrite.op.rule import Coordinate, Gather, IndexRead, Writes, named, outside, ranges
+from pyrite.op.rule import Coordinate, Gather, IndexRead, Place, Writes, named, outside, ranges
 from pyrite.types import Shape, TensorType, element_count, int64
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an op whose rule gives places."""
+    """A call of an op whose rule gives the places of points in a shape."""
 
     arrays: Arrays
     rule: Gather | Writes
     inputs: Sequence[Any]
     attrs: Mapping[str, Any]
-
-    @property
-    def types(self) -> list[TensorType | None]:
-        """The types of the inputs, in the dtypes in which they are computed."""
-        return [None if i is None else self.arrays.type_of(i) for i in self.inputs]
+    points: Shape
+    shape: Shape
+    place: Place
 
     @property
     def like(self) -> Any:
-        """An index tensor: what is made lies on its device."""
-        return next(i for i, t in zip(self.inputs, self.types, strict=True) if t and t.ndim)
+        """An index tensor, or any input where none is read: what is made lies on its device."""
+        read = [entry.input for entry in self.place if isinstance(entry, IndexRead)]
+        return self.inputs[read[0]] if read else next(i for i in self.inputs if i is not None)
 
 
-def flat_places(call: Call, points: Shape, shape: Shape) -> tuple[Any, Any]:
-    """Return where in a shape the places of all points are, int64, and whether they are inside.
+def types_of(arrays: Arrays, inputs: Sequence[Any]) -> list[TensorType | None]:
+    """Return the types of inputs, in the dtypes in which they are computed."""
+    return [None if i is None else arrays.type_of(i) for i in inputs]
+
+
+def call_of(
+    arrays: Arrays, rule: Gather | Writes, inputs: Sequence[Any], attrs: Mapping[str, Any],
+    points: Shape, shape: Shape,
+) -> Call:  # fmt: skip
+    """Return a call, with the places that its rule gives."""
+    place = rule.places(points, shape, types_of(arrays, inputs), attrs)
+    return Call(arrays, rule, inputs, attrs, points, shape, place)
+
+
+def flat_places(call: Call) -> tuple[Any, Any]:
+    """Return where in the shape the places of all points are, int64, and whether they are inside.
 
     The place of a point that is not is 0.  Raises IndexRangeError, unless the rule drops those.
     """
-    rule, arrays = call.rule, call.arrays
-    place = rule.places(points, shape, call.types, call.attrs)
-    found = {r.axis: r for r in ranges(place, shape, counts_from_end=rule.counts_from_end)}
+    rule, arrays, points, shape = call.rule, call.arrays, call.points, call.shape
+    found = {r.axis: r for r in ranges(call.place, shape, counts_from_end=rule.counts_from_end)}
     flat: Any = arrays.full((), 0, int64, call.like)
     inside = flat == 0
-    for axis, entry in enumerate(place):
+    for axis, entry in enumerate(call.place):
         flat = flat * shape[axis]
         if isinstance(entry, IndexRead):
-            index = _index(call, entry, points)
+            index = _index(call, entry)
             inside = inside & (index >= found[axis].lowest) & (index < shape[axis])
             flat = flat + arrays.algebra.where(index < 0, index + shape[axis], index)
         else:
@@ -55,13 +67,13 @@ def flat_places(call: Call, points: Shape, shape: Shape) -> tuple[Any, Any]:
     return arrays.broadcast_to(flat * inside, points), arrays.broadcast_to(inside, points)
 
 
-def _index(call: Call, read: IndexRead, points: Shape) -> Any:
+def _index(call: Call, read: IndexRead) -> Any:
     """Return the indices of all points, in a shape that broadcasts to theirs."""
     arrays, indices = call.arrays, call.arrays.as_index(call.inputs[read.input])
     shape = arrays.type_of(indices).shape
     flat: Any = arrays.full((), 0, int64, indices)
     for n, entry in zip(shape, read.at, strict=True):
-        flat = flat * n + _coordinate(arrays, entry, points, indices)
+        flat = flat * n + _coordinate(arrays, entry, call.points, indices)
     return arrays.take(arrays.reshape(indices, (element_count(shape),)), flat)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyrite.backend.evaluation.arrays import Arrays
 from pyrite.backend.evaluation.evaluator import evaluates
-from pyrite.backend.evaluation.place import Call, flat_places
+from pyrite.backend.evaluation.place import Call, call_of, flat_places, types_of
 from pyrite.op import Attributes
 from pyrite.op.rule import Collision, LastWrite, Scatter
 from pyrite.types import Number, TensorType, bool_, element_count, int64
@@ -23,10 +23,10 @@ def scatter(
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:  # fmt: skip
     """Return the base with the updates written to it."""
-    call, (type,) = Call(arrays, rule, inputs, attrs), out
-    collision = rule.collides(attrs)
-    points = rule.space(call.types, attrs)
-    places, inside = flat_places(call, points, type.shape)
+    (type,), collision = out, rule.collides(attrs)
+    points = rule.space(types_of(arrays, inputs), attrs)
+    call = call_of(arrays, rule, inputs, attrs, points, type.shape)
+    places, inside = flat_places(call)
     count, size = element_count(points), element_count(type.shape)
     base = _or_number(call, rule.base, collision.start, type)
     updates = _or_number(call, rule.updates, 1, type)
@@ -47,8 +47,10 @@ def last_write(
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:  # fmt: skip
     """Return whether each write is the last one to its place."""
-    call, points = Call(arrays, rule, inputs, attrs), out[0].shape
-    places, inside = flat_places(call, points, rule.shape(*call.types, **attrs))
+    points = out[0].shape
+    shape = rule.shape(*types_of(arrays, inputs), **attrs)
+    call = call_of(arrays, rule, inputs, attrs, points, shape)
+    places, inside = flat_places(call)
     count = element_count(points)
     at = _row(arrays, places, count)
     order = arrays.argsort(at)

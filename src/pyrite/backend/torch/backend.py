@@ -53,6 +53,8 @@ from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.config import config
 from pyrite.errors import DeviceError, DTypeError
 from pyrite.op import Attributes, Constant, Op, Plan, Runner, require_reference
+from pyrite.op.rule import Gather as GatherRule
+from pyrite.op.rule import Writes
 from pyrite.types import Array, DType, TensorType, float64
 
 ARRAYS = TorchArrays()
@@ -115,9 +117,9 @@ class Torch(
         if op.rule is not None and config.rules_only:
             return None
         found = self._natives.get(op.name)
-        if found is None or found[1].when is None or found[1].when(*inputs):
-            return found
-        return None
+        if found is None or _has_wide_indices(op, inputs):
+            return None
+        return found if found[1].when is None or found[1].when(*inputs) else None
 
     def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[torch.Tensor] | None:
         """Execute one op as it was planned: what runs is chosen once, by the types."""
@@ -370,6 +372,15 @@ class Torch(
         elif self.device.type == "mps":
             torch.mps.synchronize()
         self.faults.raise_any()
+
+
+def _has_wide_indices(op: Op, inputs: Sequence[Any]) -> bool:
+    """Whether indices are uint64: carried in int64, the greatest would count from the end."""
+    rule = op.rule
+    return isinstance(rule, GatherRule | Writes) and any(
+        isinstance(i, torch.Tensor) and i.dtype is torch.uint64 and rule.holds_indices(position)
+        for position, i in enumerate(inputs)
+    )
 
 
 def _expanded(inputs: Sequence[Any]) -> None:

@@ -41,6 +41,10 @@ class Gather(Rule):
         """Return it as the rule of an op: errors name the op, unless they name another."""
         return self if self.asked is not None else replace(self, asked=op)
 
+    def holds_indices(self, position: int) -> bool:
+        """Whether the input at a position is an index tensor."""
+        return position != self.source
+
     def places(
         self, points: Shape, shape: Shape, types: Sequence[TensorType | None],
         attrs: Mapping[str, Any],

@@ -57,6 +57,10 @@ class Writes(Rule):
         """Return it as the rule of an op: errors name the op, unless they name another."""
         return self if self.asked is not None else replace(self, asked=op)  # type: ignore[type-var]
 
+    def holds_indices(self, position: int) -> bool:
+        """Whether the input at a position is an index tensor."""
+        return True
+
     def places(
         self, points: Shape, shape: Shape, types: Sequence[TensorType | None],
         attrs: Mapping[str, Any],
@@ -88,6 +92,10 @@ class Scatter(Writes):
     counts_from_end: bool = True
     drops: bool = False
     asked: Asked = None
+
+    def holds_indices(self, position: int) -> bool:
+        """Whether the input at a position is an index tensor."""
+        return position not in (self.base, self.updates)
 
     def collides(self, attrs: Mapping[str, Any]) -> Collision:
         """Return what becomes of an element that is written to."""
