@@ -47,6 +47,11 @@ logger = logging.getLogger("pyrite.train")
 
 _UNKNOWN = ("", None)
 
+#: What decoding a line raises that no run wrote.
+MALFORMED = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -159,7 +164,8 @@ class EventReader:
     """Reads a file of events, while it grows or when it is whole.
 
     ``skipped`` counts the lines that say nothing known; ``files`` the files of a run that stood at
-    the path: a run that begins anew replaces the one before.
+    the path: a run that begins anew replaces the one before.  ``metrics`` has the unit and the
+    direction of each metric by name.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -168,7 +174,7 @@ class EventReader:
         self.files = 0
         self._position = 0
         self._first = b""
-        self._metrics: dict[str, tuple[str, Better | None]] = {}
+        self.metrics: dict[str, tuple[str, Better | None]] = {}
 
     def new(self) -> Iterator[Entry]:
         """Give the entries that were appended since the last call, void ones too.
@@ -186,19 +192,20 @@ class EventReader:
                 if not line.endswith(b"\n"):
                     return
                 self._position += len(line)
-                entry = self._entry(line)
+                entry = self.decode(line)
                 if entry is not None:
                     yield entry
 
-    def _entry(self, line: bytes) -> Entry | None:
+    def decode(self, line: bytes) -> Entry | None:
+        """Return what a line says; None where it says nothing known, or tells of metrics."""
         try:
             told = json.loads(line)
             if told["event"] == "metrics":
-                self._metrics.update(_metrics(told["metrics"]))
+                self.metrics.update(_metrics(told["metrics"]))
                 return None
             kind = _EVENT[told["event"]]
             return Entry(_number(told["time"]), self._decoded(kind, told))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except MALFORMED:
             self.skipped += bool(line.strip())
             return None
 
@@ -213,7 +220,7 @@ class EventReader:
 
     def _readings(self, values: Mapping[str, Any]) -> tuple[Reading, ...]:
         return tuple(
-            Reading(name, _number(value), *self._metrics.get(name, _UNKNOWN))
+            Reading(name, _number(value), *self.metrics.get(name, _UNKNOWN))
             for name, value in values.items()
         )
 
@@ -296,6 +303,14 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
     return decode
 
 
+def _whole(told: Any) -> int:
+    """A count or a seed; what is larger than any would overflow in whoever computes with it."""
+    number: int = _of(int)(told)
+    if not -(2**64) < number < 2**64:
+        raise ValueError(told)
+    return number
+
+
 def _optional_path(told: Any) -> Path | None:
     return None if told is None else Path(_of(str)(told))
 
@@ -305,7 +320,7 @@ def _optional_number(told: Any) -> float | None:
 
 
 def _counts(told: Any) -> dict[str, int]:
-    return {_of(str)(name): _of(int)(count) for name, count in _of(dict)(told).items()}
+    return {_of(str)(name): _whole(count) for name, count in _of(dict)(told).items()}
 
 
 def _metrics(told: Any) -> dict[str, tuple[str, Better | None]]:
@@ -314,8 +329,8 @@ def _metrics(told: Any) -> dict[str, tuple[str, Better | None]]:
 
 
 def _decoder(hint: Any) -> Callable[[Any], Any]:
-    if hint in (int, str):
-        return _of(hint)
+    if hint is int:
+        return _whole
     if hint is float:
         return _number
     if hint == float | None:

@@ -1,0 +1,105 @@
+"""A table of events says what the events one by one say, whatever is in the file."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.train import Resumed, StepEnded, read_events
+from pyrite.train.event_file import EventReader, EventWriter
+from pyrite.train.event_table import EventTable, read_event_table
+
+from .test_event_file import ONE_OF_EACH, step
+
+SPLITS = ("train", "valid", "te\x1bst")
+
+
+def some_event(generator: random.Random) -> Any:
+    if generator.random() < 0.25:
+        return generator.choice(ONE_OF_EACH)
+    if generator.random() < 0.03:
+        return Resumed(Path("c"), generator.randint(0, 3), generator.randint(0, 9))
+    loss = generator.choice([generator.random(), float("nan"), float("inf"), 1])
+    return step(generator.randint(1, 4), generator.randint(1, 9), generator.choice(SPLITS), loss)
+
+
+def damaged(line: bytes, generator: random.Random) -> bytes:
+    """A line that nobody wrote so: cut, or with a value of another kind, or a field less."""
+    how = generator.randrange(5)
+    if how == 0:
+        return line[: generator.randrange(len(line))] + b"\n"
+    if how == 1:
+        return line.rstrip() + b",{}\n"
+    told = json.loads(line)
+    name = generator.choice(list(told))
+    if how == 2:
+        del told[name]
+    elif how == 3:
+        told[name] = generator.choice([None, "x", [1], {"a": 1}, True, 0.5, -3, {}, 10**400])
+    elif isinstance(told.get("readings"), dict):
+        told["readings"]["more"] = generator.choice([1, 0.5, "NaN", True, None, "x"])
+    return json.dumps(told).encode() + b"\n"
+
+
+def rows(table: EventTable) -> dict[str, list[Any]]:
+    return {
+        split: [
+            (s.epoch[i], s.step[i], s.steps[i], s.time[i],
+             {n: repr(v[i].item()) for n, v in s.values.items() if not np.isnan(v[i])})
+            for i in range(len(s.epoch))
+        ]
+        for split, s in table.steps.items() if len(s.epoch)
+    }  # fmt: skip
+
+
+def rows_one_by_one(path: Path) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for entry in read_events(path):
+        if isinstance(event := entry.event, StepEnded):
+            readings = {r.name: repr(r.value) for r in event.readings if r.value == r.value}
+            row = (event.epoch, event.step, event.steps, entry.time, readings)
+            found.setdefault(event.split, []).append(row)
+    return found
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("seed", range(12))
+def test_it_is_what_the_events_say(
+    tmp_path: Path, seed: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = random.Random(seed)
+    monkeypatch.setattr("pyrite.train.event_table._LINES", generator.choice([1, 7, 2000]))
+    path = tmp_path / "events.jsonl"
+    with EventWriter(path) as writer:
+        for _ in range(200):
+            writer.append(some_event(generator))
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines = [damaged(x, generator) if generator.random() < share else x for x in lines]
+    path.write_bytes(b"".join(lines) + b'{"event": "step_ended", "torn')
+
+    table, reader = read_event_table(path), EventReader(path)
+    others = [e for e in read_events(path) if not isinstance(e.event, StepEnded)]
+    assert rows(table) == rows_one_by_one(path)
+    assert repr(table.entries) == repr(others)
+    assert len(list(reader.new())) >= len(others)
+    assert (table.skipped, table.metrics) == (reader.skipped, reader.metrics)
+    assert repr(read_event_table(path, steps=False).entries) == repr(others)
+
+
+def test_steps_are_placed_by_epochs(tmp_path: Path) -> None:
+    with EventWriter(tmp_path / "e") as writer:
+        for epoch, number in ((1, 2), (1, 4), (2, 1)):
+            writer.append(step(epoch, number))
+    assert read_event_table(tmp_path / "e").steps["train"].epochs.tolist() == [0.5, 1, 1.25]
+
+
+def test_an_empty_file_has_nothing(tmp_path: Path) -> None:
+    (tmp_path / "e").write_bytes(b"")
+    assert read_event_table(tmp_path / "e") == EventTable()
+    with pytest.raises(OSError, match="No such file"):
+        read_event_table(tmp_path / "f")
