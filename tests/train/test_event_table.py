@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyrite.train.event_table import EventTable, read_event_table
 
 from .test_event_file import ONE_OF_EACH, step
 
+FIELDS = ("epoch", "step", "steps", "time", "seconds", "items", "learning_rate", "gradient_norm")
 SPLITS = ("train", "valid", "te\x1bst")
 
 
@@ -49,11 +51,11 @@ def damaged(line: bytes, generator: random.Random) -> bytes:
 def rows(table: EventTable) -> dict[str, list[Any]]:
     return {
         split: [
-            (s.epoch[i], s.step[i], s.steps[i], s.time[i],
+            ([repr(s.fields[n][i].item()) for n in FIELDS],
              {n: repr(v[i].item()) for n, v in s.values.items() if not np.isnan(v[i])})
-            for i in range(len(s.epoch))
+            for i in range(len(s))
         ]
-        for split, s in table.steps.items() if len(s.epoch)
+        for split, s in table.steps.items() if len(s)
     }  # fmt: skip
 
 
@@ -62,7 +64,11 @@ def rows_one_by_one(path: Path) -> dict[str, list[Any]]:
     for entry in read_events(path):
         if isinstance(event := entry.event, StepEnded):
             readings = {r.name: repr(r.value) for r in event.readings if r.value == r.value}
-            row = (event.epoch, event.step, event.steps, entry.time, readings)
+            told = {"time": entry.time, **vars(event)}
+            row = (
+                [repr(math.nan if told[n] is None else float(told[n])) for n in FIELDS],
+                readings,
+            )
             found.setdefault(event.split, []).append(row)
     return found
 

@@ -30,30 +30,36 @@ _STEP = b'{"event": "step_ended"'
 Numbers = NDArray[np.float64]
 
 
+#: What is kept of a step beside its readings.
+_FIELDS = ("epoch", "step", "steps", "time", "seconds", "items", "learning_rate", "gradient_norm")
+
+
 @dataclass(frozen=True)
 class Steps:
-    """Steps of one split whose readings were new, in order: an array of each field.
+    """Steps of one split whose readings were new, in order, as columns.
 
+    fields: by the name of the event's field, and the time; NaN for None.
     values: by the metric's name; NaN where a step has no reading of it.
     """
 
-    epoch: Numbers
-    step: Numbers
-    steps: Numbers
-    time: Numbers
+    fields: Mapping[str, Numbers]
     values: Mapping[str, Numbers]
+
+    def __len__(self) -> int:
+        return len(self.fields["epoch"])
 
     @property
     def epochs(self) -> Numbers:
         """How far training was at each step, in epochs: 1.5 is the middle of the second."""
-        return self.epoch - 1 + self.step / np.maximum(self.steps, 1)
+        within = self.fields["step"] / np.maximum(self.fields["steps"], 1)
+        return np.asarray(self.fields["epoch"] - 1 + within)
 
     def select(self, kept: NDArray[np.bool_]) -> Steps:
         """Return the steps for which `kept` (N,) holds."""
         return Steps(
-            self.epoch[kept], self.step[kept], self.steps[kept], self.time[kept],
-            {name: values[kept] for name, values in self.values.items()},
-        )  # fmt: skip
+            {name: column[kept] for name, column in self.fields.items()},
+            {name: column[kept] for name, column in self.values.items()},
+        )
 
 
 @dataclass
@@ -99,19 +105,21 @@ class _Rows:
 
     def joined(self) -> Steps:
         names = dict.fromkeys(name for block in self.blocks for name in block.values)
-        place = [
-            np.concatenate([getattr(block, each) for block in self.blocks])
-            for each in ("epoch", "step", "steps", "time")
-        ]
-        columns = {
-            name: np.concatenate([_column(block, name) for block in self.blocks]) for name in names
-        }
-        return _steps(place, columns)
+        return Steps(
+            {
+                name: np.concatenate([block.fields[name] for block in self.blocks])
+                for name in _FIELDS
+            },
+            {
+                name: np.concatenate([_column(block, name) for block in self.blocks])
+                for name in names
+            },
+        )
 
 
 def _column(block: Steps, name: str) -> Numbers:
     found = block.values.get(name)
-    return np.full(len(block.epoch), np.nan) if found is None else found
+    return np.full(len(block), np.nan) if found is None else found
 
 
 class _Builder:
@@ -167,10 +175,10 @@ class _Builder:
         for split, rows in self.rows.items():
             if rows.blocks:
                 steps = rows.joined()
-                kept = steps.epoch <= resumed.epoch
+                epoch, step = steps.fields["epoch"], steps.fields["step"]
+                kept = epoch <= resumed.epoch
                 if split == "train":
-                    under_way = steps.epoch - 1 == resumed.epoch
-                    kept |= under_way & (steps.step <= resumed.step)
+                    kept |= (epoch - 1 == resumed.epoch) & (step <= resumed.step)
                 rows.blocks = [steps.select(kept)]
 
 
@@ -189,17 +197,11 @@ def _columns(told: Sequence[Any]) -> Steps:
     names = columns["readings"][0].keys()
     if any(each.keys() != names for each in columns["readings"]):
         raise ValueError  # a metric that came or went: one by one
-    place = [np.array(columns[each], np.float64) for each in ("epoch", "step", "steps", "time")]
     readings = {name: [each[name] for each in columns["readings"]] for name in names}
-    values = {
-        name: np.array(_column_of(column, _NUMBER), np.float64) for name, column in readings.items()
-    }
-    return _steps(place, values)
-
-
-def _steps(place: Sequence[Numbers], values: Mapping[str, Numbers]) -> Steps:
-    epoch, step, steps, time = place
-    return Steps(epoch, step, steps, time, values)
+    return Steps(
+        {name: np.array(columns[name], np.float64) for name in _FIELDS},
+        {name: np.array(_column_of(each, _NUMBER), np.float64) for name, each in readings.items()},
+    )
 
 
 def _column_of(values: list[Any], kinds: frozenset[type]) -> list[Any]:
@@ -227,5 +229,8 @@ _KINDS = {
 
 
 def _of_step(time: float, event: StepEnded) -> Steps:
-    place = [np.array([float(each)]) for each in (event.epoch, event.step, event.steps, time)]
-    return _steps(place, {r.name: np.array([r.value]) for r in event.readings})
+    told = {"time": time, **vars(event)}
+    return Steps(
+        {name: np.array([told[name]], np.float64) for name in _FIELDS},
+        {reading.name: np.array([reading.value]) for reading in event.readings},
+    )

@@ -1,0 +1,265 @@
+"""``pyrite runs``: the runs of a folder in a table, to sort, choose and compare."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pyrite.errors import TrainError
+from pyrite.train.reading import Reading
+from pyrite.train.report.run import RecordedRun, differing, find_runs, read_run
+from pyrite.train.view.legible import legible
+from pyrite.train.view.watch.text import duration
+
+#: Columns of metrics where none are named.
+METRICS = 4
+#: Characters of a cell.
+CELL = 40
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt,
+    ">": operator.gt,
+}  # fmt: skip
+_FIELDS: dict[str, Callable[[RecordedRun], Any]] = {
+    "run": lambda run: str(run.path),
+    "state": lambda run: run.status,
+    "epochs": lambda run: run.epochs_done,
+    "started": lambda run: run.state.began,
+    "time": lambda run: run.seconds,
+    "device": lambda run: run.state.started.device if run.state.started else None,
+}
+
+
+def runs(
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR]...", help="Runs, or folders in which they lie.  [runs]"),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="A metric (the best first), a setting, or "
+            f"{', '.join(_FIELDS)}; otherwise the latest first."
+        ),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these: 'Accuracy>90%', 'learning_rate<=0.01', 'state=completed'."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A column: 'Loss', or 'train Loss' of that split.")
+    ] = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Columns of the settings in which runs differ.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """List runs: how far they are, how they ended, and the best value of each metric."""
+    found = [read_run(path, steps=False) for path in _folders(places or [Path("runs")])]
+    kept = [run for run in found if all(_holds(run, condition) for condition in where or [])]
+    kept = _sorted(kept, sort, reverse=reverse)
+    if as_json:
+        print(json.dumps([_as_json(run) for run in kept], allow_nan=False))
+        return
+    _print(kept, metric, settings=settings)
+    if len(kept) < len(found):
+        print(f"{len(found) - len(kept)} of {len(found)} left out by --where", file=sys.stderr)
+
+
+def _folders(places: Sequence[Path]) -> list[Path]:
+    folders: dict[Path, None] = {}
+    for place in places:
+        if not place.is_dir():
+            raise TrainError(f"runs requires folders, got {str(place)!r}; name where runs lie")
+        below = list(find_runs(place))
+        if not below:
+            raise TrainError(
+                f"runs requires folders with runs, got {str(place)!r}, which has none; "
+                "Learner(directory=...) and 'pyrite train' write them"
+            )
+        folders.update(dict.fromkeys(below))
+    return list(folders)
+
+
+# ---- values by name, for columns, order and conditions ----
+
+
+def reading_of(run: RecordedRun, name: str) -> Reading | None:
+    """Return the best reading that a name means: of a metric, or "train Loss" of a split."""
+    split, _, metric = name.partition(" ")
+    if metric and split in run.history.splits():
+        found = run.best(metric, split)
+        if found is not None:
+            return found[1]
+    found = run.best(name)
+    return None if found is None else found[1]
+
+
+def _value(run: RecordedRun, name: str) -> Any:
+    """A number or a text; None where the run knows nothing of it."""
+    reading = reading_of(run, name)
+    if reading is not None:
+        return reading.value
+    if name in run.settings:
+        return run.settings[name]
+    return _FIELDS[name](run) if name in _FIELDS else None
+
+
+def _holds(run: RecordedRun, condition: str) -> bool:
+    parts = re.fullmatch(r"\s*(.+?)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", condition)
+    if parts is None:
+        raise typer.BadParameter(f"--where requires NAME<VALUE or the like, got {condition!r}")
+    name, sign, wanted = parts.groups()
+    value = _value(run, name)
+    if value is None:
+        return sign == "!="
+    number = _number(wanted)
+    if isinstance(value, str) or number is None:
+        return _OPERATORS[sign](str(value), wanted)
+    return _OPERATORS[sign](value, number)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        return None
+
+
+def _sorted(runs: list[RecordedRun], key: str | None, *, reverse: bool) -> list[RecordedRun]:
+    """The best or the latest first; those that know nothing of the key come last."""
+    name = key or "started"
+    missing = [_is_missing(_value(run, name)) for run in runs]
+    known = [run for run, lacks in zip(runs, missing, strict=True) if not lacks]
+    if key is not None and runs and not known:
+        raise typer.BadParameter(f"--sort requires what a run knows, got {key!r}")
+    readings = [reading for run in known if (reading := reading_of(run, name)) is not None]
+    falls = bool(readings and readings[0].better == "higher") or name == "started"
+    texts = any(isinstance(_value(run, name), str) for run in known)
+    known.sort(
+        key=lambda run: str(_value(run, name)) if texts else _value(run, name),
+        reverse=falls != reverse,
+    )
+    return known + [run for run, lacks in zip(runs, missing, strict=True) if lacks]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+# ---- as text and as JSON ----
+
+
+def _print(runs: list[RecordedRun], metrics: list[str] | None, *, settings: bool) -> None:
+    # A file has room for everything; a terminal tells its own width.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
+    names = metrics or _common_metrics(runs)
+    varied = differing(runs) if settings else []
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    for heading in ("state", "epochs", "started", "time"):
+        table.add_column(heading, justify="left" if heading == "state" else "right", no_wrap=True)
+    for name in names:
+        table.add_column(_shown(name), justify="right", no_wrap=True)
+    for name in varied:
+        table.add_column(_shown(name), justify="right", style="dim", no_wrap=True)
+    for run in runs:
+        cells = [*_cells(run), *(_reading(run, name) for name in names)]
+        cells += [str(run.settings.get(name, "")) for name in varied]
+        table.add_row(*map(_shown, cells))
+    console.print(table)
+    for run in runs:
+        for note in run.notes:
+            print(f"{legible(str(run.path))}: {legible(note)}", file=sys.stderr)
+
+
+def _common_metrics(runs: list[RecordedRun]) -> list[str]:
+    """The first metrics that know which end is better."""
+    found = dict.fromkeys(
+        reading.name
+        for run in runs
+        for result in run.history
+        for reading in result.readings
+        if reading.better
+    )
+    return list(found)[:METRICS]
+
+
+def _cells(run: RecordedRun) -> list[str]:
+    started = run.state.started
+    epochs = f"{run.epochs_done}/{started.epochs}" if started else ""
+    return [str(run.path), run.status, epochs, _date(run.state.began), duration(run.seconds)]
+
+
+def _reading(run: RecordedRun, name: str) -> str:
+    reading = reading_of(run, name)
+    return "" if reading is None else reading.text
+
+
+def _shown(text: str) -> Text:
+    """No markup, and nothing that a terminal obeys."""
+    line = legible(text)
+    return Text(line if len(line) <= CELL else f"…{line[1 - CELL :]}")
+
+
+def _date(time: float) -> str:
+    try:
+        return datetime.fromtimestamp(time).strftime("%Y-%m-%d %H:%M") if time else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _as_json(run: RecordedRun) -> dict[str, Any]:
+    started = run.state.started
+    return {
+        "run": str(run.path),
+        "state": run.status,
+        "started": _iso(run.state.began),
+        "seconds": _finite(run.seconds),
+        "device": started.device if started else None,
+        "epochs": started.epochs if started else None,
+        "epochs_done": run.epochs_done,
+        "settings": {name: _finite(value) for name, value in run.settings.items()},
+        "metrics": {
+            split: {name: _metric(run, split, name) for name in run.metrics()
+                    if run.history.readings(name, split)}
+            for split in run.history.splits()
+        },
+        "notes": list(run.notes),
+    }  # fmt: skip
+
+
+def _metric(run: RecordedRun, split: str, name: str) -> dict[str, Any]:
+    _, last = run.history.readings(name, split)[-1]
+    best = run.best(name, split)
+    return {
+        "best": _finite(best[1].value) if best and last.better else None,
+        "epoch": best[0] if best and last.better else None,
+        "last": _finite(last.value),
+        "unit": last.unit,
+    }
+
+
+def _iso(time: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds") if time else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _finite(value: Any) -> Any:
+    """None for what JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
