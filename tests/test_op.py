@@ -79,7 +79,7 @@ def test_an_op_is_declared_once():
         def exp(x, /):
             """Again."""
 
-    with pytest.raises(TypeError, match="either a scalar rule or a reference"):
+    with pytest.raises(TypeError, match="a primitive has a scalar rule or a reference"):
 
         @primitive()
         def nothing(x, /):

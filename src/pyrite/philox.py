@@ -13,6 +13,7 @@ Source: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,18 @@ def philox4x32(counters: Words, key: Words | Sequence[int]) -> Words:
         x1, x3 = _low(product1), _low(product0)
         key0, key1 = (key0 + WEYL[0]) & _WORD, (key1 + WEYL[1]) & _WORD
     return np.stack((x0, x1, x2, x3), axis=-1).astype(np.uint32)
+
+
+def philox_words(k: Any, counter: Sequence[Any], key: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the four words of a counter of four words, against an algebra (`pyrite.algebra`)."""
+    x0, x1, x2, x3 = counter
+    key0, key1 = key
+    for _ in range(ROUNDS):
+        high0, low0 = k.multiply_high(x0, MULTIPLIERS[0]), x0 * MULTIPLIERS[0]
+        high1, low1 = k.multiply_high(x2, MULTIPLIERS[1]), x2 * MULTIPLIERS[1]
+        x0, x1, x2, x3 = high1 ^ x1 ^ key0, low1, high0 ^ x3 ^ key1, low0
+        key0, key1 = key0 + WEYL[0], key1 + WEYL[1]
+    return x0, x1, x2, x3
 
 
 def seed_key(seed: int) -> Words:

@@ -15,7 +15,11 @@ from pyrite.tensor.creation import tensor
 from pyrite.testing import Example, examples
 from pyrite.types import FLOATS, DType
 
-EXAMPLES = [e for e in examples() if e.op.rule is not None]
+#: Ops with a rule, of a class or a scalar one, and beside it something that judges it.
+EXAMPLES = [
+    e for e in examples()
+    if e.op.rule is not None or (e.op.scalar is not None and e.op.reference is not None)
+]  # fmt: skip
 #: What a rule may differ by from its reference, which adds in float64.
 TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "float16": 2e-3, "bfloat16": 2e-2}
 

@@ -70,7 +70,7 @@ class Backend(Sharing, Waiting, Levels):
     @classmethod
     def has(cls, op: Op) -> bool:
         """Whether it has something of its own for an op: an implementation, or its scalar rule."""
-        return op.name in cls._implementations or op.is_elementwise
+        return op.name in cls._implementations or op.scalar is not None
 
     def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
         """Whether a composite is run whole here, or expanded into its body."""

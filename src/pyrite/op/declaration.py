@@ -45,8 +45,9 @@ def primitive(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the decorated signature as an op whose meaning is ``scalar`` or ``reference``.
 
-    Beside a reference a ``rule`` of a class (`pyrite.op.rule`) says the same in a form that all
-    backends read.
+    Beside a reference a ``rule`` of a class (`pyrite.op.rule`), or a ``scalar`` rule that reads
+    where its element lies (`pyrite.op.coordinates`), says the same in a form that all backends
+    read.
 
     ``accepts`` and ``returns`` state the dtypes; ``promotes`` the positions of the inputs that meet
     in one dtype (all, for elementwise ops); ``domain`` where the op is defined and smooth, as
@@ -54,8 +55,8 @@ def primitive(
     ``accumulates`` an op whose reference adds up or multiplies many elements, and is computed in
     float64.
     """
-    if (scalar is None) == (reference is None):
-        raise TypeError("a primitive has either a scalar rule or a reference")
+    if scalar is None and reference is None:
+        raise TypeError("a primitive has a scalar rule or a reference")
     if scalar is not None and rule is not None:
         raise TypeError("a primitive has either a scalar rule or one of another class")
     if promotes is None:

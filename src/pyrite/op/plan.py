@@ -232,7 +232,7 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     if op.canonical:
         attrs = op.canonical(*types, **attrs)
-    elif op.is_elementwise and OPS.get(op.name) is op:
+    elif op.is_elementwise and op.infer is None and OPS.get(op.name) is op:
         _require_numbers(op, attrs)
     takes = [
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)

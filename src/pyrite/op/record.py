@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.content import Functions
 from pyrite.errors import DeviceError, DTypeError, GradientError
+from pyrite.op.coordinates import coordinates_read
 from pyrite.op.example import Sample
 from pyrite.op.foreign import instead
 from pyrite.op.rule import Rule, View
@@ -193,8 +194,13 @@ class Op:
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether it has a scalar rule: one output element from one element of each input."""
-        return self.scalar is not None
+        """Whether an element of its result is made of one element of each input, and no more."""
+        return self.scalar is not None and not self.coordinates
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """What its scalar rule reads of where its element lies; see `pyrite.op.coordinates`."""
+        return () if self.scalar is None else coordinates_read(self.scalar)
 
     @property
     def rule_class(self) -> str | None:

@@ -63,10 +63,12 @@ def _of_shape(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @primitive(
+    scalar=lambda k, value, *, dtype, **_: k.cast(value, dtype.compute),
     reference=lambda value, *, shape, dtype: np.full(shape, value),
     infer=lambda value, *, shape, dtype: TensorType(shape, dtype),
     vjp=(None,),
     accepts="any",
+    promotes=(),
     samples=(
         sample(1.5, shape=(2, 3), dtype=float32),
         sample(7, shape=(), dtype=default_int),
@@ -79,13 +81,20 @@ def _full(value: Any, /, *, shape: Shape, dtype: DType) -> Tensor:
 
 
 @primitive(
-    reference=lambda start, step, *, size: start + np.arange(size).astype(start.dtype) * step,
-    infer=lambda start, step, *, size: TensorType((size,), start.dtype),
+    scalar=lambda k, start, step, *, index, dtype, **_: start + k.cast(index, dtype.compute) * step,
+    reference=lambda start, step, *, size, dtype: (
+        start + np.arange(size).astype(start.dtype) * step
+    ),
+    infer=lambda start, step, *, size, dtype: TensorType((size,), dtype),
     vjp=(None, None),
     promotes="all",
-    samples=(sample(2, 3, size=4), sample(0.5, -0.25, size=5), sample(0, 1, size=0)),
+    samples=(
+        sample(2, 3, size=4, dtype=default_int),
+        sample(0.5, -0.25, size=5, dtype=float32),
+        sample(0, 1, size=0, dtype=default_int),
+    ),
 )
-def _arange(start: Any, step: Any, /, *, size: int) -> Tensor:
+def _arange(start: Any, step: Any, /, *, size: int, dtype: DType) -> Tensor:
     """start + i * step for 0 <= i < size, computed in the dtype of start."""
     ...
 
@@ -331,7 +340,7 @@ def arange(
     found = (default_int if whole else default_float) if dtype is None else as_dtype(dtype)
     size = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
     inputs = (_constant(first, found), _constant(step, found))
-    return create(_arange, inputs, device, size=int(size))
+    return create(_arange, inputs, device, size=int(size), dtype=found)
 
 
 def _require_finite(op: str, *numbers: Number) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.errors import ArgumentError, ArgumentTypeError, DTypeError
 from pyrite.op import Constant, primitive, public, sample
-from pyrite.philox import philox4x32
+from pyrite.philox import philox4x32, philox_words
 from pyrite.tensor.creation import create
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
@@ -169,11 +169,22 @@ def draw_words(shape: Shape) -> Array:
     return words(*current_stream().reserve(), shape=shape)
 
 
+def _word_at(k: Any, *given: Any, index: Any, **_: Any) -> Any:
+    """Return the word of an element: one of the four of its counter."""
+    key_low, key_high, *rest = (k.cast(word, uint32) for word in given)
+    first = k.cast(k.shift_right(index, 2), uint32)
+    x0, x1, x2, x3 = philox_words(k, (first, *rest), (key_low, key_high))
+    number = index & 3
+    return k.where(number < 2, k.where(number == 0, x0, x1), k.where(number == 2, x2, x3))
+
+
 @primitive(
+    scalar=_word_at,
     reference=words,
     infer=lambda *_words, shape: TensorType(shape, uint32),
     vjp=(None,) * 5,
     accepts="any",
+    promotes=(),
     samples=(sample(1, 2, 3, 4, 5, shape=(2, 3)), sample(0, 0, 0, 0, 0, shape=(0,))),
 )
 def _random_bits(

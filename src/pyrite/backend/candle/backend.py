@@ -98,7 +98,7 @@ class Candle(
             ]  # fmt: skip
             result = getattr(self, method)(*taken, **attrs)
             return result if isinstance(result, tuple) else (result,)
-        if op.scalar is None:
+        if op.scalar is None or op.coordinates:
             raise Lacking(op.name)
         assert out is not None
         result = op.scalar(ALGEBRA, *(_operand(i, in_compute=True) for i in inputs), **attrs)

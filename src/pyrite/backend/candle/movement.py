@@ -107,10 +107,11 @@ class Movement(Native):
         return filled(value.value, shape, dtype)
 
     @native("arange", given="untouched")
-    def arange(self, start: Constant, step: Constant, *, size: int) -> CandleTensor:
+    def arange(self, start: Constant, step: Constant, *, size: int, dtype: DType) -> CandleTensor:
         """Positions, which the host knows; they are sent."""
-        (array,) = NumPy().results(OPS["arange"], (start, step), {"size": size}, None)
-        return uploaded(array.astype(start.type.dtype.numpy), start.type.dtype)
+        attrs = {"size": size, "dtype": dtype}
+        (array,) = NumPy().results(OPS["arange"], (start, step), attrs, None)
+        return uploaded(array.astype(dtype.numpy), dtype)
 
 
 def _starts(count: int, size: int, step: int) -> Array:

@@ -62,7 +62,7 @@ class CubeBackend(Backend):
     @classmethod
     def has(cls, op: Op) -> bool:
         """Whether it has a lowering, or its scalar rule."""
-        return lowering_of(op) is not None or op.is_elementwise
+        return lowering_of(op) is not None or op.scalar is not None
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite has kernels of its own, for these inputs."""
@@ -146,7 +146,7 @@ class CubeBackend(Backend):
         found = lowering_of(op)
         if found is None and op.kernels:
             found = first_of(op.kernels, self.runtime)
-        return elementwise if found is None and op.is_elementwise else found
+        return elementwise if found is None and op.scalar is not None else found
 
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""

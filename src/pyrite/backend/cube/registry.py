@@ -74,7 +74,6 @@ def lowers_rule(rule: type[Rule]) -> Callable[[L], L]:
 
 def lowering_of(op: Op) -> Lowering | None:
     """Return the lowering under an op's name, or else that of the class of its rule."""
-    if op.rule is None:
-        return LOWERINGS.get(op.name)
-    own = None if config.rules_only else LOWERINGS.get(op.name)
-    return own or SKELETONS.get(type(op.rule))
+    is_by_rule = config.rules_only and op.rule_class is not None
+    own = None if is_by_rule else LOWERINGS.get(op.name)
+    return own or SKELETONS.get(type(op.rule))  # type: ignore[arg-type]

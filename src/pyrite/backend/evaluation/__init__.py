@@ -7,6 +7,7 @@ from pyrite.backend.evaluation import gather as gather
 from pyrite.backend.evaluation import map as map
 from pyrite.backend.evaluation import scatter as scatter
 from pyrite.backend.evaluation.arrays import Arrays as Arrays
+from pyrite.backend.evaluation.coordinates import coordinates_for as coordinates_for
 from pyrite.backend.evaluation.evaluator import EVALUATORS as EVALUATORS
 from pyrite.backend.evaluation.evaluator import evaluate as evaluate
 from pyrite.backend.evaluation.evaluator import evaluates as evaluates
@@ -17,6 +18,7 @@ from pyrite.backend.evaluation.scan import scan_axis as scan_axis
 __all__ = [
     "EVALUATORS",
     "Arrays",
+    "coordinates_for",
     "evaluate",
     "evaluates",
     "fold_axes",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pyrite.backend.evaluation import evaluate
+from pyrite.backend.evaluation import coordinates_for, evaluate
 from pyrite.backend.numpy.arrays import NumPyArrays
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
@@ -75,7 +75,7 @@ class NumPy(Backend):
             return result if isinstance(result, tuple) else (result,)
         arrays = [_operand(i) for i in inputs]
         with np.errstate(all="ignore"):
-            if op.scalar is not None:
+            if op.scalar is not None and (self.prefers_rules or op.reference is None):
                 assert out is not None
                 return (_elementwise(op, arrays, attrs, out[0]),)
             if op.rule is not None and (self.prefers_rules or op.reference is None):
@@ -137,6 +137,8 @@ def _widened(array: Array | None) -> Array | None:
 
 def _elementwise(op: Op, arrays: list[Array | None], attrs: Attributes, out: TensorType) -> Array:
     assert op.scalar is not None
+    if op.coordinates:
+        attrs = {**attrs, **coordinates_for(op, ARRAYS, out.shape, None)}
     result = np.asarray(op.scalar(ALGEBRA, *arrays, **attrs))
     if result.shape != out.shape:
         result = np.broadcast_to(result, out.shape)

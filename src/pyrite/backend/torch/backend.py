@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from pyrite.backend.evaluation import EVALUATORS, evaluate
+from pyrite.backend.evaluation import EVALUATORS, coordinates_for, evaluate
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.torch.activation import Activation
@@ -55,7 +55,7 @@ from pyrite.errors import DeviceError, DTypeError
 from pyrite.op import Attributes, Constant, Op, Plan, Runner, require_reference
 from pyrite.op.rule import Gather as GatherRule
 from pyrite.op.rule import Writes
-from pyrite.types import Array, DType, TensorType, float64
+from pyrite.types import Array, DType, Shape, TensorType, float64
 
 ARRAYS = TorchArrays()
 ALGEBRA = ARRAYS.algebra
@@ -114,7 +114,7 @@ class Torch(
 
     def _native(self, op: Op, inputs: Sequence[Any]) -> _Native | None:
         """Return what is for the op and such inputs, None where there is nothing."""
-        if op.rule is not None and config.rules_only:
+        if config.rules_only and op.rule_class is not None:
             return None
         found = self._natives.get(op.name)
         if found is None or _has_wide_indices(op, inputs):
@@ -253,6 +253,8 @@ class Torch(
     def _of_rule(self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: TensorType) -> Runner:
         assert op.scalar is not None
         rule = functools.partial(op.scalar, ALGEBRA, **attrs)
+        if op.coordinates:
+            rule = self._reading_coordinates(op, rule, out.shape)
         is_plain = all(_is_plain(i) for i in inputs)
         wanted, shape = TORCH[out.dtype], out.shape
         # Numbers are on the host, and so is what is made of them alone.
@@ -268,6 +270,15 @@ class Torch(
             if result.dtype is not wanted:
                 result = _rounded(result, wanted, "value")
             return (result if result.shape == shape else result.expand(shape),)
+
+        return run
+
+    def _reading_coordinates(self, op: Op, rule: Callable[..., Any], shape: Shape) -> Any:
+        """Return a scalar rule that is given where its elements lie."""
+
+        def run(*values: Any) -> Any:
+            like = self.zero(torch.float32)
+            return rule(*values, **coordinates_for(op, ARRAYS, shape, like))
 
         return run
 

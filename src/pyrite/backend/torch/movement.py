@@ -112,8 +112,7 @@ class Movement(Native):
         )
 
     @native("arange", given="untouched")
-    def arange(self, start: Constant, step: Constant, *, size: int) -> torch.Tensor:
-        dtype = start.type.dtype
+    def arange(self, start: Constant, step: Constant, *, size: int, dtype: DType) -> torch.Tensor:
         stored, computed = TORCH[dtype], computing_dtype(dtype)
         index = torch.arange(size, dtype=torch.int64, device=self.device).to(computed)
         first, stride = (_carried(c, computed) for c in (start, step))

@@ -3,7 +3,6 @@
 from pyrite.backend.cube.lowering import argwhere as argwhere
 from pyrite.backend.cube.lowering import batch_norm as batch_norm
 from pyrite.backend.cube.lowering import convolution as convolution
-from pyrite.backend.cube.lowering import creation as creation
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
 from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import group_norm as group_norm
@@ -13,6 +12,7 @@ from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
 from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import pooling as pooling
+from pyrite.backend.cube.lowering import random_bits as random_bits
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scan as scan

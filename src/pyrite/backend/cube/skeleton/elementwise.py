@@ -28,8 +28,9 @@ from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS
-from pyrite.kernel.trace import trace
+from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
+from pyrite.op.coordinates import attributes_read
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
 
@@ -85,12 +86,36 @@ def elementwise(
     assert op.scalar is not None
     rule = op.scalar
     target = launcher.empty(out[0])
-    map_elements(
-        # Two applications may have ops of one name.
-        launcher, op.name, (op, rules_key(op), attributes_key(op, attrs)),
-        lambda k, *values: rule(k, *values, **attrs), inputs, target,
-    )  # fmt: skip
+    # Two applications may have ops of one name.
+    variant = (op, rules_key(op), attributes_key(op, attributes_read(rule, attrs)))
+    if not op.coordinates:
+        map_elements(
+            launcher, op.name, variant, lambda k, *values: rule(k, *values, **attrs), inputs, target
+        )
+        return [target]
+    shape = target.shape if "at" in op.coordinates else ()
+
+    def reading(k: RecordingAlgebra, *values: Value, index: Value) -> Any:
+        known = {"index": index, "at": KernelCoordinates(k.builder, index, shape)}
+        return rule(k, *values, **attrs, **{name: known[name] for name in op.coordinates})
+
+    map_elements(launcher, op.name, (*variant, shape), reading, inputs, target, reads_index=True)
     return [target]
+
+
+class KernelCoordinates:
+    """The coordinates of the elements of a shape with numbers in row-major order."""
+
+    def __init__(self, b: KernelBuilder, index: Value, shape: Shape) -> None:
+        self.shape = shape
+        self._builder, self._index = b, index
+
+    def __getitem__(self, axis: int) -> Value:
+        """Return the coordinates on an axis."""
+        found = unravel(self._builder, self._index, self.shape)[axis]
+        if isinstance(found, Value):
+            return found
+        return self._builder.const(found, self._index.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +158,13 @@ def map_elements(
     inputs: Sequence[Input],
     target: CubeTensor,
     config: ElementwiseConfig | None = None,
+    *,
+    reads_index: bool = False,
 ) -> None:
     """Write rule(k, *elements) to every element of the target, which may be a strided view.
 
-    ``name`` and ``variant`` tell the rule from others.
+    ``name`` and ``variant`` tell the rule from others.  With ``reads_index`` it also gets the
+    keyword ``index``: the number of its element in row-major order.
     """
     count = target.type.size
     if count == 0:
@@ -152,8 +180,8 @@ def map_elements(
     vectors = plan.in_rows if plan.shape else -(-count // plan.config.width)
     workgroups = -(-vectors // plan.config.workgroup_size)
     launcher.launch(
-        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid), bindings,
-        workgroups,
+        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid, reads_index),
+        bindings, workgroups,
     )  # fmt: skip
 
 
@@ -210,8 +238,8 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
 class _Body:
     """The kernel of one plan, while it is being written."""
 
-    def __init__(self, name: str, plan: _Plan, count: int, grid: int) -> None:
-        self.plan = plan
+    def __init__(self, name: str, plan: _Plan, count: int, grid: int, reads_index: bool) -> None:
+        self.plan, self.reads_index = plan, reads_index
         self.width = plan.config.width
         b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
         self.count: Value | int = b.scalar("count", int32) if not plan.shape else count
@@ -254,8 +282,18 @@ class _Body:
     def store(self, rule: Rule, coordinates: list[Value | int]) -> None:
         """Write what the rule makes of a vector of elements."""
         values = [self.value(source, coordinates) for source in self.sources]
-        result = trace(self.b, rule, values, self.plan.target.dtype)
+        extra = {"index": self.number(coordinates)} if self.reads_index else {}
+        result = trace(self.b, rule, values, self.plan.target.dtype, **extra)
         self.put(coordinates, self.spread(result))
+
+    def number(self, coordinates: list[Value | int]) -> Value:
+        """Return the numbers of a vector's elements in row-major order."""
+        first: Value | int = 0
+        for coordinate, size in zip(coordinates, self.plan.shape or (1,), strict=True):
+            first = first * size + coordinate
+        b = self.b
+        index = b.index(first)
+        return index if self.width == 1 else b.splat(index, self.width) + iota(b, self.width)
 
     def value(self, source: Any, coordinates: list[Value | int]) -> Value | None:
         if not isinstance(source, Operand):
@@ -271,8 +309,8 @@ class _Body:
         return x if x.width == self.width else self.b.splat(x, self.width)
 
 
-def _kernel(name: str, rule: Rule, plan: _Plan, count: int, grid: int) -> Kernel:
-    body = _Body(name, plan, count, grid)
+def _kernel(name: str, rule: Rule, plan: _Plan, count: int, grid: int, reads_index: bool) -> Kernel:
+    body = _Body(name, plan, count, grid, reads_index)
     body.write(rule)
     return body.b.build()
 
