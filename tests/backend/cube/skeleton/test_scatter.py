@@ -12,20 +12,27 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
 from pyrite.backend.cube.skeleton.scatter import Writes, write
-from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig, candidates, select
+from pyrite.backend.cube.skeleton.scatter.atomic import atomic_dtype, atomic_of
+from pyrite.backend.cube.skeleton.scatter.config import (
+    Problem,
+    ScatterConfig,
+    candidates,
+    select,
+)
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
-from pyrite.op.rule import ADD, COLLISIONS
+from pyrite.op.rule import ADD, COLLISIONS, Collision
 from pyrite.tensor.creation import tensor
 from pyrite.testing.memory import contents
-from pyrite.types import Array
+from pyrite.types import FLOATS, INTEGERS, Array, bool_, int32
 
+DTYPES = (bool_, *INTEGERS, *FLOATS)
 GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
 CPU = Machine("cpu", 16, (1,), 2**31 - 1)
 
 
 @pytest.mark.parametrize("reduction", ["assign", "add", "mul", "min", "max"])
-@pytest.mark.parametrize("config", candidates(1, 1, 1, GPU), ids=lambda c: c.by)
+@pytest.mark.parametrize("config", candidates(Problem(1, 1, 1), GPU), ids=lambda c: c.by)
 def test_every_candidate_writes_in_order(
     fresh: Device, config: ScatterConfig, reduction: Any
 ) -> None:
@@ -86,16 +93,54 @@ def test_a_write_outside_is_dropped_and_raised(fresh: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "writes", "lines", "elements", "by"),
+    ("machine", "problem", "by"),
     [
-        (CPU, 1000, 1, 10, "line"), (GPU, 1000, 8192, 768_000, "line"),
-        (GPU, 1000, 768, 768_000, "segment"), (GPU, 9, 1, 9, "element"),
+        (CPU, Problem(1000, 1, 10), "line"), (GPU, Problem(1000, 8192, 768_000), "line"),
+        (GPU, Problem(1000, 768, 768_000), "segment"), (GPU, Problem(9, 1, 9), "element"),
+        (GPU, Problem(9, 1, 9, is_atomic=True), "atomic"),
+        (CPU, Problem(9, 1, 9, is_atomic=True), "line"),
+        (GPU, Problem(9, 1, 9, is_assigned=True), "element"),
+        (GPU, Problem(1000, 1, 100, is_assigned=True), "atomic"),
+        (GPU, Problem(1000, 1, 100_000, is_assigned=True), "segment"),
     ],
 )  # fmt: skip
 def test_who_keeps_the_order_depends_on_the_lines(
-    machine: Machine, writes: int, lines: int, elements: int, by: Any
+    machine: Machine, problem: Problem, by: Any
 ) -> None:
-    assert select(writes, lines, elements, machine).by == by
+    assert select(problem, machine).by == by
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("reduction", ["assign", "add", "min", "max"])
+@pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
+def test_atomics_of_integers_keep_no_order_and_need_none(
+    fresh: Device, reduction: Any, dtype: Any, is_shared: bool
+) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    rng = np.random.default_rng(0)
+    # Sums of these wrap around.
+    x, updates = (rng.integers(0, 2**31, s).astype(dtype) for s in ((5, 3), (40, 3)))
+    indices = rng.integers(-5, 5, (40, 1 if is_shared else 3)).astype(np.int32)
+    want = tensor(x).scatter(0, tensor(indices), tensor(updates), reduction=reduction).numpy()
+    given, values = (tensor(a, device=fresh)._handle for a in (indices, updates))
+    start = tensor(x, device=fresh)
+    target = dense(backend.launcher, start._handle, start._type)
+    stretched = given.broadcast_to((40, 3))
+    writes = Writes(40, (3,), [stretched], [(0, ())], values, COLLISIONS[reduction], "outside")
+    write(backend.launcher, writes, target, ScatterConfig("atomic"))
+
+    np.testing.assert_array_equal(backend.download(target), want)
+
+
+def test_only_one_instruction_of_integers_is_atomic() -> None:
+    assert [name for name, c in COLLISIONS.items() if atomic_of(c, int32)] == ["add", "min", "max"]
+    assert atomic_of(Collision(lambda k, old, new: new + old), int32) == "add"
+    assert atomic_of(Collision(lambda k, old, new: old + old), int32) is None
+    assert atomic_of(Collision(lambda k, old, new: old - new), int32) is None
+    assert [d for d in DTYPES if atomic_dtype(d) is None] == [
+        d for d in DTYPES if d.is_float or d.bits == 64
+    ]
 
 
 def test_a_number_is_a_tensor_of_its_own(fresh: Device) -> None:

@@ -15,7 +15,7 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
 from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
-from pyrite.backend.cube.skeleton.scatter import Writes, meeting, write
+from pyrite.backend.cube.skeleton.scatter import Writes, write
 from pyrite.backend.cube.skeleton.window.axis import (
     Bounds,
     Sliding,
@@ -32,7 +32,7 @@ from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 from pyrite.op.rule import ADD, IndexRange, outside
-from pyrite.types import TensorType, element_count
+from pyrite.types import TensorType, element_count, int32
 
 # ---- of one window ----
 
@@ -181,7 +181,9 @@ def by_window(
 ) -> CubeTensor:
     """Return the gradient, of type (N, C, *sizes): g added at flat indices, in their order."""
     images, size = element_count(type.shape[:2]), element_count(type.shape[2:])
-    total = zeros(launcher, TensorType(type.shape, meeting(type.dtype, ADD)))
+    total = zeros(
+        launcher, TensorType(type.shape, int32 if type.dtype.is_bool else type.dtype.compute)
+    )
     count = element_count(g.shape[2:])
     given, updates = (
         flattened(launcher, x, (images, count)).permuted((1, 0)) for x in (indices, g)

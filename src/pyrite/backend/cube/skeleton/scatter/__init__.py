@@ -7,13 +7,13 @@ that do not touch each other (`writes`).  The config says who keeps the order:
 - by "element" an invocation owns an element and looks through all K for those that are its own:
   more work, for small results with few lines;
 - by "segment" the writes are sorted by their place, and an invocation does those that go to one
-  place: see `segmented`.
+  place: see `segmented`;
+- by "atomic" nobody has to: integers come to the same in every order, see `atomic`.
 """
 
 from pyrite.backend.cube.skeleton.scatter.scatter import last_write as last_write
-from pyrite.backend.cube.skeleton.scatter.scatter import meeting as meeting
 from pyrite.backend.cube.skeleton.scatter.scatter import scatter as scatter
 from pyrite.backend.cube.skeleton.scatter.write import write as write
 from pyrite.backend.cube.skeleton.scatter.writes import Writes as Writes
 
-__all__ = ["Writes", "last_write", "meeting", "scatter", "write"]
+__all__ = ["Writes", "last_write", "scatter", "write"]

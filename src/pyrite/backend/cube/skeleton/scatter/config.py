@@ -9,25 +9,48 @@ from pyrite.backend.cube.launcher import Machine
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """``writes`` on each of some ``lines``, to a target of so many ``elements``.
+
+    ``is_atomic`` says that they meet by an atomic instruction of 32-bit integers, ``is_assigned``
+    that the last one stays.
+    """
+
+    writes: int
+    lines: int
+    elements: int
+    is_atomic: bool = False
+    is_assigned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScatterConfig:
-    """Who keeps the order; see the head of this package.
+    """Who keeps the order, if any; see the head of this package.
 
     Segments are cut at every ``chunk`` writes.
     """
 
-    by: Literal["line", "element", "segment"]
+    by: Literal["line", "element", "segment", "atomic"]
     chunk: int = 0
 
 
-def candidates(writes: int, lines: int, elements: int, machine: Machine) -> list[ScatterConfig]:
-    """Return the configs: all are always right."""
-    return [ScatterConfig("line"), ScatterConfig("element"), ScatterConfig("segment", 256)]
+def candidates(problem: Problem, machine: Machine) -> list[ScatterConfig]:
+    """Return the configs that are right."""
+    found = [ScatterConfig("line"), ScatterConfig("element"), ScatterConfig("segment", 256)]
+    return found + [ScatterConfig("atomic")] * (problem.is_atomic or problem.is_assigned)
 
 
-def select(writes: int, lines: int, elements: int, machine: Machine) -> ScatterConfig:
-    """Return a config: by line, unless few lines would leave a large device idle."""
-    by_line, by_element, by_segment = candidates(writes, lines, elements, machine)
-    if machine.kind == "cpu" or writes <= max(256, lines // 4):
-        is_small = machine.kind == "gpu" and lines < 256 and writes * elements <= 1 << 20
-        return by_element if is_small else by_line
-    return by_segment
+def select(problem: Problem, machine: Machine) -> ScatterConfig:
+    """Return a config: by line, unless few lines would leave a large device idle.
+
+    A GPU has many cores, and atomics of its own: integers meet by them.
+    """
+    by = {config.by: config for config in candidates(problem, machine)}
+    if machine.kind == "gpu" and problem.is_atomic:
+        return by["atomic"]
+    if machine.kind == "cpu" or problem.writes <= max(256, problem.lines // 4):
+        is_few = problem.lines < 256 and problem.writes * problem.elements <= 1 << 20
+        return by["element" if machine.kind == "gpu" and is_few else "line"]
+    # Atomics that say who is last take a number for each element: not where few are written to.
+    is_dense = problem.elements <= 16 * problem.writes * problem.lines
+    return by["atomic" if problem.is_assigned and is_dense else "segment"]

@@ -9,7 +9,9 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
 from pyrite.backend.cube.skeleton.place import fault_of, types_of
-from pyrite.backend.cube.skeleton.scatter.write import write
+from pyrite.backend.cube.skeleton.scatter.atomic import atomic_dtype
+from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig, select
+from pyrite.backend.cube.skeleton.scatter.write import latest_writes, problem_of, write
 from pyrite.backend.cube.skeleton.scatter.writes import Form, Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
@@ -26,24 +28,33 @@ def scatter(
     types = types_of(inputs)
     points, collision = rule.space(types, attrs), rule.collides(attrs)
     form = Form(rule.places(points, out.shape, types, attrs), points)
+    lines = form.sizes(form.lines)
+    problem = problem_of(form.count, lines, out.size, collision, atomic_dtype(out.dtype))
+    config = select(problem, launcher.machine)
+    met = _meeting(out.dtype, collision, config)
     given = None if rule.base is None else inputs[rule.base]
-    met = meeting(out.dtype, collision)
-    start = Constant(collision.start, TensorType((), met))
-    target = dense(launcher, start if given is None else given, TensorType(out.shape, met))
+    start = Constant(collision.start, TensorType((), met)) if given is None else given
+    target = dense(launcher, start, TensorType(out.shape, met))
     indices, reads = form.indices(launcher, inputs)
     updates = None if rule.updates is None else inputs[rule.updates]
     writes = Writes(
-        form.count, form.sizes(form.lines), indices, reads,
+        form.count, lines, indices, reads,
         1 if updates is None else _on_lines(launcher, form, updates), collision,
         fault_of(rule, form.place, out.shape, attrs), rule.counts_from_end,
     )  # fmt: skip
-    write(launcher, writes, form.of_target(target))
+    write(launcher, writes, form.of_target(target), config)
     return target if target.dtype is out.dtype else dense(launcher, target, out)
 
 
-def meeting(dtype: DType, collision: Collision) -> DType:
-    """Return the dtype in which updates meet: 16-bit floats are rounded once, bools are counted."""
-    return int32 if dtype.is_bool and collision is not ASSIGN else dtype.compute
+def _meeting(dtype: DType, collision: Collision, config: ScatterConfig) -> DType:
+    """Return the dtype in which updates meet.
+
+    16-bit floats are rounded once, bools are counted, and integers have atomics of 32 bits.
+    """
+    if collision is ASSIGN:
+        return dtype.compute
+    wide = atomic_dtype(dtype) if dtype.is_bool or config.by == "atomic" else None
+    return wide or dtype.compute
 
 
 def _on_lines(launcher: Launcher, form: Form, updates: CubeTensor | Constant) -> CubeTensor:
@@ -69,8 +80,7 @@ def last_write(
         fault_of(rule, form.place, shape, attrs), rule.counts_from_end,
     )  # fmt: skip
     sizes = tuple(shape[axis] for axis in form.read_axes)
-    latest = launcher.empty(TensorType((*sizes, *lines), int32))
-    write(launcher, writes, latest)
+    latest = latest_writes(launcher, writes, sizes)
     order = (*form.numbered, *form.lines)
     result = launcher.empty(TensorType(form.sizes(order), out.dtype))
     flat = result.reshaped((form.count, *lines))
