@@ -11,8 +11,7 @@ Parameters before ``/`` are the inputs (tensors, numbers, or None where the anno
 those after it the attributes.
 Rules:
 
-``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`);
-                                  it may read where its element lies, see `coordinates`
+``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
 ``rule``                          meaning of any other primitive, by its class; see `rule`
 ``reference(*arrays, **attrs)``   the same in NumPy: the judge of the rule, or all there is
 ``infer(*types, **attrs)``        type, or tuple of types, of the result; the home of shape errors
@@ -39,6 +38,7 @@ from pyrite.op.example import integers as integers
 from pyrite.op.example import sample as sample
 from pyrite.op.foreign import instead as instead
 from pyrite.op.key import attributes_key as attributes_key
+from pyrite.op.key import body_key as body_key
 from pyrite.op.key import rules_key as rules_key
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
@@ -63,6 +63,8 @@ from pyrite.op.rule import Fold as Fold
 from pyrite.op.rule import Recurrence as Recurrence
 from pyrite.op.rule import Rule as Rule
 from pyrite.op.rule import Scan as Scan
+from pyrite.op.symbol import SymbolicNumber as SymbolicNumber
+from pyrite.op.symbol import UntraceableError as UntraceableError
 
 __all__ = [
     "OPS",
@@ -81,11 +83,14 @@ __all__ = [
     "Sample",
     "Scan",
     "Spec",
+    "SymbolicNumber",
     "TensorBase",
+    "UntraceableError",
     "Want",
     "apply",
     "attributes_key",
     "bind",
+    "body_key",
     "bools",
     "composite",
     "custom_op",

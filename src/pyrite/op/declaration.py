@@ -128,6 +128,7 @@ def custom_op(
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
         "promotes": promotes, "domain": domain, "samples": samples,
         "reads": Functions(infer, canonical, scalar, *(rule.functions if rule else ())),
+        "body_reads": Functions(body) if body else None,
     }  # fmt: skip
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -163,13 +164,21 @@ def _declare(
     *, is_composite: bool = False, **rules: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        op, method = _made(function, body=function if is_composite else None, **rules)
-        if op.name in OPS:
+        body = function if is_composite else None
+        reads = Functions(body) if body is not None and not _is_own(body) else None
+        op, method = _made(function, body=body, body_reads=reads, **rules)
+        before = OPS.get(op.name)
+        if before is not None and (before.body_reads is None or reads is None):
             raise TypeError(f"op {op.name} is declared twice")
         OPS[op.name] = op
         return method
 
     return decorate
+
+
+def _is_own(function: Callable[..., Any]) -> bool:
+    """Whether a function is Pyrite's, not an application's."""
+    return function.__module__.partition(".")[0] == "pyrite"
 
 
 def _made(
@@ -212,7 +221,8 @@ def _split_parameters(
 def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     sorter = Sorter(op, signature)
-    sort = sorter.sorted if op.reads is None else sorter.sorted_with_rules
+    is_own = op.reads is None and op.body_reads is None
+    sort = sorter.sorted if is_own else sorter.sorted_with_rules
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -40,13 +40,24 @@ def without_content(op: Op, name: str, error: NoContentError) -> ArgumentError:
 def rules_key(op: Op) -> Hashable:
     """Return a key of what an application's rules are and read, None for an op of Pyrite.
 
-    Raises ArgumentError where they read what has no content.
+    Raises ArgumentError where rules read what has no content.  A body may: then it is no part of
+    the key, and is run at each call.
     """
-    if op.reads is None:
+    if op.reads is None and op.body_reads is None:
         return None
     try:
-        return op.reads.key()
+        own = None if op.reads is None else op.reads.key()
     except NoContentError as error:
         raise ArgumentError(
             f"{op.name} requires rules that read values with content, got {error}; {_FIX}"
         ) from None
+    return own if op.body_reads is None else (own, body_key(op))
+
+
+def body_key(op: Op) -> Hashable | None:
+    """Return a key of what an application's body reads, None where that has no content."""
+    assert op.body_reads is not None, "an application's op with a body"
+    try:
+        return op.body_reads.key()
+    except NoContentError:
+        return None

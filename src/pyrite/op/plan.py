@@ -16,6 +16,7 @@ from pyrite.errors import ArgumentTypeError, DTypeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
+from pyrite.op.symbol import SymbolicNumber
 from pyrite.types import (
     DType,
     Number,
@@ -152,7 +153,8 @@ def form_of(op: Op, attrs: Attributes) -> Form | None:
     change where they lie, as lists and arrays do.
     """
     form = attributes_form(op, attrs)
-    return form if op.reads is None or form is None else (*form, rules_key(op))
+    is_own = op.reads is None and op.body_reads is None
+    return form if is_own or form is None else (*form, rules_key(op))
 
 
 def attributes_form(op: Op, attrs: Attributes) -> Form | None:
@@ -285,13 +287,19 @@ def _constant(op: Op, value: Any, dtype: DType | None) -> Constant:
     if isinstance(value, Constant):
         return value
     number = _number(op, value)
-    return Constant(number, TensorType((), dtype or promote_scalar(op.name, bool_, number)))
+    weak = _weak(number)
+    return Constant(number, TensorType((), dtype or promote_scalar(op.name, bool_, weak)))
 
 
-def _number(op: Op, value: Any) -> Number:
+def _weak(number: Any) -> Number:
+    """Return a number that meets dtypes as one does that may not be known yet."""
+    return 0.5 if isinstance(number, SymbolicNumber) else number
+
+
+def _number(op: Op, value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float | SymbolicNumber):
         raise DTypeError(f"{op.name} requires tensors or Python numbers, {instead(value)}")
     return value
 
@@ -302,7 +310,7 @@ def _common_dtype(op: Op, values: Sequence[Any]) -> DType:
         if isinstance(value, TensorBase | Constant):
             dtype = value.dtype if isinstance(value, TensorBase) else value.type.dtype
             found = dtype if found is None else promote(op.name, found, dtype)
-    numbers = [_number(op, v) for v in values if not isinstance(v, TensorBase | Constant)]
+    numbers = [_weak(_number(op, v)) for v in values if not isinstance(v, TensorBase | Constant)]
     # Floats first: beside them an integer becomes one, however large it is.
     for number in sorted(numbers, key=lambda n: isinstance(n, int)):
         found = promote_scalar(op.name, found or bool_, number)

@@ -5,10 +5,11 @@ Whoever executes, differentiates, lowers or tests ops reads this, and names none
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -79,6 +80,9 @@ class TensorBase:
     _type: TensorType
     _backend: Executor
 
+    #: The class of all tensors, which its own module puts here: bodies are traced on such.
+    concrete: ClassVar[type[TensorBase] | None] = None
+
     def __init__(
         self, handle: Handle, type: TensorType | None = None, backend: Executor | None = None
     ) -> None:
@@ -130,6 +134,12 @@ class Constant:
     def __init__(self, value: Number, type: TensorType) -> None:
         self.value = value
         self.type = type
+
+    def with_type(self, type: TensorType) -> Self:
+        """Return the number as one of another type."""
+        other = copy.copy(self)
+        other.type = type
+        return other
 
     def __repr__(self) -> str:
         return f"Constant({self.value!r}, {self.type})"
@@ -189,6 +199,8 @@ class Op:
     doc: str = field(default="", repr=False)
     #: Of an application's op the rules on which plans and kernels depend, with all that they read.
     reads: Functions | None = field(default=None, repr=False)
+    #: Of an application's op its body, with all that it reads: kernels depend on that.
+    body_reads: Functions | None = field(default=None, repr=False)
     #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
 

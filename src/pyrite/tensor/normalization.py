@@ -74,13 +74,16 @@ def other_axes(x: T, axis: Axes) -> Axes:
     return tuple(a for a in range(x.ndim) if a not in axis)
 
 
-def _unscaled(g: T, normal: T, rate: T, axis: Axes) -> T:
+def _unscaled(g: T, normal: T, rate: T, axis: Axes, *, is_centred: bool = False) -> T:
     """Return the cotangent of y, given that of normal = y * rate, rate = rsqrt(mean(y ** 2) + eps).
 
     Where y = x - mean(x), that of x is the same less its mean, which is the mean of g * rate, for
     the normal values then have no mean of their own.
     """
-    return (g - normal * (g * normal).mean(axis, keepdims=True)) * rate
+    found = g - normal * (g * normal).mean(axis, keepdims=True)
+    if is_centred:
+        found = found - g.mean(axis, keepdims=True)
+    return found * rate
 
 
 def _canonical_norm(op: str) -> Any:
@@ -199,8 +202,7 @@ class Normalization(Reduction, Movement, Arithmetic):
         normal = centred * rate
 
         def of_x() -> Any:
-            found = _unscaled(scaled(g, weight, axis), normal, rate, axis)
-            return found - found.mean(axis, keepdims=True)
+            return _unscaled(scaled(g, weight, axis), normal, rate, axis, is_centred=True)
 
         makers = {
             0: of_x,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike
+from pyrite.backend.tracing import forbid_in_bodies
 from pyrite.errors import ArgumentError, ArgumentTypeError, DTypeError
 from pyrite.op import Constant, primitive, public, sample
 from pyrite.philox import philox4x32, philox_words
@@ -60,6 +61,7 @@ class Stream:
 
     def reserve(self) -> tuple[int, int, int, int, int]:
         """Return the words of the next draw: key low and high, stream, draw low and high."""
+        forbid_in_bodies("a draw of random numbers")
         with self._lock:
             draw = self.next_draw
             self.next_draw += 1

@@ -66,7 +66,7 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
             return self
         x = widened(self)
         e = (x - x.max(axis, keepdims=True)).exp()
-        return in_dtype(e / e.sum(axis, keepdims=True), self.dtype)
+        return in_dtype(e * e.sum(axis, keepdims=True).reciprocal(), self.dtype)
 
     @composite(
         accepts="float",
@@ -140,4 +140,5 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
         x = widened(self)
         shift = x.max(axis, keepdims=True).maximum(0)
         e = (x - shift).exp()
-        return in_dtype(e / ((-shift).exp() + e.sum(axis, keepdims=True)), self.dtype)
+        total = (-shift).exp() + e.sum(axis, keepdims=True)
+        return in_dtype(e * total.reciprocal(), self.dtype)

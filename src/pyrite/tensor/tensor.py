@@ -19,7 +19,7 @@ from pyrite.errors import (
     ShapeError,
     ZeroRankError,
 )
-from pyrite.op import Executor, public
+from pyrite.op import Executor, TensorBase, public
 from pyrite.synchronization import note_sync, when_done
 from pyrite.tensor.attention import Attention
 from pyrite.tensor.average_pooling import AveragePooling
@@ -373,6 +373,9 @@ class Tensor(
                 "cast it with astype"
             )
         return self._view("__dlpack__")
+
+
+TensorBase.concrete = Tensor
 
 
 def destination(where: DeviceLike) -> Backend:

@@ -16,19 +16,29 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import lowering_of
 from pyrite.backend.cube.read import Read
-from pyrite.backend.cube.recording import RECORDINGS, Recording, key_of, key_of_plan, record
+from pyrite.backend.cube.recording import (
+    EXPANSION,
+    RECORDINGS,
+    Recording,
+    Replay,
+    key_of,
+    key_of_plan,
+    record,
+)
 from pyrite.backend.cube.registry import CONDITIONS, Lowering
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
+from pyrite.config import config
 from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, Plan, require_reference
 from pyrite.recent import Recent
@@ -50,7 +60,7 @@ class CubeBackend(Backend):
         self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
-        self._planned: Recent[Hashable, Recording] = Recent(RECORDINGS)
+        self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
@@ -76,47 +86,61 @@ class CubeBackend(Backend):
         key = key_of_plan(plan, inputs) if plan.is_kept else None
         recording = None if key is None else self._planned.get(key)
         if recording is None:
-            if op.body is not None and not self.keeps(op, inputs):
-                return None
-            recording = self._recording(op, inputs, plan.attrs, plan.out)
+            lowering = self._lowering_of_call(op, inputs, plan.attrs)
+            if op.body is not None and lowering is None:
+                recording = EXPANSION
+            else:
+                recording = self._recording(lowering, op, inputs, plan.attrs, plan.out)
             if recording is None:
-                return self._unrecorded_or_none(op, inputs, plan)
+                return self._unrecorded_or_none(lowering, op, inputs, plan)
             if key is not None:
                 self._planned.put(key, recording)
         return recording.replay(self.launcher, inputs)
 
+    def _lowering_of_call(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes
+    ) -> Lowering | None:
+        """Return the lowering of a call; None for a composite that is to be expanded.
+
+        One by its body's kernels is better than by its body's ops, and one under its own name is
+        there because it is faster yet.
+        """
+        if op.body is None or op.kernels:
+            return self._lowering(op)
+        named = self._lowering(op) if self.keeps(op, inputs) else None
+        if named is not None and not config.rules_only:
+            return named
+        return run_body if graph_of(op, inputs, attrs) is not None else named
+
     def _recording(
-        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+        self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Recording | None:
         """Return what a lowering does for such inputs, None where it must run each time."""
         if op.sync or op.kernels:
             return None
         key = key_of(op, inputs, attrs)
         found = None if key is None else self._recordings.get(key)
-        if found is None and key is not None:
-            lowering = self._lowering(op)
-            if lowering is not None:
-                _require_indexable(op.name, *(out or ()))
-                found = record(self.launcher, lowering, op, inputs, attrs, out)
-                self._recordings.put(key, found)
+        if found is None and key is not None and lowering is not None:
+            _require_indexable(op.name, *(out or ()))
+            found = record(self.launcher, lowering, op, inputs, attrs, out)
+            self._recordings.put(key, found)
         return found
 
     def _unrecorded_or_none(
-        self, op: Op, inputs: Sequence[Any], plan: Plan
+        self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], plan: Plan
     ) -> Sequence[CubeTensor] | None:
         """Execute an op that is not recorded; None where no kernel of a composite can run here."""
         try:
-            return self._unrecorded(op, inputs, plan.attrs, plan.out)
+            return self._unrecorded(lowering, op, inputs, plan.attrs, plan.out)
         except UnsupportedKernelError:
             if op.body is None:
                 raise
             return None
 
     def _unrecorded(
-        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+        self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Sequence[CubeTensor]:
         _require_indexable(op.name, *(out or ()))
-        lowering = self._lowering(op)
         if lowering is not None:
             return self._lower(lowering, op, inputs, attrs, out)
         require_reference(op, self.name)

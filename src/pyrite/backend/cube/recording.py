@@ -19,9 +19,7 @@ from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
-from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.means import note_means
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key
@@ -286,6 +284,18 @@ class Recording:
         ]
 
 
+class Expansion:
+    """What a call of a composite does that has no kernels of its own: its body is run."""
+
+    def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
+        """Return None: the composite is to be expanded."""
+        return
+
+
+EXPANSION = Expansion()
+Replay = Recording | Expansion
+
+
 def record(
     launcher: Launcher,
     lowering: Callable[..., Sequence[CubeTensor]],
@@ -296,8 +306,4 @@ def record(
 ) -> Recording:
     """Return the recording of a lowering for inputs of these types and layouts."""
     recorder = RecordingLauncher(launcher, inputs)
-    before = launcher.built
-    results = lowering(recorder, op, recorder.inputs, attrs, out)
-    built = launcher.built - before
-    note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results)
+    return recorder.recording(lowering(recorder, op, recorder.inputs, attrs, out))

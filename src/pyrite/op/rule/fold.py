@@ -60,6 +60,9 @@ class Fold(Rule):
     #: For inputs of a dtype the same fold in fewer instructions but with more values of state, or
     #: None: for who has registers to spare.
     larger: Callable[[DType], Fold | None] | None = None
+    #: For inputs of a dtype the same fold with a state that joins by one instruction, or None: for
+    #: who takes in few elements and joins many states.
+    simpler: Callable[[DType], Fold | None] | None = None
 
     def of(
         self,

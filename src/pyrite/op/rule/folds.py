@@ -80,7 +80,8 @@ def _extremum(name: Extreme) -> Fold:
         return ((k.maximum if name == "max" else k.minimum)(s[0], t[0]),)
 
     by_bits = {float32: _extremum_of_bits(name, int32), float64: _extremum_of_bits(name, int64)}
-    return Fold(start, join, larger=by_bits.get)
+    by_rank = {float32: _extremum_of_rank(name, int32), float64: _extremum_of_rank(name, int64)}
+    return Fold(start, join, larger=by_bits.get, simpler=by_rank.get)
 
 
 _UNSIGNED = {int32: uint32, int64: uint64}
@@ -114,6 +115,32 @@ def _extremum_of_bits(name: Extreme, signed: DType) -> Fold:
 
     start: Start = ((signed.lowest, signed), (least, unsigned), (0, unsigned))
     return Fold(lambda _: start, join, take, end)
+
+
+def _extremum_of_rank(name: Extreme, signed: DType) -> Fold:
+    """Return the extremum of floats by integers that rise with them, which one instruction joins.
+
+    Those of negative floats are their bits with all but the sign turned; a NaN, of either sign, is
+    beyond the infinity that would win.
+    """
+    dtype = _FLOATS[signed]
+    infinity, rest = _bits_of_infinity(dtype), int(signed.highest)
+    wins = infinity + 1 if name == "max" else -infinity - 2
+
+    def turned(k: Any, bits: Any) -> Any:
+        return k.where(bits < 0, bits ^ rest, bits)
+
+    def take(k: Any, x: Any) -> State:
+        return (k.where(k.isnan(x), wins, turned(k, k.bitcast(x, signed))),)
+
+    def join(k: Any, s: State, t: State) -> State:
+        return ((k.maximum if name == "max" else k.minimum)(s[0], t[0]),)
+
+    def end(k: Any, s: State) -> Any:
+        return k.bitcast(turned(k, s[0]), dtype)
+
+    least = -infinity - 1 if name == "max" else infinity
+    return Fold(lambda _: ((least, signed),), join, take, end)
 
 
 def _bits_of_infinity(dtype: DType) -> int:

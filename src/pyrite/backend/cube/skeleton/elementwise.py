@@ -134,7 +134,7 @@ class _Plan:
     """
 
     sources: tuple[Layout | _Argument | bool | None, ...]
-    target: Layout
+    targets: tuple[Layout, ...]
     shape: Shape
     is_whole: bool
     config: ElementwiseConfig
@@ -166,13 +166,40 @@ def map_elements(
     ``name`` and ``variant`` tell the rule from others.  With ``reads_index`` it also gets the
     keyword ``index``: the number of its element in row-major order.
     """
-    count = target.type.size
+
+    def store(
+        b: KernelBuilder, values: Sequence[Value | None], index: Callable[[], Value]
+    ) -> tuple[Value]:
+        extra = {"index": index()} if reads_index else {}
+        return (trace(b, rule, values, target.dtype, **extra),)
+
+    map_together(launcher, name, variant, store, inputs, [target], config)
+
+
+#: From a builder, the elements, and what gives their numbers in row-major order, to what is written
+#: to each target, in its dtype.
+Together = Callable[[KernelBuilder, Sequence["Value | None"], Callable[[], Value]], Sequence[Value]]
+
+
+def map_together(
+    launcher: Launcher,
+    name: str,
+    variant: Hashable,
+    rule: Together,
+    inputs: Sequence[Input],
+    targets: Sequence[CubeTensor],
+    config: ElementwiseConfig | None = None,
+) -> None:
+    """Write what a rule makes of elements to those of several targets of one shape."""
+    shape = targets[0].shape
+    count = targets[0].type.size
     if count == 0:
         return
-    sources = tuple(_seen(i, target.shape) for i in inputs)
-    plan = _plan(target.shape, sources, _seen(target, target.shape), launcher.machine, config)
+    sources = tuple(_seen(i, shape) for i in inputs)
+    seen = tuple(_seen(t, shape) for t in targets)
+    plan = _plan(shape, sources, seen, launcher.machine, config)
     bindings: list[Buffer | Number] = [] if plan.shape else [count]
-    for i in (*inputs, target):
+    for i in (*inputs, *targets):
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
@@ -180,7 +207,7 @@ def map_elements(
     vectors = plan.in_rows if plan.shape else -(-count // plan.config.width)
     workgroups = -(-vectors // plan.config.workgroup_size)
     launcher.launch(
-        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid, reads_index),
+        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid),
         bindings, workgroups,
     )  # fmt: skip
 
@@ -204,11 +231,11 @@ def _seen(x: Input, shape: Shape) -> _Seen:
 def _plan(
     shape: Shape,
     sources: tuple[_Seen, ...],
-    target: _Seen,
+    targets: tuple[_Seen, ...],
     machine: Machine,
     config: ElementwiseConfig | None,
 ) -> _Plan:
-    seen = [s for s in (*sources, target) if isinstance(s, tuple)]
+    seen = [s for s in (*sources, *targets) if isinstance(s, tuple)]
     flat = merged(shape, [strides for _, strides, _, _ in seen])
     sizes = flat[0][0] or (1,)
     is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
@@ -222,7 +249,7 @@ def _plan(
     remaining = iter(layouts)
     return _Plan(
         sources=tuple(_source(s, remaining) for s in sources),
-        target=layouts[-1],
+        targets=tuple(layouts[-len(targets) :]),
         shape=() if len(sizes) == 1 else sizes,
         is_whole=sizes[-1] % found.width == 0,
         config=found,
@@ -238,14 +265,18 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
 class _Body:
     """The kernel of one plan, while it is being written."""
 
-    def __init__(self, name: str, plan: _Plan, count: int, grid: int, reads_index: bool) -> None:
-        self.plan, self.reads_index = plan, reads_index
+    def __init__(self, name: str, plan: _Plan, count: int, grid: int) -> None:
+        self.plan = plan
         self.width = plan.config.width
         b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
         self.count: Value | int = b.scalar("count", int32) if not plan.shape else count
         self.mask: Value | None = None
         self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
-        self.target = Operand(b, "out", plan.target, "write")
+        names = ["out", *(f"out{n}" for n in range(1, len(plan.targets)))]
+        self.targets = [
+            Operand(b, name, layout, "write")
+            for name, layout in zip(names, plan.targets, strict=True)
+        ]
 
     def _declare(self, name: str, source: Layout | _Argument | bool | None) -> Any:
         if isinstance(source, Layout):
@@ -254,7 +285,7 @@ class _Body:
             return self.b.scalar(name, source.dtype)
         return source if source is None else self.b.const(source, bool_)
 
-    def write(self, rule: Rule) -> None:
+    def write(self, rule: Together) -> None:
         b, width = self.b, self.width
         vector, shape = self.vector(invocation_of(b)), self.plan.shape
         first = vector * width if width > 1 else vector
@@ -279,12 +310,13 @@ class _Body:
         block, within = invocation // (rows * per_row), invocation % (rows * per_row)
         return (block * rows + within % rows) * per_row + within // rows
 
-    def store(self, rule: Rule, coordinates: list[Value | int]) -> None:
+    def store(self, rule: Together, coordinates: list[Value | int]) -> None:
         """Write what the rule makes of a vector of elements."""
         values = [self.value(source, coordinates) for source in self.sources]
-        extra = {"index": self.number(coordinates)} if self.reads_index else {}
-        result = trace(self.b, rule, values, self.plan.target.dtype, **extra)
-        self.put(coordinates, self.spread(result))
+        results = rule(self.b, values, lambda: self.number(coordinates))
+        for target, result in zip(self.targets, results, strict=True):
+            place = target.at(coordinates)
+            target.store_along(place, self.spread(result), mask=self.mask, is_aligned=True)
 
     def number(self, coordinates: list[Value | int]) -> Value:
         """Return the numbers of a vector's elements in row-major order."""
@@ -301,16 +333,12 @@ class _Body:
         place = source.at(coordinates)
         return source.load_along(place, self.width, mask=self.mask, is_aligned=True)
 
-    def put(self, coordinates: list[Value | int], result: Value) -> None:
-        place = self.target.at(coordinates)
-        self.target.store_along(place, result, mask=self.mask, is_aligned=True)
-
     def spread(self, x: Value) -> Value:
         return x if x.width == self.width else self.b.splat(x, self.width)
 
 
-def _kernel(name: str, rule: Rule, plan: _Plan, count: int, grid: int, reads_index: bool) -> Kernel:
-    body = _Body(name, plan, count, grid, reads_index)
+def _kernel(name: str, rule: Together, plan: _Plan, count: int, grid: int) -> Kernel:
+    body = _Body(name, plan, count, grid)
     body.write(rule)
     return body.b.build()
 

@@ -139,6 +139,9 @@ Make = Callable[[At], Value]
 Store = Callable[[At, Value], None]
 Join = Callable[[Value, Value], Value]
 Body = Callable[["Row"], None]
+Values = Sequence[Value]
+MakeAll = Callable[[At], Values]
+JoinAll = Callable[[Values, Values], Values]
 
 
 class Row:
@@ -151,13 +154,16 @@ class Row:
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
         targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int,
+        dtype: DType | None = None,
     ) -> None:  # fmt: skip
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
-        self.dtype = sources[0].dtype.compute
+        self.dtype = dtype or sources[0].dtype.compute
         self.rows, self.length, self.config = rows, length, config
-        read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
-        written = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
+        read = self.read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
+        written = self.written = [
+            Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)
+        ]
         added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
         self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
         self._row = self._group
@@ -177,7 +183,8 @@ class Row:
         self._times = 0
         self.targets = [self._writer(operand) for operand in written]
         self._partial = [self._writer(operand) for operand in added]
-        self._lines = [] if config.rows == 1 else [_Line(self) for _ in added]
+        self._lines = [] if config.rows == 1 else [Line(self) for _ in added]
+        self._starts: list[Number] = [0] * len(self._lines)
         self.sums = [line.add for line in self._lines] or self._partial
 
     def _share_workgroup(self) -> None:
@@ -206,11 +213,12 @@ class Row:
 
     def _run_together(self, body: Body) -> None:
         b = self.b
-        zero = b.const(0, vector(self.dtype, self.config.width))
+        width = self.config.width
+        empty = [b.const(start, vector(self.dtype, width)) for start in self._starts]
 
         def clear(at: At) -> None:
-            for line in self._lines:
-                line.store(at, zero)
+            for line, nothing in zip(self._lines, empty, strict=True):
+                line.store(at, nothing)
 
         def write_sums(at: At) -> None:
             for line, store in zip(self._lines, self._partial, strict=True):
@@ -329,52 +337,66 @@ class Row:
     def _totals(
         self, count: int, make: Callable[[At], Sequence[Value]], start: Number, join: Join
     ) -> list[Value]:
+        def each(xs: Values, ys: Values) -> Values:
+            return [join(x, y) for x, y in zip(xs, ys, strict=True)]
+
+        return list(self.fold([(start, self.dtype)] * count, each, make))
+
+    def fold(self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: MakeAll) -> Values:
+        """Return a state that takes in the values which ``make`` gives of all the row.
+
+        ``start`` has a number and a dtype for each value of the state, ``join`` joins two states.
+        """
         b, config = self.b, self.config
         width, vectors = config.width, config.vectors
-        empty = b.const(start, vector(self.dtype, width))
+        empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
         if self._turns:
-            each = [self._made(make, at, start) for at in self._turns]
-            kept = [joined(values, join) for values in zip(*each, strict=True)]
-            return [self._across_lanes(joined(_elements(x), join), join) for x in kept]
-        step, fetches = config.lanes * width, self._begin()
-        with b.for_(
-            self._first, self._whole, step=step * vectors, carried=[empty] * (count * vectors)
-        ) as loop:
+            state = joined([self._made(make, at, empty) for at in self._turns], join)
+            return self._across_lanes(joined(_elements(state), join), join)
+        step, fetches, size = config.lanes * width, self._begin(), len(start)
+        with b.for_(self._first, self._whole, step=step * vectors, carried=empty * vectors) as loop:
             made: list[Value] = []
             for i in range(vectors):
                 first = loop.index + i * step if i else loop.index
                 if fetches:
                     self._fetch(first)
-                made += make(At(first, width))
-            loop.yield_(*(join(x, y) for x, y in zip(loop.carried, made, strict=True)))
-        totals = [joined(loop.results[i::count], join) for i in range(count)]
+                of = make(At(first, width))
+                made += join(loop.carried[i * size : (i + 1) * size], of)
+            loop.yield_(*made)
+        state = joined([loop.results[i * size : (i + 1) * size] for i in range(vectors)], join)
         if self._tail is not None:
-            there = self._made(make, self._tail, start)
-            totals = [join(x, y) for x, y in zip(totals, there, strict=True)]
-        totals = [joined(_elements(x), join) for x in totals]
-        return totals if config.lanes == 1 else [self._across_lanes(x, join) for x in totals]
+            state = join(state, self._made(make, self._tail, empty))
+        state = joined(_elements(state), join)
+        return state if config.lanes == 1 else self._across_lanes(state, join)
 
-    def _made(
-        self, make: Callable[[At], Sequence[Value]], at: At, start: Number
-    ) -> Sequence[Value]:
+    def _made(self, make: MakeAll, at: At, empty: Values) -> Values:
         """Return what is made of neighbours, and where there are none the start of a total."""
         if at.mask is None:
             return make(at)
-        empty = self.b.const(start, vector(self.dtype, at.width))
-        return [self.b.select(at.mask, x, empty) for x in make(at)]
+        pairs = zip(make(at), empty, strict=True)
+        return [self.b.select(at.mask, x, nothing) for x, nothing in pairs]
 
-    def _across_lanes(self, x: Value, join: Join) -> Value:
-        """Join the numbers of a row's invocations in shared memory, halves at a time."""
+    def _across_lanes(self, state: Values, join: JoinAll) -> Values:
+        """Join the states of a row's invocations in shared memory, halves at a time."""
         b, half = self.b, self.config.lanes // 2
-        shared, place = b.shared(x.dtype, self.config.workgroup_size), b.local_id(0)
-        shared[place] = x
+        shared, place = (
+            [b.shared(x.dtype, self.config.workgroup_size) for x in state],
+            b.local_id(0),
+        )
+
+        def put(values: Values) -> None:
+            for memory, x in zip(shared, values, strict=True):
+                memory[place] = x
+
+        put(state)
         while half:
             b.barrier()
             with b.if_(self._lane < half):
-                shared[place] = join(shared[place], shared[place + half])
+                put(join([m[place] for m in shared], [m[place + half] for m in shared]))
             half //= 2
         b.barrier()
-        return shared[0] if self.config.slots == 1 else shared[place - self._lane]
+        first = b.index(0) if self.config.slots == 1 else place - self._lane
+        return [memory[first] for memory in shared]
 
     # ---- elements ----
 
@@ -406,7 +428,7 @@ class Row:
         if self._turns:
             once = self._remembered(make)
             return once, once
-        line = _Line(self)
+        line = Line(self)
 
         def first(at: At) -> Value:
             x = make(at)
@@ -416,7 +438,7 @@ class Row:
         return first, line.load
 
 
-class _Line:
+class Line:
     """Private memory for a value for each element of a row."""
 
     def __init__(self, row: Row) -> None:
@@ -433,18 +455,20 @@ class _Line:
         self.store(at, self.load(at) + x)
 
 
-def joined(values: Sequence[Value], join: Join) -> Value:
-    """Return what joining all values gives, halves at a time."""
-    values = list(values)
-    while len(values) > 1:
-        half = len(values) // 2
-        pairs, rest = zip(values[:half], values[half : 2 * half], strict=True), values[2 * half :]
-        values = [*(join(x, y) for x, y in pairs), *rest]
-    return values[0]
+def joined(states: Sequence[Values], join: JoinAll) -> Values:
+    """Return what joining all states gives, halves at a time."""
+    states = list(states)
+    while len(states) > 1:
+        half = len(states) // 2
+        pairs, rest = zip(states[:half], states[half : 2 * half], strict=True), states[2 * half :]
+        states = [*(join(s, t) for s, t in pairs), *rest]
+    return states[0]
 
 
-def _elements(x: Value) -> list[Value]:
-    return [x[i] for i in range(x.width)] if x.width > 1 else [x]
+def _elements(state: Values) -> list[Values]:
+    """Return the state of each element of vectors."""
+    width = state[0].width
+    return [[x[i] for x in state] for i in range(width)] if width > 1 else [state]
 
 
 # ---- launching ----

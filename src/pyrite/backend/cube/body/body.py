@@ -1,0 +1,253 @@
+"""The body of a composite as kernels: what can be one is one, whoever wrote it.
+
+The graph of a body is cut into regions: elementwise ops, folds and moves that name axes anew.  In
+a region folds over the same rows are one kernel with all that hangs on them, what no fold stands
+before is another, and a fold that fits no rows runs by its own skeleton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyrite.backend.cube.body.group import Group, can_add, passes
+from pyrite.backend.cube.body.points import Space, leaves_of, map_points, most_buffers
+from pyrite.backend.cube.body.region import (
+    CutError,
+    Region,
+    ancestors,
+    is_fold,
+    is_inside,
+    is_view,
+)
+from pyrite.backend.cube.body.rows import run_group
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import Input, lowering_of
+from pyrite.backend.cube.skeleton.elementwise import elementwise
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.tracing import Graph, Literal, Node, traced
+from pyrite.op import Attributes, Constant, Op
+from pyrite.types import TensorType
+
+#: Fewer rows than that leave most of a GPU idle, if they are long.
+FEW_GROUPS = 256
+LONG = 1 << 14
+
+
+def graph_of(op: Op, inputs: Sequence[Input], attrs: Attributes) -> Graph | None:
+    """Return the graph of a body for such inputs, None where it is not for these kernels."""
+    given = [i.type if isinstance(i, CubeTensor) else i for i in inputs]
+    graph = traced(op, given, attrs)
+    return graph if graph is not None and is_classed(graph) else None
+
+
+def is_classed(graph: Graph) -> bool:
+    """Whether every op of a graph has a rule of a class, and every tensor has elements."""
+    return all(type.size for type in graph.types) and all(
+        is_inside(node, graph) or _has_skeleton(node) for node in graph.nodes
+    )
+
+
+def _has_skeleton(node: Node) -> bool:
+    """Whether kernels for a node come of the class of its rule, or stand in for that."""
+    if node.op.rule is None:
+        return node.op.scalar is not None
+    return lowering_of(node.op) is not None
+
+
+def run_body(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: object
+) -> Sequence[CubeTensor]:
+    """Run a composite by its body."""
+    graph = graph_of(op, inputs, attrs)
+    assert graph is not None, "a body that keeps its op whole"
+    return _Run(launcher, op.name, graph, inputs).results()
+
+
+class _Run:
+    """One call of a body: the values that lie in memory by now."""
+
+    def __init__(
+        self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
+    ) -> None:
+        self.launcher, self.name, self.graph = launcher, name, graph
+        self.real: dict[int, Input] = {
+            value: _as_given(inputs[i.position], i.type) if i.is_number else inputs[i.position]
+            for value, i in enumerate(graph.inputs)
+        }
+
+    def results(self) -> list[CubeTensor]:
+        """Return the results of the body."""
+        self.realise(self.graph.results)
+        found = [self.real[value] for value in self.graph.results]
+        return [x for x in found if isinstance(x, CubeTensor)]
+
+    def realise(self, wanted: Sequence[int]) -> None:
+        """Have values lie in memory."""
+        wanted = list(dict.fromkeys(wanted))
+        while any(value not in self.real for value in wanted):
+            nodes = ancestors(self.graph, wanted, self.real.keys())
+            ready = [n for n in nodes if self._is_moved(n)]
+            if ready:
+                self._run_alone(ready[0])
+                continue
+            outside = next((n for n in nodes if not is_inside(n, self.graph)), None)
+            if outside is not None:
+                self.realise(outside.values)
+                self._run_alone(outside)
+                continue
+            self._step(nodes, [v for v in wanted if v not in self.real])
+
+    def _is_moved(self, node: Node) -> bool:
+        """Whether a node is but a view of what lies in memory."""
+        return is_view(node) and all(v in self.real for v in node.values)
+
+    def _step(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
+        """Run one kernel of a region."""
+        made = {v for node in nodes for v in node.results}
+        leaves = tuple(dict.fromkeys(v for n in nodes for v in n.values if v not in made))
+        try:
+            region = Region(self.graph, tuple(nodes), leaves)
+        except CutError as error:
+            missing = [v for v in error.node.values if v not in self.real]
+            if missing:
+                self.realise(missing)
+            else:
+                self._run_alone(error.node)
+            return
+        if not any(is_fold(n) for n in nodes):
+            beyond = map_points(self.launcher, self.name, region, wanted, self.real)
+            if beyond is not None:
+                self._cut_before(beyond, nodes)
+            return
+        group = self._within_limits(region, best_group(region, wanted))
+        if self._fits(region, group):
+            run_group(self.launcher, self.name, region, group, self.real)
+            return
+        fold = group.folds[0]
+        self.realise(fold.values)
+        self._run_alone(fold)
+
+    def _cut_before(self, value: int, nodes: Sequence[Node]) -> None:
+        """Have the operands of a value lie in memory, which is made of too many tensors at once."""
+        node = next(n for n in nodes if value in n.results)
+        self.realise([v for v in node.values if v not in self.real])
+
+    def _within_limits(self, region: Region, group: Group) -> Group:
+        """Return a group without what takes more tensors than a kernel may have."""
+        most = most_buffers(self.launcher.machine)
+        if self._tensors_of(region, group) <= most:
+            return group
+        results = tuple(v for n in group.folds for v in n.results)
+        return replace(group, elements=(), numbers=results, sums=())
+
+    def _tensors_of(self, region: Region, group: Group) -> int:
+        wanted = [*group.elements, *group.numbers, *(n.first for n in group.sums)]
+        return len(wanted) + len(leaves_of(region, wanted, self.real))
+
+    def _fits(self, region: Region, group: Group) -> bool:
+        """Whether a kernel over rows is the way: they are many, or short, and more than one fold.
+
+        A fold alone whose elements are no neighbours runs by the skeleton of folds, which goes over
+        memory as it lies.
+        """
+        machine = self.launcher.machine
+        rows, length = region.atoms.count(group.rows), region.atoms.count(group.length)
+        if self._tensors_of(region, group) > most_buffers(machine):
+            return False
+        few = 2 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
+        if rows < few and length > LONG:
+            return False
+        has_more = bool(group.elements) or len(passes(region, group)) > 1
+        return has_more or self._is_along(region, group)
+
+    def _is_along(self, region: Region, group: Group) -> bool:
+        """Whether the elements that a fold joins are neighbours in memory."""
+        last = group.length[-1:]
+        return any(
+            region.atoms.strides(region.axes(v), t.strides).get(a) == 1
+            for v in region.leaves
+            if isinstance(t := self.real[v], CubeTensor)
+            for a in last
+        )
+
+    def _run_alone(self, node: Node) -> None:
+        """Run a node by its own kernels."""
+        inputs = [
+            self.real[x] if isinstance(x, int)
+            else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
+            for x in node.operands
+        ]  # fmt: skip
+        lowering = lowering_of(node.op) or elementwise
+        results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
+        self.real.update(zip(node.results, results, strict=True))
+
+
+def _as_given(x: Input, type: TensorType) -> Input:
+    """Return a number of a call in the dtype that it takes in the body."""
+    assert isinstance(x, Constant)
+    return x.with_type(type)
+
+
+def best_group(region: Region, wanted: Sequence[int]) -> Group:
+    """Return the folds that may run next, the most that share their rows."""
+    folds = [n for n in region.nodes if is_fold(n)]
+    before = {n: _folds_before(region, n) for n in folds}
+    groups = []
+    for key in dict.fromkeys(_rows_of(region, n) for n in folds):
+        members: list[Node] = []
+        for n in folds:
+            if _rows_of(region, n) == key and before[n] <= set(members):
+                members.append(n)
+        if members:
+            groups.append(members)
+    return _group(region, max(groups, key=len), wanted)
+
+
+def _rows_of(region: Region, node: Node) -> tuple[frozenset[int], frozenset[int]]:
+    return frozenset(region.kept(node)), frozenset(region.reduced(node))
+
+
+def _folds_before(region: Region, node: Node) -> set[Node]:
+    made = ancestors(region.graph, node.values, set(region.leaves))
+    return {n for n in made if is_fold(n)}
+
+
+def _group(region: Region, folds: Sequence[Node], wanted: Sequence[int]) -> Group:
+    graph, leaves = region.graph, set(region.leaves)
+    rows, length = region.kept(folds[0]), region.reduced(folds[0])
+    everything = set(rows) | set(length)
+    elements: list[int] = []
+    numbers: list[int] = []
+    rest: list[int] = []
+    members = set(folds)
+    for value in wanted:
+        before = {n for n in ancestors(graph, [value], leaves) if is_fold(n)}
+        space = set(region.space(value))
+        if before and before <= members and space == everything:
+            elements.append(value)
+        elif before and before <= members and space == set(rows):
+            numbers.append(value)
+        else:
+            rest.append(value)
+    sums = _sums(region, members, rows, length, rest)
+    summed = {n.first for n in sums}
+    rest = [v for v in rest if v not in summed]
+    results = {v for n in folds for v in n.results}
+    later = ancestors(graph, rest, leaves | results | summed)
+    used = {v for n in later for v in n.values} | set(rest)
+    numbers += [v for n in folds for v in n.results if v in used and v not in numbers]
+    return Group(tuple(folds), rows, length, tuple(elements), tuple(numbers), sums)
+
+
+def _sums(
+    region: Region, members: set[Node], rows: Space, length: Space, wanted: Sequence[int]
+) -> tuple[Node, ...]:
+    """Return the folds over the rows of what is made along them, of which something is wanted."""
+    other = frozenset(length), frozenset(rows)
+    needed = ancestors(region.graph, wanted, set(region.leaves))
+    return tuple(
+        n for n in needed
+        if n not in members and is_fold(n) and _rows_of(region, n) == other
+        and _folds_before(region, n) <= members and can_add(region, n, members)
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+"""Nodes of a graph inside a kernel: each by its scalar rule, rounded as if it ran alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyrite.backend.tracing import Literal, Node
+from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.ir import vector
+from pyrite.kernel.trace import trace
+from pyrite.types import TensorType, bool_, int32
+
+#: What gives the value of a graph by its number, at one place of the kernel.
+Look = Callable[[int], Value]
+
+
+def evaluate(b: KernelBuilder, node: Node, look: Look) -> Value:
+    """Return the result of an elementwise node, whose operands ``look`` gives."""
+    assert node.op.scalar is not None, "an elementwise node"
+    found = [look(x) if isinstance(x, int) else x for x in node.operands]
+    width = max((x.width for x in found if isinstance(x, Value)), default=1)
+    operands = [_operand(b, x, width) for x in found]
+    return trace(b, node.op.scalar, operands, node.types[0].dtype, **node.attrs)
+
+
+def _operand(b: KernelBuilder, x: Value | Literal | None, width: int) -> Value | None:
+    if isinstance(x, Literal):
+        # As the argument of a kernel is: in the dtype of the computation, not rounded to the op's.
+        return b.const(x.value, vector(x.dtype if x.dtype is bool_ else x.dtype.compute, width))
+    return x if x is None or x.width == width else b.splat(x, width)
+
+
+def weight_of(node: Node, types: Sequence[TensorType]) -> int:
+    """Return how many instructions the rule of an elementwise node takes, given all types."""
+    b = KernelBuilder("weight")
+
+    def look(x: int) -> Value:
+        dtype = types[x].dtype
+        argument = b.scalar(f"x{x}", int32 if dtype is bool_ else dtype.compute)
+        return argument > 0 if dtype is bool_ else argument
+
+    evaluate(b, node, look)
+    return len(b.body)

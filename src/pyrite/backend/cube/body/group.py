@@ -1,0 +1,122 @@
+"""Folds that share their rows: which pass over a row makes which, and what is kept between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from pyrite.backend.cube.body.evaluate import weight_of
+from pyrite.backend.cube.body.points import Space
+from pyrite.backend.cube.body.region import Region
+from pyrite.backend.cube.skeleton.row import RowsConfig
+from pyrite.backend.tracing import Node
+from pyrite.op.rule import Fold
+from pyrite.op.rule.fold import BoundFold
+
+#: A value whose rule takes fewer instructions is made again where it is wanted again.
+KEPT_WEIGHT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Folds over the same rows, and what is written with them.
+
+    ``elements`` are values of each element of a row, ``numbers`` of each row.  ``sums`` are folds
+    the other way, over the rows, of what is made along a row.
+    """
+
+    folds: tuple[Node, ...]
+    rows: Space
+    length: Space
+    elements: tuple[int, ...]
+    numbers: tuple[int, ...]
+    sums: tuple[Node, ...] = ()
+
+
+def bound_fold(
+    region: Region, node: Node, count: int, config: RowsConfig | None = None
+) -> BoundFold:
+    """Return the fold of a node over so many elements, in the form that suits a config."""
+    rule = node.op.rule
+    assert isinstance(rule, Fold)
+    dtype = region.graph.types[node.values[0]].dtype.compute
+    # Lanes that share a row have registers for one value of state.
+    if config is not None and config.lanes == 1:
+        form = rule.simpler if count <= SHORT * config.width else rule.larger
+        rule = (form and form(dtype)) or rule
+    return rule.of(dtype, [t.dtype for t in node.types], node.attrs, count)
+
+
+#: In rows of so many vectors joining their elements costs more than taking them in.
+SHORT = 4
+
+
+def can_add(region: Region, node: Node, folds: set[Node]) -> bool:
+    """Whether what a fold gives of some rows is a state, which the same fold joins once more.
+
+    Lines of a row hold states in the dtype of its own folds.
+    """
+    rule = node.op.rule
+    assert isinstance(rule, Fold)
+    bound = bound_fold(region, node, 1)
+    dtype = region.graph.types[next(iter(folds)).values[0]].dtype.compute
+    is_plain = rule.take is _PLAIN["take"] and rule.end is _PLAIN["end"]
+    return is_plain and [d for _, d in bound.start] == [dtype]
+
+
+_PLAIN = {field.name: field.default for field in fields(Fold)}
+
+
+def passes(region: Region, group: Group) -> list[list[Node]]:
+    """Return the folds by the pass over the row in which they are made.
+
+    A fold waits as long as it can: then it reads what another one of its pass reads.
+    """
+    before: dict[int, int] = {}
+    for node in region.nodes:
+        depth = max((before.get(v, 0) for v in node.values), default=0)
+        before.update(dict.fromkeys(node.results, depth + (node in group.folds)))
+    last = max(before[n.first] for n in group.folds) - 1
+    latest: dict[int, int] = {}
+    found: list[list[Node]] = [[] for _ in range(last + 1)]
+    for node in reversed(region.nodes):
+        turn = min((latest.get(v, last) for v in node.results), default=last)
+        if node in group.folds:
+            found[turn].insert(0, node)
+            turn -= 1
+        for v in node.values:
+            latest[v] = min(latest.get(v, last), turn)
+    return found
+
+
+def elements_of(region: Region, group: Group, wanted: Sequence[int]) -> set[int]:
+    """Return the values along the row that a pass makes to have some."""
+    along = set(group.length)
+    nodes = {v: node for node in region.nodes for v in node.results}
+    found: set[int] = set()
+    left = list(wanted)
+    while left:
+        value = left.pop()
+        if value in found or value not in nodes or along.isdisjoint(region.support(value)):
+            continue
+        found.add(value)
+        left += nodes[value].values
+    return found
+
+
+def kept_value(region: Region, group: Group) -> int | None:
+    """Return the value along the row that is made once and kept, if one is worth it."""
+    wanted = [[n.values[0] for n in folds] for folds in passes(region, group)]
+    last = (*group.elements, *(node.values[0] for node in group.sums))
+    needed = [elements_of(region, group, values) for values in (*wanted, last)]
+    types = region.graph.types
+    found = [
+        node.first
+        for node in region.nodes
+        if sum(node.first in values for values in needed) > 1
+        and node.op.is_elementwise
+        and node.types[0].dtype.is_float
+        and node.types[0].dtype is node.types[0].dtype.compute
+        and weight_of(node, types) >= KEPT_WEIGHT
+    ]
+    return found[-1] if found else None

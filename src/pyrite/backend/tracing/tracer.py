@@ -1,0 +1,281 @@
+"""Tracing: the body of a composite is run once on tensors without values, and becomes a graph.
+
+The tensors are real ones, on a backend of their own whose handles are numbers of values; so a body
+may call all that a tensor has.  What asks for a value, for another device or for random numbers
+cannot be in a graph: then the composite is expanded at each call, as one op after another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Any, NoReturn
+
+from pyrite.backend.protocol import Backend
+from pyrite.backend.tracing.graph import Graph, Input, Literal, Node, Operand, key_of, pruned
+from pyrite.content import NoContentError, content_of
+from pyrite.errors import ArgumentError
+from pyrite.op import (
+    Attributes,
+    Constant,
+    Op,
+    Plan,
+    SymbolicNumber,
+    TensorBase,
+    UntraceableError,
+    body_key,
+    rules_key,
+)
+from pyrite.recent import Recent
+from pyrite.types import Array, TensorType, float32, float64
+
+#: The most ops of a body: one that goes on longer is a loop that belongs to the host.
+MOST_NODES = 512
+
+#: Graphs that are kept, and refusals.
+_KEPT = 1024
+
+#: What a body gets: the type of a tensor, the type and maybe the value of a number, or None.
+Given = TensorType | Constant | None
+
+
+class _Active(threading.local):
+    tracer: Tracer | None = None
+
+
+_active = _Active()
+
+
+def forbid_in_bodies(what: str) -> None:
+    """Raise UntraceableError where a body is traced: what differs from call to call is no part."""
+    if _active.tracer is not None:
+        _active.tracer.refuse(what)
+
+
+class Tracer(Backend):
+    """A backend on which nothing is computed: it notes the primitive ops that it is to run."""
+
+    name = "tracing"
+    # Above all that a body could have captured, so that a call with such a tensor comes here.
+    level = 1 << 16
+
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self.inputs = list(inputs)
+        self._nodes: list[Node] = []
+        self._types: list[TensorType] = [i.type for i in inputs]
+        self._made: dict[Hashable, Node] = {}
+        self._numbers: dict[tuple[int, TensorType], int] = {}
+        self.refusal: str | None = None
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise UntraceableError, and remember it in case the body catches that."""
+        self.refusal = what
+        raise UntraceableError(what)
+
+    @property
+    def root(self) -> Backend:
+        """Nobody may ask where a body runs."""
+        return self
+
+    def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
+        """Whether a composite is noted whole: never, its body says what it is made of."""
+        return False
+
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Any] | None:
+        """Note a primitive; None for a composite, whose body is then run here too."""
+        if op.body is not None and not op.kernels:
+            return None
+        return self._note(op, inputs, plan.attrs, plan.out)
+
+    def _note(
+        self, op: Op, inputs: Sequence[Any], attrs: Attributes, out: tuple[TensorType, ...] | None
+    ) -> Sequence[Any]:
+        """Note an op, and return the numbers of its results."""
+        if out is None or op.sync or op.kernels:
+            self.refuse(f"{op.name}, which no graph holds")
+        operands = tuple(self._operand(x) for x in inputs)
+        try:
+            key = key_of(op, operands, attrs)
+        except (NoContentError, ArgumentError):
+            self.refuse(f"attributes of {op.name}")
+        node = self._made.get(key)
+        if node is None:
+            if len(self._nodes) >= MOST_NODES:
+                self.refuse("more ops than a graph may hold")
+            node = Node(op, operands, attrs, out, len(self._types), key)
+            self._nodes.append(node)
+            self._types += out
+            self._made[key] = node
+        return node.results
+
+    def _operand(self, x: Any) -> Operand:
+        if isinstance(x, Constant):
+            if isinstance(x.value, SymbolicNumber):
+                return self._number(x.value, x.type)
+            return Literal(x.value, x.type.dtype)
+        return x  # type: ignore[no-any-return]
+
+    # ---- numbers of a call ----
+
+    def _number(self, number: SymbolicNumber, type: TensorType) -> int:
+        """Return the value that is a number in a dtype.
+
+        Arithmetic that the body did with it is done in the dtype of a computation, at the device.
+        """
+        if number.function is None:
+            return self._given(number.position, type)
+        wide = float64 if type.dtype is float64 else float32
+        found = self._computed(number, TensorType((), wide))
+        if found.dtype is not type.dtype:
+            found = found.astype(type.dtype)
+        return found._handle  # type: ignore[no-any-return]
+
+    def _computed(self, number: Any, type: TensorType) -> Any:
+        if not isinstance(number, SymbolicNumber):
+            return number
+        if number.function is None:
+            return self.tensor(self._given(number.position, type), type)
+        return number.function(*(self._computed(x, type) for x in number.operands))
+
+    def _given(self, position: int, type: TensorType) -> int:
+        """Return the value that stands for a number among the inputs; noted as the first one."""
+        found = self._numbers.get((position, type))
+        if found is None:
+            # Numbered among the nodes' results until the graph is made.
+            found = self._numbers[position, type] = -1 - len(self._numbers)
+        return found
+
+    def tensor(self, value: int, type: TensorType) -> Any:
+        """Return the tensor that is a value."""
+        cls = TensorBase.concrete
+        assert cls is not None, "the module of tensors says which class they are of"
+        return cls._wrap(value, type, self)
+
+    def graph(self, results: Sequence[int]) -> Graph:
+        """Return what was noted, for a body that returned these values."""
+        numbers = [Input(at, type, is_number=True) for at, type in self._numbers]
+        count = len(numbers)
+
+        def renumbered(x: Operand) -> Operand:
+            if not isinstance(x, int):
+                return x
+            # Numbers of the call were -1, -2, ...; they come behind the tensors given.
+            if x < 0:
+                return len(self.inputs) - 1 - x
+            return x if x < len(self.inputs) else x + count
+
+        nodes = []
+        for node in self._nodes:
+            operands = tuple(renumbered(x) for x in node.operands)
+            nodes.append(
+                Node(node.op, operands, node.attrs, node.types, node.first + count, node.key)
+            )
+        wanted = tuple(x for x in map(renumbered, results) if isinstance(x, int))
+        return pruned(Graph((*self.inputs, *numbers), tuple(nodes), wanted))
+
+    # ---- what a graph cannot hold ----
+
+    def upload(self, array: Array) -> Any:
+        """Refuse an array of the host."""
+        self.refuse("an array of the host")
+
+    def adopt(self, array: Any) -> Any:
+        """Refuse memory of the host."""
+        self.refuse("memory of the host")
+
+    def download(self, handle: Any) -> Array:
+        """Refuse to tell values."""
+        self.refuse("a value of a tensor")
+
+    def lift(self, tensor: TensorBase) -> Any:
+        """Refuse a tensor that the body did not get as an input."""
+        if tensor._backend is self:
+            return tensor._handle
+        self.refuse("a tensor that is no input")
+
+    def type_of(self, handle: Any) -> TensorType:
+        """Return the type of a value."""
+        found: TensorType = self._types[handle]
+        return found
+
+    def primitive(self, handle: Any) -> Any:
+        """Refuse to show memory."""
+        self.refuse("the memory of a tensor")
+
+    def synchronize(self) -> None:
+        """Refuse to wait."""
+        self.refuse("a wait")
+
+    def __repr__(self) -> str:
+        return "Tracer()"
+
+
+def traced(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | None:
+    """Return the graph of a composite's body for inputs of types, None where there is none.
+
+    It is traced once for each kind of inputs.  A body that raises an error has no graph: it raises
+    it again where it is expanded, at the line of the call.
+    """
+    if op.body_reads is not None and body_key(op) is None:
+        return None
+    try:
+        key = (op, rules_key(op), _form(given), content_of(tuple(sorted(attrs.items()))))
+    except (NoContentError, ArgumentError):
+        return None
+    found = _graphs.get(key)
+    if found is None:
+        found = _trace(op, given, attrs)
+        _graphs.put(key, found)
+    return found if isinstance(found, Graph) else None
+
+
+_graphs: Recent[Hashable, Graph | str] = Recent(_KEPT)
+
+
+def _form(given: Sequence[Given]) -> Hashable:
+    return tuple(
+        (content_of(x.value) if x.type.dtype.is_bool else "number", x.type)
+        if isinstance(x, Constant) else x
+        for x in given
+    )  # fmt: skip
+
+
+def _trace(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
+    """Return the graph of a body, or why there is none."""
+    inputs = [Input(n, x) for n, x in enumerate(given) if isinstance(x, TensorType)]
+    tracer = Tracer(inputs)
+    numbers = {i.position: n for n, i in enumerate(inputs)}
+    before, _active.tracer = _active.tracer, tracer
+    try:
+        arguments = [
+            tracer.tensor(numbers[n], x) if isinstance(x, TensorType) else _argument(tracer, n, x)
+            for n, x in enumerate(given)
+        ]
+        assert op.body is not None, "a composite has a body"
+        found = op.body(*arguments, **attrs)
+        results = found if isinstance(found, tuple | list) else (found,)
+        if not all(isinstance(r, TensorBase) and r._backend is tracer for r in results):
+            return "a result that is none of its tensors"
+        return tracer.refusal or tracer.graph([r._handle for r in results])
+    except Exception as error:
+        return tracer.refusal or f"{type(error).__name__}: {error}"
+    finally:
+        _active.tracer = before
+
+
+def _argument(tracer: Tracer, position: int, x: Constant | None) -> Any:
+    """Return what a body gets for a number or for what was left out."""
+    if x is None:
+        return None
+    dtype = x.type.dtype
+    if dtype.is_bool:
+        return bool(x.value)
+    if not dtype.is_float:
+        tracer.refuse("an integer that only a call knows")
+    return SymbolicNumber(position)
+
+
+def why_untraceable(op: Op, given: Sequence[Given], attrs: Attributes) -> str | None:
+    """Return why a body has no graph for such inputs, None where it has one."""
+    found = _trace(op, given, attrs)
+    return found if isinstance(found, str) else None
