@@ -103,7 +103,7 @@ UNPROVED = {
     "pool": "windows that the padding cuts are read by lanes that a mask of other places allows",
     "resample": "indices come from a table, which the lowering made for these sizes",
     "searchsorted": "the middle of a search lies between two carried bounds",
-    "sort_network": "partners are found by xor, inside of a power of two",
+    "sort_bitonic": "partners are found by xor, inside of a power of two",
     "sort_rank": "a rank is the number of smaller elements",
     "unfold4d": "as pool",
     **dict.fromkeys(

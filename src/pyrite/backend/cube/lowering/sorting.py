@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.sort import argsort_axis, first_of_axis
+from pyrite.backend.cube.skeleton.sort import argsort_axis, argtopk_axis
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
 
@@ -28,4 +28,4 @@ def argtopk(
     """The first k positions in order."""
     (x,) = inputs
     is_descending = attrs["largest"]
-    return [first_of_axis(launcher, x, attrs["axis"], attrs["k"], descending=is_descending)]
+    return [argtopk_axis(launcher, x, attrs["axis"], attrs["k"], descending=is_descending)]

@@ -16,8 +16,8 @@ from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.skeleton.sort import argsort_axis
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.order import SortConfig, candidates, select
+from pyrite.backend.cube.skeleton.sort.radix_tiles import shared_bytes
 from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
-from pyrite.backend.cube.skeleton.sort.tiles import shared_bytes
 from pyrite.backend.device import Device, device, device_problem
 from pyrite.tensor.creation import tensor
 from pyrite.types import DTYPES, DType, float32, float64, int64, uint64
@@ -41,7 +41,9 @@ def many_equals(dtype: DType, shape: Any, seed: int = 0) -> Any:
 
 def small_blocks(config: SortConfig) -> SortConfig:
     """The same with blocks so small that a short row has several."""
-    return replace(config, width=config.workgroup_size * 4) if config.by == "blocks" else config
+    return (
+        replace(config, width=config.workgroup_size * 4) if config.by == "radix blocks" else config
+    )
 
 
 @pytest.mark.parametrize("is_descending", [False, True], ids=["ascending", "descending"])
@@ -59,7 +61,7 @@ def test_every_candidate_sorts(
 
     # Wide digits are tried on machines: the interpreter takes long over so many counters.
     found = [c for c in candidates(rows_of(x), Key(dtype, False), GPU) if c.digit_bits < 8]
-    assert {c.by for c in found} >= {"rank", "network", "digits", "blocks"}
+    assert {c.by for c in found} >= {"rank", "bitonic", "radix", "radix blocks"}
     for config in dict.fromkeys(map(small_blocks, found)):
         got = argsort_axis(backend.launcher, x, axis, descending=is_descending, config=config)
         np.testing.assert_array_equal(backend.download(got), want, str(config))
@@ -68,10 +70,10 @@ def test_every_candidate_sorts(
 @pytest.mark.parametrize(
     ("machine", "size", "dtype", "by"),
     [
-        (CPU, 16, float32, "rank"), (CPU, 1024, float32, "digits"),
-        (CPU, 1 << 20, float32, "blocks"), (CPU, 64, float64, "digits"),
-        (GPU, 16, float32, "network"), (GPU, 2048, float32, "network"),
-        (GPU, 2049, float32, "blocks"),
+        (CPU, 16, float32, "rank"), (CPU, 1024, float32, "radix"),
+        (CPU, 1 << 20, float32, "radix blocks"), (CPU, 64, float64, "radix"),
+        (GPU, 16, float32, "bitonic"), (GPU, 2048, float32, "bitonic"),
+        (GPU, 2049, float32, "radix blocks"),
     ],
 )  # fmt: skip
 def test_a_config_follows_the_length_and_the_machine(
@@ -86,9 +88,9 @@ def test_what_a_workgroup_or_a_thread_keeps_fits() -> None:
     for size in (2, 2048, 4096, 8192):
         rows = Rows((4,), size, Layout(int64, (size, 1)))
         for config in candidates(rows, Key(int64, False), GPU):
-            assert config.by != "network" or config.width * 12 <= 1 << 14
-            assert config.by != "digits" or 2 * size * 12 <= 1 << 17
-            if config.by == "blocks" and config.workgroup_size > 1:
+            assert config.by != "bitonic" or config.width * 12 <= 1 << 14
+            assert config.by != "radix" or 2 * size * 12 <= 1 << 17
+            if config.by == "radix blocks" and config.workgroup_size > 1:
                 lanes, items = config.workgroup_size, config.width // config.workgroup_size
                 assert shared_bytes(uint64, lanes, items, config.digit_bits) <= 1 << 14
 

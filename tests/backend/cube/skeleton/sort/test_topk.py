@@ -10,7 +10,7 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.operand import Layout
-from pyrite.backend.cube.skeleton.sort import first_of_axis
+from pyrite.backend.cube.skeleton.sort import argtopk_axis
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.pruning import PruningConfig
 from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
@@ -49,7 +49,7 @@ def test_every_candidate_finds_the_first_of_the_order(interpreter: Device, dtype
             for config in candidates(rows_of(x), key, k, GPU):
                 if isinstance(config, PruningConfig) and config.tile > 512:
                     continue
-                got = first_of_axis(
+                got = argtopk_axis(
                     backend.launcher, x, 1, k, descending=is_descending, config=config
                 )
                 np.testing.assert_array_equal(backend.download(got), want[:, :k], str(config))
@@ -62,7 +62,7 @@ def test_rows_of_many_tiles_take_turns(fresh: Device, k: int, turns: int) -> Non
     array = np.random.default_rng(k).integers(0, 99, (2, 1500)).astype(np.int32)
     x = tensor(array, device=fresh)._handle
     before = backend.runtime.report()["launches"]
-    got = first_of_axis(backend.launcher, x, 1, k, config=PruningConfig(32, 64))
+    got = argtopk_axis(backend.launcher, x, 1, k, config=PruningConfig(32, 64))
 
     assert backend.runtime.report()["launches"] - before == turns
     np.testing.assert_array_equal(backend.download(got), np.argsort(array, 1, kind="stable")[:, :k])

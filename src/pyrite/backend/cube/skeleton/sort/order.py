@@ -8,13 +8,13 @@ from typing import Literal
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
-from pyrite.backend.cube.skeleton.sort.blocks import sort_blocks
+from pyrite.backend.cube.skeleton.sort.bitonic import bitonic_kernel, padded
 from pyrite.backend.cube.skeleton.sort.key import Key
-from pyrite.backend.cube.skeleton.sort.network import network_kernel, padded
-from pyrite.backend.cube.skeleton.sort.radix_sort import digits_kernel, private_bytes
+from pyrite.backend.cube.skeleton.sort.radix_blocks import sort_blocks
+from pyrite.backend.cube.skeleton.sort.radix_sort import private_bytes, radix_kernel
+from pyrite.backend.cube.skeleton.sort.radix_tiles import Blocks, shared_bytes
 from pyrite.backend.cube.skeleton.sort.rank import rank_kernel
 from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
-from pyrite.backend.cube.skeleton.sort.tiles import Blocks, shared_bytes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
@@ -26,12 +26,12 @@ class SortConfig:
     """Who sorts a row, with ``workgroup_size`` invocations together.
 
     - "rank": an invocation, which compares ``width`` keys at once;
-    - "network": a workgroup, which has ``width`` elements of one or more rows in its memory;
-    - "digits": an invocation, by digits of at most ``digit_bits``;
-    - "blocks": all, in blocks of ``width`` elements, by digits of at most ``digit_bits``.
+    - "bitonic": a workgroup, which has ``width`` elements of one or more rows in its memory;
+    - "radix": an invocation, by digits of at most ``digit_bits``;
+    - "radix blocks": all, in blocks of ``width`` elements, by digits of at most ``digit_bits``.
     """
 
-    by: Literal["rank", "network", "digits", "blocks"]
+    by: Literal["rank", "bitonic", "radix", "radix blocks"]
     workgroup_size: int
     width: int = 1
     digit_bits: int = 0
@@ -52,18 +52,18 @@ def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]
         found += [SortConfig("rank", small, width) for width in (16, 8, 4, 1)]
     tile = _SHARED_BYTES // (key.dtype.itemsize + int32.itemsize)
     found += [
-        SortConfig("network", size, max(padded(rows.size), 2 * size))
+        SortConfig("bitonic", size, max(padded(rows.size), 2 * size))
         for size in sizes
         if size > 1 and padded(rows.size) <= tile
     ]
     found += [
-        SortConfig("digits", 1, digit_bits=bits)
+        SortConfig("radix", 1, digit_bits=bits)
         for bits in (8, 4)
         if private_bytes(rows, key, bits) <= machine.private_bytes
     ]
-    found += [SortConfig("blocks", 1, 1 << 16, bits) for bits in (8, 11)]
+    found += [SortConfig("radix blocks", 1, 1 << 16, bits) for bits in (8, 11)]
     found += [
-        SortConfig("blocks", size, size * items, 4)
+        SortConfig("radix blocks", size, size * items, 4)
         for size in (64, 128)
         for items in (16, 8)
         if size in sizes and shared_bytes(key.dtype, size, items, 4) <= _SHARED_BYTES
@@ -82,13 +82,13 @@ def select(rows: Rows, key: Key, machine: Machine) -> SortConfig:
             return ranked[0]
         return next(
             c for c in found
-            if c.workgroup_size == 1 and c.digit_bits == 8 and c.by in ("digits", "blocks")
+            if c.workgroup_size == 1 and c.digit_bits == 8 and c.by in ("radix", "radix blocks")
         )  # fmt: skip
-    fitting = [c for c in found if c.by == "network"]
+    fitting = [c for c in found if c.by == "bitonic"]
     if fitting:
         # Two elements for each invocation, and no more invocations than that needs.
         return min(fitting, key=lambda c: (c.width, -c.workgroup_size))
-    return next(c for c in found if c.by == "blocks" and c.workgroup_size > 1)
+    return next(c for c in found if c.by == "radix blocks" and c.workgroup_size > 1)
 
 
 def argsort_axis(
@@ -119,11 +119,11 @@ def _argsort_rows(
         return launcher.empty(type)
     rows = rows_of(x)
     config = config or select(rows, key, launcher.machine)
-    if config.by == "blocks":
+    if config.by == "radix blocks":
         return _sorted_in_blocks(launcher, x, rows, key, config)
     target = launcher.empty(type)
     per_workgroup = config.workgroup_size
-    if config.by == "network":
+    if config.by == "bitonic":
         per_workgroup = config.width // padded(rows.size)
     launcher.launch(
         ("sort", rows, key, config), lambda grid: _kernel(rows, key, config, grid),
@@ -136,9 +136,9 @@ def _kernel(rows: Rows, key: Key, config: SortConfig, grid: int) -> Kernel:
     size, width, bits = config.workgroup_size, config.width, config.digit_bits
     if config.by == "rank":
         return rank_kernel(rows, key, size, width, grid)
-    if config.by == "network":
-        return network_kernel(rows, key, size, width, grid)
-    return digits_kernel(rows, key, size, bits, grid)
+    if config.by == "bitonic":
+        return bitonic_kernel(rows, key, size, width, grid)
+    return radix_kernel(rows, key, size, bits, grid)
 
 
 def _sorted_in_blocks(

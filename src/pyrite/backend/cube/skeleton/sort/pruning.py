@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of, workgroup_of
+from pyrite.backend.cube.skeleton.sort.bitonic import Elements, padded
 from pyrite.backend.cube.skeleton.sort.key import Key
-from pyrite.backend.cube.skeleton.sort.network import Elements, padded
 from pyrite.backend.cube.skeleton.sort.row import KeySource, Rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value

@@ -33,12 +33,12 @@ def digit_of(b: KernelBuilder, key: Value, shift: Value | int, bits: int) -> Val
     return b.cast((key >> shift) & ((1 << bits) - 1), b.index_type.dtype)
 
 
-def digits_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int) -> Kernel:
+def radix_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int) -> Kernel:
     """Return the kernel that writes the positions of each row in order: out[count, size].
 
     A digit has at most so many bits.
     """
-    b = KernelBuilder("sort_digits", workgroup_size=workgroup_size, grid=grid)
+    b = KernelBuilder("sort_radix", workgroup_size=workgroup_size, grid=grid)
     body = _Body(b, rows, key, digits_of(key.bits, most))
     number = invocation_of(b)
     with b.if_(number < rows.count):

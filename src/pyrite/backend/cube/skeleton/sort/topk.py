@@ -11,27 +11,27 @@ from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
 from pyrite.backend.cube.skeleton.sort.selection import SelectionConfig, selected
 from pyrite.backend.cube.tensor import CubeTensor
 
-FirstConfig = SelectionConfig | PruningConfig
+TopkConfig = SelectionConfig | PruningConfig
 
 
-def candidates(rows: Rows, key: Key, k: int, machine: Machine) -> list[FirstConfig]:
+def candidates(rows: Rows, key: Key, k: int, machine: Machine) -> list[TopkConfig]:
     """Return the configs that are right for the first k of rows, but for sorting all."""
     return [*selection.candidates(rows, key), *pruning.candidates(rows, key, k, machine)]
 
 
-def select(rows: Rows, key: Key, k: int, machine: Machine) -> FirstConfig | None:
+def select(rows: Rows, key: Key, k: int, machine: Machine) -> TopkConfig | None:
     """Return a config, or None where to sort whole rows takes less, or fits better."""
     return selection.select(rows, key, k, machine) or pruning.select(rows, key, k, machine)
 
 
-def first_of_axis(
+def argtopk_axis(
     launcher: Launcher,
     x: CubeTensor,
     axis: int,
     k: int,
     *,
     descending: bool = False,
-    config: FirstConfig | None = None,
+    config: TopkConfig | None = None,
 ) -> CubeTensor:
     """Return the first k of the positions that sort an axis of a tensor, int32."""
     others = tuple(a for a in range(len(x.shape)) if a != axis)

@@ -1,4 +1,4 @@
-"""The kernels of `blocks` where a workgroup has a block: it is sorted in memory that all share.
+"""The kernels of `radix_blocks` where a workgroup has a block, sorted in memory that all share.
 
 Lanes read and write neighbours.  Between that each lane takes ``items`` elements in a row, counts
 their digits in counters of its own, and a scan over (digit, lane) gives every element its rank in

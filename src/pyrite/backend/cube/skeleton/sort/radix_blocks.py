@@ -2,7 +2,7 @@
 
 Each block counts its digits; an exclusive scan over (digit, block) of a row says where each block
 puts its elements of each digit; each block puts them there, in order.  A block is an invocation's,
-as here, or a workgroup's: see `tiles`.  Nothing depends on who comes first.
+as here, or a workgroup's: see `radix_tiles`.  Nothing depends on who comes first.
 Source: Satish, Harris & Garland 2009, "Designing efficient sorting algorithms for manycore GPUs".
 """
 
@@ -14,9 +14,9 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import workgroup_of
 from pyrite.backend.cube.skeleton.fold import sum_of
 from pyrite.backend.cube.skeleton.scan import scan_axis
-from pyrite.backend.cube.skeleton.sort import tiles
+from pyrite.backend.cube.skeleton.sort import radix_tiles
 from pyrite.backend.cube.skeleton.sort.radix_sort import digit_of, digits_of
-from pyrite.backend.cube.skeleton.sort.tiles import Blocks
+from pyrite.backend.cube.skeleton.sort.radix_tiles import Blocks
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.types import TensorType, int32
@@ -50,7 +50,7 @@ def _places(
     """Return where in its row each block puts its first element of each digit."""
     entries = blocks.per_row << width
     counts = launcher.empty(TensorType((blocks.count, entries), int32))
-    kernel = _count_kernel if blocks.lanes == 1 else tiles.count_kernel
+    kernel = _count_kernel if blocks.lanes == 1 else radix_tiles.count_kernel
     launcher.launch(
         ("sort count", blocks, width), lambda grid: kernel(blocks, width, grid),
         [keys.buffer, counts.buffer, shift], blocks.count * blocks.per_row,
@@ -65,7 +65,7 @@ def _move(
 ) -> None:  # fmt: skip
     given = [t.buffer for t in (keys, positions, places, moved, found) if t is not None]
     has = (positions is not None, moved is not None)
-    kernel = _move_kernel if blocks.lanes == 1 else tiles.move_kernel
+    kernel = _move_kernel if blocks.lanes == 1 else radix_tiles.move_kernel
     launcher.launch(
         ("sort move", blocks, width, has), lambda grid: kernel(blocks, width, *has, grid),
         [*given, shift], blocks.count * blocks.per_row,
