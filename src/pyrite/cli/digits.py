@@ -91,6 +91,7 @@ class Digits:
             directory=directory,
             arguments={"task": "digits", **settings.to_json()},
             checkpoints=CheckpointPolicy(best=Goal("Accuracy"), every_steps=20),
+            gradient_norm=True,
         )
         valid = DataLoader(held_out, 256, device=device)
         test = DataLoader(digits("test"), 256, device=device)

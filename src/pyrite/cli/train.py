@@ -15,6 +15,7 @@ from pyrite.backend import device as open_device
 from pyrite.cli.digits import Digits, Settings
 from pyrite.errors import TrainError
 from pyrite.train import (
+    Dashboard,
     History,
     PlainView,
     Reading,
@@ -25,6 +26,7 @@ from pyrite.train import (
     summary_text,
 )
 from pyrite.train.view.progress import ProgressView
+from pyrite.train.view.terminal import problem as terminal_problem
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C: 128 and the number of the signal, as of shells."""
@@ -63,7 +65,9 @@ def train_digits(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete the run that --out holds.")
     ] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of bars.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Log lines instead of the dashboard.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Only one line of JSON on standard output.")
     ] = False,
@@ -130,6 +134,8 @@ def _view(plain: bool, as_json: bool) -> View:
         return PlainView(sys.stderr)
     if plain or not sys.stdout.isatty():
         return PlainView()
+    if terminal_problem() is None:
+        return Dashboard()
     return ProgressView(transient=True)  # the summary says the same, better
 
 
@@ -161,6 +167,7 @@ def _resume_command(out: Path) -> str:
 def _how_to_use(out: Path) -> str:
     return (
         f"weights       {out / 'model.safetensors'}\n"
+        f"curves        pyrite watch {out}\n"
         f"name a digit  pyrite predict {out} IMAGE.png\n"
         f"from Python   DigitNet().load({str(out / 'model.safetensors')!r}), from pyrite.cli.digits"
     )

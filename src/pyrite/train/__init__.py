@@ -67,6 +67,8 @@ from pyrite.train.sample import TextSample as TextSample
 from pyrite.train.summary import SummaryRow as SummaryRow
 from pyrite.train.summary import summary as summary
 from pyrite.train.summary import summary_text as summary_text
+from pyrite.train.view import CommandingView as CommandingView
+from pyrite.train.view import Dashboard as Dashboard
 from pyrite.train.view import PlainView as PlainView
 from pyrite.train.view import View as View
 
@@ -83,7 +85,9 @@ __all__ = [
     "CheckpointDamaged",
     "CheckpointPolicy",
     "Checkpointed",
+    "CommandingView",
     "ConfusionMatrix",
+    "Dashboard",
     "Dice",
     "EarlyStopping",
     "Entry",

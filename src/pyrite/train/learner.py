@@ -59,7 +59,7 @@ from pyrite.train.output import Show, Step
 from pyrite.train.reading import Reading
 from pyrite.train.training_step import TrainingStep
 from pyrite.train.view.broadcast import Broadcast
-from pyrite.train.view.view import View
+from pyrite.train.view.view import CommandingView, View
 
 M = TypeVar("M", bound=Module)
 
@@ -170,6 +170,9 @@ class Learner(Generic[M]):
             self._event_writer() as writer,
             stopping_on_signals(asked, lambda why: views.emit(StopRequested(why))),
         ):
+            for view in self.views:
+                if isinstance(view, CommandingView):
+                    view.attach(asked, _both(views, writer))
             return _Run(self, train, valid, epochs, views, writer, asked).result(resume)
 
     def evaluate(self, loader: DataLoader[Any], split: str = "test") -> tuple[Reading, ...]:

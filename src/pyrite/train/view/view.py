@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from pyrite.train.event import Event
+from pyrite.train.interruption import Interrupter
 
 
 class View(Protocol):
@@ -19,4 +21,13 @@ class View(Protocol):
 
     def close(self) -> None:
         """Finish: put the terminal back as it was.  After it a next run may begin."""
+        ...
+
+
+@runtime_checkable
+class CommandingView(View, Protocol):
+    """A view that also commands the run, and adds to what the run tells."""
+
+    def attach(self, interrupter: Interrupter, emit: Callable[[Event], None]) -> None:
+        """Take hold of a run before its first event; both may be used in any thread."""
         ...

@@ -131,6 +131,9 @@ def test_keys_command_the_run(tmp_path: Path, write_run: Any, run_of: Any) -> No
 
     async def check(dashboard: Dashboard, pilot: Any) -> None:
         assert "asked the run to pause" in await pressed(dashboard, pilot, "p")
+        await pressed(dashboard, pilot, "p", "p")  # before the run answers
+        assert sent == ["pause", "resume", "pause"]
+        del sent[:2]
         write_run(tmp_path, [(1_700_000_050.0, Paused(1, 3))])
         dashboard.look()
         assert "paused" in (await pressed(dashboard, pilot)).splitlines()[0]

@@ -150,7 +150,7 @@ def _picture(
     plotext.plotsize(width, height)
     plotext.xlim(begin * scale, end * scale)
     plotext.ylim(low, high)
-    for curve, (x, y) in reversed(drawn):  # its own curves over those of another run
+    for curve, (x, y) in sorted(drawn, key=_depth):
         # Few points are set as marks; what is a line is drawn through all of them.
         draw = plotext.plot if curve.mark == "braille" and len(x) > 1 else plotext.scatter
         draw((x * scale).tolist(), y.tolist(), marker=curve.mark, color=curve.colour)
@@ -159,6 +159,12 @@ def _picture(
     places = ticks(low, high, max(3, height // 3))
     plotext.yticks(places, _labels(places, is_share))
     return Text.from_ansi(plotext.build().rstrip("\n"))
+
+
+def _depth(drawn: tuple[Curve, Numbers]) -> int:
+    """What is drawn later lies above: marks over lines, and both over those of another run."""
+    mark = drawn[0].mark
+    return 0 if mark in COMPARED_MARKS.values() else 1 if mark == MARKS["train"] else 2
 
 
 def _range(y: Numbers) -> tuple[float, float]:

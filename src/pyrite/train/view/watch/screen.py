@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 
+from rich.console import Console
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,6 +20,7 @@ from textual.containers import Grid
 from textual.events import Resize
 from textual.widgets import RichLog, Static
 
+from pyrite.train.view.control import Remote
 from pyrite.train.view.legible import legible
 from pyrite.train.view.watch.dialog import Choice, Help, Question
 from pyrite.train.view.watch.follower import Follower
@@ -64,6 +71,7 @@ class Dashboard(App[None]):
         Binding("question_mark,h", "help", "help"),
         Binding("q", "leave", "leave"),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend", show=False, priority=True),
     ]
 
     def __init__(
@@ -78,6 +86,8 @@ class Dashboard(App[None]):
         self.other = None if compared is None else Follower(compared / "events.jsonl")
         self.metric = ""
         self.aspect = Aspect()
+        self.is_orphan = False
+        self._pauses: bool | None = None  # what was asked last, until the run does it
         self.wide_log = False
         self.machine: Machine | None = None
         self.use: Use | None = None
@@ -213,7 +223,8 @@ class Dashboard(App[None]):
         if time.monotonic() < self._message_until:
             line = Text(legible(self._message), style="bold")
         else:
-            keys = "" if self.send is None else "p pause  s save  x stop  "
+            pause = "p go on" if self._is_paused() else "p pause"
+            keys = "" if self.send is None else f"{pause}  s save  x stop  "
             line = Text(
                 f"{keys}n next metric  w whole  m smooth  c compare  ? help  q leave", "dim"
             )
@@ -241,8 +252,16 @@ class Dashboard(App[None]):
 
     def action_pause(self) -> None:
         """Pause the run, or let it go on."""
+        is_paused = self._is_paused()
+        if self._ask("resume" if is_paused else "pause", "go on" if is_paused else "pause"):
+            self._pauses = not is_paused
+
+    def _is_paused(self) -> bool:
+        """Whether the run is paused, or was asked to be and has not answered yet."""
         is_paused = self.state.status == "paused"
-        self._ask("resume" if is_paused else "pause", "go on" if is_paused else "pause")
+        if self._pauses == is_paused:
+            self._pauses = None
+        return is_paused if self._pauses is None else self._pauses
 
     def action_save(self) -> None:
         """Save a checkpoint."""
@@ -261,14 +280,17 @@ class Dashboard(App[None]):
     def _abort(self) -> None:
         self._ask("abort", "stop at once")
 
-    def _ask(self, command: str, words: str) -> None:
-        if self._may_ask() and self.send is not None:
-            try:
-                self.send(command)
-            except OSError as error:
-                self.say(f"the run does not listen any more: {error.strerror}")
-                return
-            self.say(f"asked the run to {words}")
+    def _ask(self, command: str, words: str) -> bool:
+        """Send a command; return whether it was sent."""
+        if not self._may_ask() or self.send is None:
+            return False
+        try:
+            self.send(command)
+        except OSError as error:
+            self.say(f"the run does not listen any more: {error.strerror}")
+            return False
+        self.say(f"asked the run to {words}")
+        return True
 
     def _may_ask(self) -> bool:
         if self.send is None:
@@ -323,6 +345,18 @@ class Dashboard(App[None]):
         """Explain the keys."""
         self.push_screen(Help(is_only_watched=self.send is None))
 
+    def action_suspend(self) -> None:
+        """Say what Ctrl-Z does not do."""
+        self.say("Ctrl-Z does nothing here: p pauses the run, q leaves the dashboard")
+
+    def leave(self, *, is_orphan: bool) -> None:
+        """Close because the run has closed the pipe; an orphan's process has ended."""
+        self.is_orphan = is_orphan
+        if is_orphan and hasattr(signal, "SIGTTOU"):
+            # The shell has the terminal again: to set it as it was would stop this process.
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        self.exit()
+
     def action_leave(self) -> None:
         """Close the dashboard; the run goes on."""
         self.exit()
@@ -347,8 +381,30 @@ def _from(names: list[str], first: str) -> list[str]:
     return names[at:] + names[:at]
 
 
-def show(path: Path, *, compared: Path | None = None) -> int:
-    """Show a run until the user leaves; return the exit status."""
-    dashboard = Dashboard(path, compared=compared)
+def show(path: Path, *, remote: Remote | None = None, compared: Path | None = None) -> int:
+    """Show a run until the user leaves, or the run that commands come from ends."""
+    dashboard = Dashboard(path, send=remote.send if remote else None, compared=compared)
+    dashboard.error_console = errors = Console(file=StringIO(), markup=False, highlight=False)
+    if remote is not None:
+        threading.Thread(target=_leave_with, args=(dashboard, remote), daemon=True).start()
     dashboard.run(mouse=False)
+    if dashboard.return_code == 1:
+        _report(errors)
+    elif dashboard.is_orphan:
+        print("pyrite: the process of the run has ended without a word", file=sys.stderr)
     return dashboard.return_code or 0
+
+
+def _leave_with(dashboard: Dashboard, remote: Remote) -> None:
+    is_orphan = not remote.wait()
+    dashboard.call_from_thread(dashboard.leave, is_orphan=is_orphan)
+
+
+def _report(errors: Console) -> None:
+    """Write what broke in a line, and where in a file: its frames are longer than a screen."""
+    assert isinstance(errors.file, StringIO)
+    text = errors.file.getvalue()
+    with tempfile.NamedTemporaryFile("w", prefix="pyrite-dashboard-", delete=False) as file:
+        file.write(text)
+    last = next((line for line in reversed(text.splitlines()) if line.strip()), "no reason")
+    print(f"pyrite: the dashboard broke: {legible(last)}; see {file.name}", file=sys.stderr)
