@@ -83,6 +83,30 @@ def maps() -> Iterator[Case]:
         yield Case(f"add {size}", 3 * n, partial(x.add, y), partial(torch.add, t, u, out=out))
 
 
+def scores() -> Iterator[Case]:
+    """exp and softmax of scores of which a mask takes none, half or all, or that nearly vanish.
+
+    What underflows takes a processor up to ten times as long where it is computed with denormals.
+    """
+    n, out = 1 << 19, torch.empty(512, 1024)
+    plain = RANDOM.uniform(-20, 0, (512, 1024)).astype(np.float32)
+    masked = np.where(np.tri(512, 1024, 512, dtype=bool), plain, np.float32(-1e4))
+    kinds = {"": plain, "half masked": masked, "masked": masked - 2e4, "denormal": plain / 2 - 90}
+    for kind, array in kinds.items():
+        x, t = tensor(array, device=DEVICE), torch.from_numpy(array).clone()
+        yield Case(f"exp scores {kind}", 2 * n, x.exp, partial(torch.exp, t, out=out))
+        softmax = partial(torch.softmax, t, -1, out=out)
+        yield Case(f"softmax scores {kind}", 2 * n, x.softmax, softmax)
+
+
+def angles() -> Iterator[Case]:
+    """Sines of small and of large angles."""
+    for name, size in (("", 1e3), ("large ", 1e20)):
+        array = RANDOM.uniform(-size, size, 1 << 19).astype(np.float32)
+        x, t, out = tensor(array, device=DEVICE), torch.from_numpy(array), torch.empty(1 << 19)
+        yield Case(f"sin {name}512K", 1 << 20, x.sin, partial(torch.sin, t, out=out))
+
+
 def rows() -> Iterator[Case]:
     """Softmax and layer norm, both ways."""
     n = 4096 * 4096
@@ -156,7 +180,7 @@ def steps() -> Iterator[Case]:
                lambda: t.add_(u, alpha=-1e-3))  # fmt: skip
 
 
-GROUPS = (copies, maps, rows, groups, reductions, steps)
+GROUPS = (copies, maps, scores, angles, rows, groups, reductions, steps)
 
 # ---- measuring ----
 

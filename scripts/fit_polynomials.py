@@ -77,7 +77,7 @@ def expand(f: Function) -> Function:
 FITS: dict[str, tuple[Function, Function, float, float, int | None, int | None]] = {
     # exp(r) = 1 + r + r² p(r)
     "EXP": (expand(lambda r: (mp.expm1(r) - r) / r**2), lambda r: r**2 / mp.exp(r) + mp.mpf(10)**-3,
-            -R, R, 4, 11),
+            -R, R, 4, 10),
     # log(1 + f) = f - f²/2 + f³ p(f)
     "LOG": (expand(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3),
             expand(lambda f: f**3 / mp.log1p(f) + mp.mpf(10)**-4), 1 / 1.41431 - 1, M, 8, None),
@@ -137,6 +137,22 @@ def main() -> None:
             parts = 4 if name == "HALF_PI" else 2
             print("    (" + ", ".join(repr(float(p)) for p in split(value, width, parts)) + "),")
         print(")")
+    print("#: The first bits of 2/π behind the point, as a whole number, and how many.")
+    digits = f"{int(2 / pi_of(TWO_PER_PI_BITS) * 2**TWO_PER_PI_BITS):x}"
+    print(f"TWO_PER_PI_BITS = {TWO_PER_PI_BITS}")
+    print("TWO_PER_PI = int(")
+    print(*(f'    "{digits[i : i + 75]}"' for i in range(0, len(digits), 75)), sep="\n")
+    print("    , 16)")
+
+
+#: More than the greatest float64 needs; a multiple of 4.
+TWO_PER_PI_BITS = 1200
+
+
+def pi_of(bits: int) -> mp.mpf:
+    """Return π with more than so many bits; from here on that is the precision."""
+    mp.mp.prec = bits + 100
+    return +mp.pi
 
 
 def split(value: mp.mpf, bits: int, parts: int) -> list:

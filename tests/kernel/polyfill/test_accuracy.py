@@ -6,6 +6,7 @@ with 40 digits, on a few hundred.  The bounds are those that the docstrings stat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import pytest
 import scipy.special
 
 from pyrite.kernel import KernelBuilder, Value, polyfill
+from pyrite.kernel.arithmetic import ALU
 from pyrite.kernel.interpret import interpret
 from pyrite.types import Array, dtype
 
@@ -203,8 +205,117 @@ def test_the_tail_of_the_normal_distribution_keeps_its_digits(of: type, bound: f
     np.testing.assert_allclose(found, scipy.special.ndtr(x.astype(np.float64)), rtol=bound)
 
 
-@pytest.mark.parametrize("name", ["sin", "cos"])
-def test_beyond_their_range_sine_and_cosine_stay_within_one(name: str) -> None:
-    x = np.geomspace(1e5, 3e38, 1000).astype(np.float32)
+# ---- large angles ----
 
-    assert (np.abs(evaluate(getattr(polyfill, name), x)) <= 1).all()
+#: By the mantissas of Kahan and of Muller: near multiples of π/2, and what is near to the least
+#: large number.
+ANGLES = {
+    np.float32: [65535.996, 65536.0, 65536.01, 1e5, 16367173.0 * 2.0**72, 3.4e38, 1e10, 71476.0],
+    np.float64: [2.0**26 - 2.0**-26, 2.0**26, 1e15, 1e22, 6381956970095103.0 * 2.0**797, 1.7e308],
+}  # fmt: skip
+TRIGONOMETRY = {"sin": (mpmath.sin, 2.0), "cos": (mpmath.cos, 2.0), "tan": (mpmath.tan, 4.0)}
+
+
+def angles(of: type, count: int) -> Array:
+    """Return large numbers of all sizes, and small ones between them."""
+    random = np.random.default_rng(0)
+    greatest = 38.5 if of is np.float32 else 308.2
+    large = 10 ** random.uniform(4.8, greatest, count)
+    small = random.uniform(-1e4, 1e4, count // 8)
+    values = np.concatenate([large[::2], -large[1::2], small, ANGLES[of]])
+    return random.permutation(values).astype(of)
+
+
+def errors_of(name: str, x: Array, found: Array) -> Array:
+    """Return the errors of a function of angles in units of the last place, 0 up to 1e-7.
+
+    In float64 up to 2e-16.
+    """
+    exact, _ = TRIGONOMETRY[name]
+    with mpmath.workprec(1400):
+        wanted = [exact(mpmath.mpf(v)) for v in x.tolist()]
+        errors = np.array([float(abs(f - w)) for f, w in zip(found.tolist(), wanted, strict=True)])
+    errors[errors <= (2e-16 if x.dtype == np.float64 else 1e-7)] = 0.0
+    near = np.array([float(w) for w in wanted]).astype(x.dtype)
+    units: Array = errors / np.spacing(np.abs(near)).astype(np.float64)
+    return units
+
+
+@pytest.mark.parametrize("of", [np.float32, np.float64])
+@pytest.mark.parametrize("name", TRIGONOMETRY)
+def test_angles_of_any_size_are_reduced_exactly(name: str, of: type) -> None:
+    x = angles(of, 1500)
+
+    errors = errors_of(name, x, evaluate(getattr(polyfill, name), x))
+
+    assert errors.max() <= TRIGONOMETRY[name][1], x[errors.argmax()]
+
+
+@pytest.mark.parametrize("name", TRIGONOMETRY)
+def test_an_infinite_angle_gives_nan_beside_others(name: str) -> None:
+    x = np.array([math.inf, 1e30, -math.inf, math.nan, 0.5], np.float32)
+
+    found = evaluate(getattr(polyfill, name), x)
+
+    np.testing.assert_array_equal(np.isnan(found), [True, False, True, True, False])
+
+
+# ---- denormals ----
+
+
+@dataclass(frozen=True)
+class Denormals:
+    """A range where results, or what is on the way to them, might be denormals."""
+
+    low: float
+    high: float
+    #: Whether the results are denormals.
+    are_results: bool = False
+
+
+#: By dtype, float32 and float64.
+UNNORMAL = {
+    "exp": ((Denormals(-103.9, -87.4, True), Denormals(-1e4, -104), Denormals(-1e-25, 1e-25)),
+            (Denormals(-745, -708.5, True), Denormals(-1e4, -746), Denormals(-1e-200, 1e-200))),
+    "exp2": ((Denormals(-149, -126, True), Denormals(-1e4, -152), Denormals(-1e-25, 1e-25)),
+             (Denormals(-1074, -1022, True), Denormals(-1e5, -1077), Denormals(-1e-200, 1e-200))),
+    "log1p": ((Denormals(-1e-25, 1e-25), Denormals(-1e-19, 1e-19)),
+              (Denormals(-1e-200, 1e-200), Denormals(-1e-150, 1e-150))),
+    "cosh": ((Denormals(85, 88), Denormals(88, 1e4)), (Denormals(700, 709), Denormals(710, 1e4))),
+    "sinh": ((Denormals(85, 88), Denormals(88, 1e4)), (Denormals(700, 709), Denormals(710, 1e4))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", [np.float32, np.float64])
+@pytest.mark.parametrize("name", UNNORMAL)
+def test_nothing_is_computed_with_denormals(
+    name: str, of: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A processor takes up to a hundred cycles for one; only what is returned may be one."""
+    tiny, met = np.finfo(of).tiny, 0
+
+    def watched(opcode: str) -> Callable[..., Array]:
+        operation = ALU[opcode]
+
+        def run(*operands: Array) -> Array:
+            nonlocal met
+            result = operation(*operands)
+            if result.dtype == of:
+                met += sum(int(((x != 0) & (np.abs(x) < tiny)).sum()) for x in (result, *operands))
+            if result.dtype == of and opcode == "mul":
+                met += int(((result == 0) & (operands[0] != 0) & (operands[1] != 0)).sum())
+            return result
+
+        return run
+
+    for opcode in ("add", "sub", "mul", "div", "fma"):
+        monkeypatch.setitem(ALU, opcode, watched(opcode))
+    for case in UNNORMAL[name][of is np.float64]:
+        x = np.linspace(case.low, case.high, 777, dtype=of)
+        x = x[np.abs(x) >= tiny]
+
+        found = evaluate(getattr(polyfill, name), x)
+
+        assert met == 0, case
+        if case.are_results:
+            assert (found[1:-1] < tiny).all()

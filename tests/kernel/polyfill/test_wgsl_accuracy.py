@@ -16,7 +16,7 @@ from pyrite.errors import DeviceError
 from pyrite.kernel import KernelBuilder, polyfill
 from pyrite.types import Array, float32
 
-from .test_accuracy import EACH, Case, Function, grid
+from .test_accuracy import EACH, TRIGONOMETRY, Case, Function, angles, errors_of, grid
 
 if TYPE_CHECKING:
     from pyrite.runtime.wgpu import WgpuRuntime
@@ -83,3 +83,12 @@ def test_pow_is_within_4_ulp(runtime: WgpuRuntime) -> None:
     found = evaluate(runtime, polyfill.pow, x, y)
 
     assert worst(found, x.astype(np.float64) ** y.astype(np.float64)) <= BOUND
+
+
+@pytest.mark.parametrize("name", TRIGONOMETRY)
+def test_angles_of_any_size_are_reduced_exactly(runtime: WgpuRuntime, name: str) -> None:
+    x = angles(np.float32, 3000)
+
+    errors = errors_of(name, x, evaluate(runtime, getattr(polyfill, name), x))
+
+    assert errors.max() <= BOUND, x[errors.argmax()]

@@ -1,13 +1,14 @@
 """Functions that no target has, or not with the meaning of `pyrite.algebra`, over kernel values.
 
 Each is written once, in the opcodes of the IR, for float32 and float64, scalars and vectors, and
-branches nowhere on data, except for loops in the remainder of floats and the power of integers.
-"Within n ulp" is the greatest error found on dense grids by the interpreter, which fuses
-multiply-add in float32 (tests/kernel/polyfill): what LLVM gives on a machine with fma.
+branches nowhere on data, except for loops in the remainder of floats and the power of integers, and
+for vectors in which an angle is large.  "Within n ulp" is the greatest error found on dense grids
+by the interpreter, which fuses multiply-add in float32 (tests/kernel/polyfill): what LLVM gives on
+a machine with fma.
 
 As WGSL all float32 ones are within 4 ulp, sin, cos and tan or within 1e-7, though a driver need not
-fuse and may reassociate.  Measured on lavapipe, which does not fuse: exp 1.7, sin 1.9, cos 2.2,
-tan 2.8, log 0.8, erfinv 3.1, atanh 3.0 ulp, all others less than 3; on an NVIDIA H200: exp 0.9,
+fuse and may reassociate.  Measured on lavapipe, which does not fuse: exp 1.1, sin 2.0, cos 1.9,
+tan 3.1, log 0.8, erfinv 3.1, atanh 3.0 ulp, all others less than 3; on an NVIDIA H200: exp 0.9,
 tan 3.1, erfinv 3.0, atanh 3.0 ulp, sin and cos within 1e-7, all others less than 3.  Numbers less
 than the least normal one may be zero, and so may the sign of zero be lost.
 """

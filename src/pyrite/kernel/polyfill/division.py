@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.floats import (
+    any_of,
     bits,
     copysign,
     format_of,
@@ -19,7 +20,6 @@ from pyrite.kernel.polyfill.floats import (
     sign_of,
     with_sign,
 )
-from pyrite.kernel.polyfill.power import any_of
 from pyrite.types import DType, float32, uint32, uint64
 
 # ---- division ----

@@ -2,6 +2,9 @@
 
 x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts of which n times the first is exact; exp(r)
 by a polynomial; times 2 ** n in the exponent (Cody & Waite 1980, chapter 6).
+
+Nothing is computed with denormals, not even where results are, or squares of small numbers would
+be: they take a processor up to a hundred cycles.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import math
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import EXP, LN_2, SINH, TANH
 from pyrite.kernel.polyfill.floats import (
+    bits,
     copysign,
     format_of,
     keep_nan,
@@ -18,13 +22,18 @@ from pyrite.kernel.polyfill.floats import (
     of,
     polynomial,
     power_of_two,
-    scale,
+    with_exponent,
 )
+from pyrite.types import float64
 
 # Beyond these, exp overflows to infinity, underflows to 0, and expm1 is -1.
 _OVERFLOW = ((89.0,), (710.0,))
 _UNDERFLOW = ((-104.0,), (-746.0,))
 _MINUS_ONE = ((-18.0,), (-38.0,))
+# 1.5 * 2 ** 52.
+_WHOLE = 6755399441055744.0
+# The inverse of this is nothing beside it; those of greater numbers would be denormals.
+_NEGLIGIBLE = 2.0**60
 
 
 def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
@@ -32,10 +41,18 @@ def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
 
 
 def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """Return n, a whole float, and r with x = n ln 2 + r."""
+    """Return n, of which the low bits count, and r with x = n ln 2 + r."""
     upper, lower = of(x, LN_2)
-    n = k.rint(x * (1.0 / math.log(2.0)))
-    return n, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
+    per_ln_2 = 1.0 / math.log(2.0)
+    if x.dtype is float64:
+        # Sums of this size have no bits behind the point, and n in their lowest.  Of float32 a
+        # driver that may reassociate would add nothing.
+        shifted = k.fma(x, per_ln_2, _WHOLE)
+        n, whole = shifted - _WHOLE, bits(k, shifted)
+    else:
+        n = k.rint(x * per_ln_2)
+        whole = k.cast(n, format_of(x).bits)
+    return whole, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
 
 
 def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
@@ -43,15 +60,19 @@ def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
     return k.fma(r * r, polynomial(k, r, of(r, EXP)), r)
 
 
-def exp_scaled(k: KernelBuilder, x: Value, power: int) -> Value:
-    """exp(x) * 2 ** power, where exp(x) alone may overflow."""
+def exp_reduced(k: KernelBuilder, r: Value) -> Value:
+    """exp(r) for |r| <= ln 2 / 2."""
+    return k.fma(r, k.fma(r, polynomial(k, r, of(r, EXP)), 1.0), 1.0)
+
+
+def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = False) -> Value:
+    """exp(x) * 2 ** power, where exp(x) alone may overflow; ``is_normal`` as in `with_exponent`."""
     room = abs(power) * math.log(2.0)
     bounded = _clamp(k, x, of(x, _UNDERFLOW)[0], of(x, _OVERFLOW)[0] + room)
     n, r = _reduce(k, bounded)
-    whole = k.cast(n, format_of(x).bits)
     if power:
-        whole = whole + power
-    return keep_nan(k, x, scale(k, expm1_reduced(k, r) + 1.0, whole))
+        n = n + power
+    return keep_nan(k, x, with_exponent(k, exp_reduced(k, r), n, is_normal=is_normal))
 
 
 def exp(k: KernelBuilder, x: Value) -> Value:
@@ -69,15 +90,15 @@ def exp2(k: KernelBuilder, x: Value) -> Value:
 def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> Value:
     """2 ** (x + rest), n being x rounded to a whole number."""
     fraction = x - n if rest is None else (x - n) + rest
-    power = expm1_reduced(k, fraction * math.log(2.0)) + 1.0
-    return scale(k, power, k.cast(n, format_of(x).bits))
+    power = exp_reduced(k, fraction * math.log(2.0))
+    return with_exponent(k, power, k.cast(n, format_of(x).bits))
 
 
 def expm1(k: KernelBuilder, x: Value) -> Value:
     """e ** x - 1, within 2 ulp."""
     format = format_of(x)
     n, r = _reduce(k, _clamp(k, x, of(x, _MINUS_ONE)[0], of(x, _OVERFLOW)[0]))
-    half = power_of_two(k, k.cast(n, format.bits) - 1, x.dtype)
+    half = power_of_two(k, n - 1, x.dtype)
     # 2 ** n alone may overflow, so everything is halved; exact where n is 0.
     result = k.fma(expm1_reduced(k, r), half, half - 0.5) * 2.0
     return keep_nan(k, x, k.select(abs(x) < format.tiny, x, result))
@@ -88,14 +109,15 @@ def sinh(k: KernelBuilder, x: Value) -> Value:
     a = abs(x)
     square = a * a
     small = k.fma(a * square, polynomial(k, square, of(x, SINH)), a)
-    half = exp_scaled(k, a, -1)
-    return copysign(k, k.select(a < 1.0, small, half - 0.25 / half), x)
+    half = exp_scaled(k, a, -1, is_normal=True)
+    large = half - 0.25 / k.min(half, _NEGLIGIBLE)
+    return copysign(k, k.select(a < 1.0, small, large), x)
 
 
 def cosh(k: KernelBuilder, x: Value) -> Value:
     """(e ** x + e ** -x) / 2, within 2 ulp."""
-    half = exp_scaled(k, abs(x), -1)
-    return half + 0.25 / half
+    half = exp_scaled(k, abs(x), -1, is_normal=True)
+    return half + 0.25 / k.min(half, _NEGLIGIBLE)
 
 
 def tanh(k: KernelBuilder, x: Value) -> Value:
@@ -103,5 +125,5 @@ def tanh(k: KernelBuilder, x: Value) -> Value:
     a = abs(x)
     square = a * a
     small = k.fma(a * square, polynomial(k, square, of(x, TANH)), a)
-    large = 1.0 - 2.0 / (exp(k, a + a) + 1.0)
+    large = 1.0 - 2.0 / (exp_scaled(k, a + a, 0, is_normal=True) + 1.0)
     return copysign(k, k.select(a < 0.625, small, large), x)

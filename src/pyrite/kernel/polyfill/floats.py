@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyrite.kernel.builder import KernelBuilder, Operand, Value
+from pyrite.kernel.ir import scalar
 from pyrite.kernel.polyfill.coefficients import Table
 from pyrite.types import DType, float32, float64, int32, int64
 
@@ -63,7 +65,9 @@ def magnitude(k: KernelBuilder, x: Value) -> Value:
 
 
 def isnan(k: KernelBuilder, x: Value) -> Value:
-    """Whether x is NaN."""
+    """Whether x is NaN.  No GPU computes float64, so there the comparison may be trusted."""
+    if x.dtype is float64:
+        return k.alu("ne", x, x)
     return magnitude(k, x) > FORMATS[x.dtype].infinity
 
 
@@ -135,10 +139,36 @@ def keep_nan(k: KernelBuilder, x: Value, result: Value) -> Value:
     return k.select(isnan(k, x), x, result)
 
 
+def any_of(k: KernelBuilder, condition: Value) -> Value:
+    """Whether any element is true, as a scalar."""
+    if condition.width == 1:
+        return condition
+    found = k.select(condition, k.const(1, scalar(int32)), 0)
+    return reduce(lambda x, y: x | y, [found[i] for i in range(found.width)]) != 0
+
+
 def power_of_two(k: KernelBuilder, n: Value, dtype: DType) -> Value:
     """2 ** n for whole n of the exponents of normal numbers; n has the dtype of the bits."""
     format = FORMATS[dtype]
     return k.bitcast((n + format.bias) << format.mantissa, dtype)
+
+
+def with_exponent(k: KernelBuilder, x: Value, n: Value, *, is_normal: bool = False) -> Value:
+    """x * 2 ** n for 1/2 <= x < 2, where n is at most that of infinity, and no less than -200.
+
+    Of n only the bits of an exponent count.  ``is_normal`` promises that no result is a denormal.
+    Otherwise none is multiplied or added, which takes a processor a hundred cycles: the bits of one
+    are those that 1 + x * 2 ** n has behind the 1, were 1 the least normal number.
+    """
+    format = FORMATS[x.dtype]
+    shifted, one = n << format.mantissa, format.bias << format.mantissa
+    found = bits(k, x) + shifted
+    if not is_normal:
+        # 2 ** (n + bias - 1), at most 1; of n above 2 the sum wraps around, and is less.
+        down = k.min(shifted + ((2 * format.bias - 1) << format.mantissa), one)
+        # Whichever of both is not meant is less.
+        found = k.max(found, bits(k, k.fma(x, k.bitcast(down, x.dtype), 1.0)) - one)
+    return k.bitcast(k.min(found, format.infinity), x.dtype)
 
 
 def scale(k: KernelBuilder, x: Value, n: Value) -> Value:

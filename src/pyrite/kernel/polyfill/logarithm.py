@@ -113,11 +113,13 @@ def log1p(k: KernelBuilder, x: Value) -> Value:
     exponent, m = split(k, total)
     # Here 1 + x needs no reduction, and x itself is what 1 + x has lost bits of.
     is_near = (x >= math.sqrt(0.5) - 1.0) & (x <= math.sqrt(2.0) - 1.0)
-    rest = k.select(is_near, x, m - 1.0)
+    # The square of what is tiny would be a denormal, with which a processor takes its time.
+    is_tiny = abs(x) < format_of(x).tiny
+    rest = k.select(is_near, k.select(is_tiny, 0.0, x), m - 1.0)
     exponent = k.select(is_near, 0.0, exponent)
     result = _natural(k, Parts(exponent, rest, _log_near_one(k, rest)))
     result = _with_edges(k, total, result)
-    return k.select(abs(x) < format_of(x).tiny, x, result)
+    return k.select(is_tiny, x, result)
 
 
 def asinh(k: KernelBuilder, x: Value) -> Value:

@@ -13,6 +13,7 @@ from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import POW
 from pyrite.kernel.polyfill.exponential import exp2_of
 from pyrite.kernel.polyfill.floats import (
+    any_of,
     bits,
     format_of,
     isinf,
@@ -31,9 +32,10 @@ _SCALE_PARTS = (
     (0.961669921875, 0.00012677205097560490662),
     (0.9617966860532761, 7.872699542894897704e-9),
 )
-# Greater exponents overflow or underflow for every x but 1; greater products are infinite or 0.
+# Greater exponents overflow or underflow for every x but 1.
 _LARGEST_EXPONENT = ((2.0**33,), (2.0**64,))
-_LARGEST_PRODUCT = ((200.0,), (1200.0,))
+# 2 to these is 0, or infinite.
+_PRODUCTS = ((-200.0, 128.0), (-1200.0, 1024.0))
 
 
 def _upper(k: KernelBuilder, x: Value) -> Value:
@@ -79,11 +81,10 @@ def _power_of_magnitude(k: KernelBuilder, x: Value, y: Value) -> Value:
     y_upper = _upper(k, bounded)
     upper = y_upper * log_upper
     lower = (bounded - y_upper) * log_upper + bounded * log_lower
-    (limit,) = of(x, _LARGEST_PRODUCT)
-    is_far = abs(upper) > limit
-    upper = k.max(k.min(upper, limit), -limit)
-    lower = k.select(is_far, 0.0, lower)
-    return exp2_of(k, upper, k.rint(upper + lower), lower)
+    low, high = of(x, _PRODUCTS)
+    inside = k.max(k.min(upper, high), low)
+    lower = k.select(inside == upper, lower, 0.0)
+    return exp2_of(k, inside, k.rint(inside + lower), lower)
 
 
 def pow(k: KernelBuilder, x: Value, y: Value) -> Value:
@@ -121,14 +122,6 @@ def _integer_power(k: KernelBuilder, x: Value, y: Value) -> Value:
     alternating = k.select((y & 1) == 0, one, -1)
     reciprocal = k.select(x == 1, one, k.select(x == -1, alternating, zero))
     return k.select(y < 0, reciprocal, loop.results[0])
-
-
-def any_of(k: KernelBuilder, condition: Value) -> Value:
-    """Whether any element is true, as a scalar."""
-    found = condition if condition.width == 1 else condition[0]
-    for element in range(1, condition.width):
-        found = found | condition[element]
-    return found
 
 
 def hypot(k: KernelBuilder, x: Value, y: Value) -> Value:

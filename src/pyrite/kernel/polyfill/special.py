@@ -18,7 +18,7 @@ from pyrite.kernel.polyfill.coefficients import (
     ERFINV_TAIL,
     NORMAL_ROOT,
 )
-from pyrite.kernel.polyfill.exponential import exp
+from pyrite.kernel.polyfill.exponential import exp_scaled
 from pyrite.kernel.polyfill.floats import (
     copysign,
     isinf,
@@ -72,7 +72,7 @@ def erf(k: KernelBuilder, x: Value) -> Value:
         result = k.select(a < 0.9375, small, large)
     else:
         far = k.min(a, 6.0)
-        large = 1.0 - exp(k, -far * far) * _ratio(k, far, _ERFC_MIDDLE)
+        large = 1.0 - exp_scaled(k, -far * far, 0, is_normal=True) * _ratio(k, far, _ERFC_MIDDLE)
         result = k.select(a < 0.5, a * _ratio(k, a * a, _ERF_SMALL), large)
     # Not copysign: under this select lavapipe (Mesa 25, 26; AVX-512) computes other bits of it.
     return k.select(isnan(k, x), x, with_sign(k, result, sign_of(k, x)))
@@ -93,7 +93,7 @@ def ndtr(k: KernelBuilder, x: Value) -> Value:
         z = a * math.sqrt(0.5)
         small = 0.5 - 0.5 * (z * _ratio(k, z * z, _ERF_SMALL))
         far = k.min(z, 6.0)
-        large = 0.5 * exp(k, -far * far) * _ratio(k, far, _ERFC_MIDDLE)
+        large = 0.5 * exp_scaled(k, -far * far, 0, is_normal=True) * _ratio(k, far, _ERFC_MIDDLE)
         beyond = k.select(z < 0.5, small, k.select(z < 6.0, large, 0.0))
     return k.select(isnan(k, x), x, k.select(x < 0.0, beyond, 1.0 - beyond))
 

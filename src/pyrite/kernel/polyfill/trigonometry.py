@@ -1,8 +1,8 @@
 """sin, cos, tan, asin, acos, atan, atan2.
 
 x = n π/2 + r with |r| <= π/4, π/2 in four parts of so few bits that n times each is exact: for
-float32 up to |x| = 2 ** 16, for float64 up to 2 ** 26.  Beyond, the error grows with x, and results
-stay within [-1, 1] (Cody & Waite 1980, chapter 8).
+float32 up to |x| = 2 ** 16, for float64 up to 2 ** 26 (Cody & Waite 1980, chapter 8).  Where any
+element of a vector is greater it is reduced by `large_reduction`, with as many bits as it takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.polyfill.coefficients import ASIN, ATAN, COS, HALF_PI, SIN
 from pyrite.kernel.polyfill.floats import (
     FORMATS,
+    any_of,
     copysign,
+    format_of,
     isfinite,
     isinf,
     isnan,
@@ -26,12 +28,9 @@ from pyrite.kernel.polyfill.floats import (
     signbit,
     with_sign,
 )
+from pyrite.kernel.polyfill.large_angle import HALF_PI_LOW, LEAST_LARGE, large_reduction
 
-# The quadrant of greater numbers would not fit in an integer; they have lost it long before.
-_LARGEST = ((2.0**30,), (2.0**62,))
-# π/2 and π/4 as the nearest float32 or float64, and what is missing there.
 _QUARTER = math.pi / 4
-_HALF_LOW = ((-4.371139e-8,), (6.123233995736766e-17,))
 
 
 def sin_cos_reduced(k: KernelBuilder, r: Value) -> tuple[Value, Value]:
@@ -43,16 +42,23 @@ def sin_cos_reduced(k: KernelBuilder, r: Value) -> tuple[Value, Value]:
 
 
 def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """Return the quadrant n as an integer, and r, for x >= 0."""
-    (largest,) = of(x, _LARGEST)
-    bounded = k.min(x, largest)
-    n = k.rint(bounded * (2.0 / math.pi))
+    """Return the quadrant n as an integer, of which two bits count, and r, for x >= 0."""
+    format = format_of(x)
+    least = 2.0 ** (LEAST_LARGE[format.column] - format.bias)
+    n = k.rint(x * (2.0 / math.pi))
     less = negative(k, n)
     first, second, third, rest = of(x, HALF_PI)
-    r = k.fma(less, second, k.fma(n, -first, bounded))
+    r = k.fma(less, second, k.fma(n, -first, x))
     r = k.fma(less, rest, k.fma(n, -third, r))
-    r = k.max(k.min(r, _QUARTER * 1.01), -_QUARTER * 1.01)
-    return k.cast(n, FORMATS[x.dtype].bits), r
+    quadrant = k.cast(n, format.bits)
+    is_large = x >= least
+    with k.if_(any_of(k, is_large)) as branch:
+        far, rest_of_far = large_reduction(k, x)
+        branch.yield_(k.select(is_large, far, quadrant), k.select(is_large, rest_of_far, r))
+    with branch.else_():
+        branch.yield_(quadrant, r)
+    quadrant, r = branch.results
+    return quadrant, r
 
 
 def _sign_from(k: KernelBuilder, n: Value, x: Value) -> Value:
@@ -98,14 +104,14 @@ def _half_angle(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
 def asin(k: KernelBuilder, x: Value) -> Value:
     """Inverse of sin, within 2 ulp; NaN outside [-1, 1]."""
     angle, is_small = _half_angle(k, x)
-    (low,) = of(x, _HALF_LOW)
+    (low,) = of(x, HALF_PI_LOW)
     return copysign(k, k.select(is_small, angle, math.pi / 2 - (angle + angle - low)), x)
 
 
 def acos(k: KernelBuilder, x: Value) -> Value:
     """Inverse of cos, within 2 ulp; NaN outside [-1, 1]."""
     angle, is_small = _half_angle(k, x)
-    (low,) = of(x, _HALF_LOW)
+    (low,) = of(x, HALF_PI_LOW)
     middle = math.pi / 2 - (with_sign(k, angle, sign_of(k, x)) - low)
     twice = angle + angle
     outer = k.select(signbit(k, x), math.pi - (twice - 2 * low), twice)
@@ -122,7 +128,7 @@ def _angle_of(k: KernelBuilder, a: Value, b: Value) -> Value:
     numerator = k.select(is_high, -b, k.select(is_low, a, a - b))
     denominator = k.select(is_high, a, k.select(is_low, b, a + b))
     base = k.select(is_high, math.pi / 2, k.select(is_low, zero, _QUARTER))
-    (low,) = of(a, _HALF_LOW)
+    (low,) = of(a, HALF_PI_LOW)
     missing = k.select(is_high, low, k.select(is_low, zero, 0.5 * low))
     t = numerator / denominator
     square = t * t
@@ -146,6 +152,6 @@ def atan2(k: KernelBuilder, y: Value, x: Value) -> Value:
     a = k.select(both_infinite, one, a)
     b = k.select(both_infinite | both_zero, one, b)
     angle = _angle_of(k, a, b)
-    (low,) = of(x, _HALF_LOW)
+    (low,) = of(x, HALF_PI_LOW)
     angle = k.select(signbit(k, x), math.pi - (angle - 2 * low), angle)
     return nan_where(k, isnan(k, x) | isnan(k, y), copysign(k, angle, y))

@@ -43,6 +43,9 @@ def _region(region: Region, vector_bytes: int) -> float:
 def _node(node: Node, vector_bytes: int) -> float:
     if node.kind == "for":
         return _rounds(node) * _region(node.regions[0], vector_bytes)
+    if node.kind == "if" and node.regions[1].yields:
+        # A choice of values: whoever branches for one does so because the dear one is rare.
+        return min(_region(r, vector_bytes) for r in node.regions)
     inside = sum(_region(r, vector_bytes) for r in node.regions)
     if node.kind == "while":
         return _GUESSED_ROUNDS * inside

@@ -20,7 +20,7 @@ from pyrite.types import Array
 
 DEVICES = [n for n in ("cpu", "wgpu") if n in device_names() and device_problem(n) is None]
 #: Draws for each device.
-DRAWS = 600
+DRAWS = 300
 
 #: How far a result may be off, as a share of the largest.
 BOUNDS = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
