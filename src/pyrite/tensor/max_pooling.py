@@ -17,6 +17,7 @@ from pyrite.op import (
     public,
     sample,
 )
+from pyrite.op.rule import ADD, Scatter
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -220,6 +221,10 @@ class MaxPooling(TensorBase):
         ...
 
     @primitive(
+        rule=Scatter(
+            lambda at, index, g, *_, sizes, **__: (*at[:2], index(*at, axes=len(sizes))),
+            ADD, updates=0, counts_from_end=False,
+        ),
         reference=_scattered,
         accumulates=True,
         infer=_scattered_type,

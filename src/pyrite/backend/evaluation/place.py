@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.evaluation.arrays import Arrays
-from pyrite.op.rule import Coordinate, Gather, IndexRead, Place, Writes, named, outside, ranges
+from pyrite.op.rule import (
+    Coordinate,
+    Gather,
+    IndexRead,
+    Place,
+    Writes,
+    merged,
+    named,
+    outside,
+    ranges,
+)
 from pyrite.types import Shape, TensorType, element_count, int64
 
 
@@ -41,7 +51,7 @@ def call_of(
 ) -> Call:  # fmt: skip
     """Return a call, with the places that its rule gives."""
     place = rule.places(points, shape, types_of(arrays, inputs), attrs)
-    return Call(arrays, rule, inputs, attrs, points, shape, place)
+    return Call(arrays, rule, inputs, attrs, points, merged(place, shape), place)
 
 
 def flat_places(call: Call) -> tuple[Any, Any]:
@@ -50,19 +60,20 @@ def flat_places(call: Call) -> tuple[Any, Any]:
     The place of a point that is not is 0.  Raises IndexRangeError, unless the rule drops those.
     """
     rule, arrays, points, shape = call.rule, call.arrays, call.points, call.shape
-    found = {r.axis: r for r in ranges(call.place, shape, counts_from_end=rule.counts_from_end)}
+    found = ranges(call.place, shape, counts_from_end=rule.counts_from_end)
+    lowest = {each.axis: each.lowest for each in found}
     flat: Any = arrays.full((), 0, int64, call.like)
     inside = flat == 0
     for axis, entry in enumerate(call.place):
         flat = flat * shape[axis]
         if isinstance(entry, IndexRead):
             index = _index(call, entry)
-            inside = inside & (index >= found[axis].lowest) & (index < shape[axis])
+            inside = inside & (index >= lowest[axis]) & (index < shape[axis])
             flat = flat + arrays.algebra.where(index < 0, index + shape[axis], index)
         else:
             flat = flat + _coordinate(arrays, entry, points, call.like)
     if not rule.drops:
-        message = outside(named(rule.asked, call.attrs), list(found.values()))
+        message = outside(named(rule.asked, call.attrs), found)
         arrays.fail(~inside, message)
     return arrays.broadcast_to(flat * inside, points), arrays.broadcast_to(inside, points)
 

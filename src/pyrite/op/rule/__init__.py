@@ -18,6 +18,7 @@ from pyrite.op.rule.coordinate import Coordinate as Coordinate
 from pyrite.op.rule.coordinate import IndexRange as IndexRange
 from pyrite.op.rule.coordinate import IndexRead as IndexRead
 from pyrite.op.rule.coordinate import Place as Place
+from pyrite.op.rule.coordinate import merged as merged
 from pyrite.op.rule.coordinate import outside as outside
 from pyrite.op.rule.coordinate import ranges as ranges
 from pyrite.op.rule.fold import Fold as Fold
@@ -59,6 +60,7 @@ __all__ = [
     "Scatter",
     "View",
     "Writes",
+    "merged",
     "named",
     "outside",
     "ranges",

@@ -29,8 +29,8 @@ def scatter_of(gather: Gather) -> Scatter:
         *others, g = types
         given = [*others[:source], TensorType(source_shape, g.dtype), *others[source:]]
 
-        def read(*coordinates: Coordinate | int, of: int = 1) -> IndexRead:
-            return index(*coordinates, of=of - (of > source))
+        def read(*coordinates: Coordinate | int, of: int = 1, axes: int = 1) -> IndexRead:
+            return index(*coordinates, of=of - (of > source), axes=axes)
 
         return gather.place(at, read, *given, **attrs)
 
@@ -87,8 +87,8 @@ def _as_reading(scatter: Scatter) -> Callable[..., Sequence[Entry]]:
             if missed is not None:
                 given[missed] = TensorType(shape, bool_)
 
-        def read(*coordinates: Coordinate | int, of: int = 1) -> IndexRead:
-            return index(*coordinates, of=first + kept.index(of))
+        def read(*coordinates: Coordinate | int, of: int = 1, axes: int = 1) -> IndexRead:
+            return index(*coordinates, of=first + kept.index(of), axes=axes)
 
         return scatter.place(at, read, *given, **attrs)
 

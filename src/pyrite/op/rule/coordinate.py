@@ -8,7 +8,7 @@ index that is read from an input, or a number.  `places` asks a rule for them, o
 ...     return (index(at[0]), at[1])
 >>> x, indices = TensorType((5, 3), float32), TensorType((2,), int32)
 >>> places(rows, (2, 3), x.shape, [x, indices], {})
-(IndexRead(input=1, at=(Coordinate(axis=0),)), Coordinate(axis=1))
+(IndexRead(input=1, at=(Coordinate(axis=0),), axes=1), Coordinate(axis=1))
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrite.errors import ShapeError
-from pyrite.types import Shape, TensorType
+from pyrite.types import Shape, TensorType, element_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,14 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class IndexRead:
-    """An index, which an input holds at coordinates."""
+    """An index, which an input holds at coordinates.
+
+    Of several ``axes`` it is the number of an element in row-major order, and stands for them.
+    """
 
     input: int
     at: tuple[Coordinate | int, ...]
+    axes: int = 1
 
 
 #: The coordinate on one axis of what is read or written.
@@ -44,8 +48,8 @@ Place = tuple[Entry, ...]
 class Index(Protocol):
     """Reads an index from an input: the second one, unless ``of`` says which."""
 
-    def __call__(self, *at: Coordinate | int, of: int = 1) -> IndexRead:
-        """Return the index at coordinates."""
+    def __call__(self, *at: Coordinate | int, of: int = 1, axes: int = 1) -> IndexRead:
+        """Return the index at coordinates, of one axis or of several in row-major order."""
         ...
 
 
@@ -54,9 +58,28 @@ class Index(Protocol):
 PlaceRule = Callable[..., Sequence[Entry]]
 
 
-def read_index(*at: Coordinate | int, of: int = 1) -> IndexRead:
+def read_index(*at: Coordinate | int, of: int = 1, axes: int = 1) -> IndexRead:
     """Return the index that an input holds at coordinates."""
-    return IndexRead(of, at)
+    return IndexRead(of, at, axes)
+
+
+def merged(place: Sequence[Entry], shape: Shape) -> Shape:
+    """Return a shape with those axes as one for which one index stands.
+
+    >>> merged((Coordinate(0), IndexRead(1, (Coordinate(0),), axes=2)), (3, 4, 5))
+    (3, 20)
+    """
+    sizes: list[int] = []
+    rest = shape
+    for entry in place:
+        count = entry.axes if isinstance(entry, IndexRead) else 1
+        if len(rest) < count:
+            break
+        sizes.append(element_count(rest[:count]))
+        rest = rest[count:]
+    if rest or len(sizes) != len(place):
+        raise ShapeError(f"a place requires a coordinate for each axis of {shape}, got {place}")
+    return tuple(sizes)
 
 
 def places(
@@ -75,20 +98,19 @@ def places(
     place = rule(at, read_index, *types, **attrs)
     return tuple([
         _index_read(entry, points, types) if isinstance(entry, IndexRead) else entry
-        for entry in _fitting(place, points, shape)
+        for entry in _fitting(place, points, merged(place, shape))
     ])  # fmt: skip
 
 
 def _index_read(read: IndexRead, points: Shape, types: Sequence[TensorType | None]) -> IndexRead:
     type = types[read.input]
     assert type is not None, "indices are read from a tensor"
-    return IndexRead(read.input, tuple(_fitting(read.at, points, type.shape)))
+    at = _fitting(read.at, points, merged(read.at, type.shape))
+    return IndexRead(read.input, tuple(at), read.axes)
 
 
 def _fitting(place: Sequence[Any], points: Shape, shape: Shape) -> list[Any]:
     """Return coordinates that are in a shape: those along an axis of size 1 are 0."""
-    if len(place) != len(shape):
-        raise ShapeError(f"a place requires a coordinate for each axis of {shape}, got {place}")
     found: list[Any] = []
     for entry, size in zip(place, shape, strict=True):
         is_stretched = isinstance(entry, Coordinate) and size == 1
@@ -125,10 +147,10 @@ class IndexRange:
 
 
 def ranges(place: Place, shape: Shape, *, counts_from_end: bool) -> tuple[IndexRange, ...]:
-    """Return the ranges of the indices of a place in a shape, in the order of their axes."""
+    """Return the ranges of the indices of a place in a merged shape, in the order of their axes."""
     return tuple(
-        IndexRange(axis, shape[axis], counts_from_end)
-        for axis, entry in enumerate(place)
+        IndexRange(axis, size, counts_from_end)
+        for axis, (entry, size) in enumerate(zip(place, shape, strict=True))
         if isinstance(entry, IndexRead)
     )
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.skeleton.gather.config import GatherConfig, select
 from pyrite.backend.cube.skeleton.place import coordinates_at, fault_of, types_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
-from pyrite.op.rule import Coordinate, Gather, IndexRead, Place
+from pyrite.op.rule import Coordinate, Gather, IndexRead, Place, merged
 from pyrite.types import Shape, TensorType, bool_
 
 
@@ -34,8 +35,10 @@ def gather(
     out: TensorType,
 ) -> CubeTensor:  # fmt: skip
     """Return the elements of the source at the places of the rule, 0 where there is none."""
-    source: CubeTensor = inputs[rule.source]
-    place = rule.places(out.shape, source.shape, types_of(inputs), attrs)
+    given: CubeTensor = inputs[rule.source]
+    place = rule.places(out.shape, given.shape, types_of(inputs), attrs)
+    shape = merged(place, given.shape)
+    source = given if shape == given.shape else flattened(launcher, given, shape)
     operands = tuple(sorted({e.input for e in place if isinstance(e, IndexRead)}))
     has_neighbours = _has_neighbours(place, out.shape) and source.strides[-1] == 1
     config = select(out.shape, has_neighbours, launcher.machine)

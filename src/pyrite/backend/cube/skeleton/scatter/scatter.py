@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense, flattened
 from pyrite.backend.cube.skeleton.place import fault_of, types_of
 from pyrite.backend.cube.skeleton.scatter.atomic import atomic_dtype
 from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig, select
@@ -16,7 +16,7 @@ from pyrite.backend.cube.skeleton.scatter.writes import Form, Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.op import Constant
-from pyrite.op.rule import ASSIGN, Collision, Coordinate, LastWrite, Scatter
+from pyrite.op.rule import ASSIGN, Collision, Coordinate, LastWrite, Scatter, merged
 from pyrite.types import DType, TensorType, int32
 
 
@@ -28,6 +28,7 @@ def scatter(
     types = types_of(inputs)
     points, collision = rule.space(types, attrs), rule.collides(attrs)
     form = Form(rule.places(points, out.shape, types, attrs), points)
+    shape = merged(form.place, out.shape)
     lines = form.sizes(form.lines)
     problem = problem_of(form.count, lines, out.size, collision, atomic_dtype(out.dtype))
     config = select(problem, launcher.machine)
@@ -40,9 +41,9 @@ def scatter(
     writes = Writes(
         form.count, lines, indices, reads,
         1 if updates is None else _on_lines(launcher, form, updates), collision,
-        fault_of(rule, form.place, out.shape, attrs), rule.counts_from_end,
+        fault_of(rule, form.place, shape, attrs), rule.counts_from_end,
     )  # fmt: skip
-    write(launcher, writes, form.of_target(target), config)
+    write(launcher, writes, form.of_target(flattened(launcher, target, shape)), config)
     return target if target.dtype is out.dtype else dense(launcher, target, out)
 
 
@@ -73,6 +74,7 @@ def last_write(
     types = types_of(inputs)
     shape = rule.shape(*types, **attrs)
     form = Form(rule.places(out.shape, shape, types, attrs), out.shape)
+    shape = merged(form.place, shape)
     indices, reads = form.indices(launcher, inputs)
     lines = form.sizes(form.lines)
     writes = Writes(
