@@ -14,8 +14,9 @@ from pyrite.content import Functions
 from pyrite.errors import GradientError
 from pyrite.op.binding import bind
 from pyrite.op.record import Attributes, Derivative, Op, TensorBase, Want
-from pyrite.op.rule import ADD, ASSIGN, Gather, Rule, Scatter
+from pyrite.op.rule import ADD, ASSIGN, Contract, Gather, Rule, Scatter
 from pyrite.op.rule.adjoint import gather_of, last_write_of, scatter_of
+from pyrite.op.rule.contract import INPUTS
 from pyrite.types import Shape, TensorType, bool_
 
 #: From the op, the cotangent of its result, its inputs (types where those do) and attributes, to
@@ -62,6 +63,8 @@ def derivative_of(rule: Rule | None, inputs: int) -> Derivative | None:
         gives = {rule.base: partial(_to_base, rule), rule.updates: partial(_to_updates, rule)}
         written = {p: give for p, give in gives.items() if p is not None}
         return Derived(written, [p for p in range(inputs) if p not in written])
+    if isinstance(rule, Contract) and rule.role == 2:
+        return Bilinear(None, rule, 2)
     return None
 
 
@@ -160,6 +163,60 @@ def _last_write(scatter: Op, rule: Scatter) -> Op:
     return _adjoint(
         scatter, "last", others, last_write_of(rule), ("points_shape", "written_shape"),
         lambda *_, points_shape, **__: TensorType(points_shape, bool_), Derived({}, ()),
+    )  # fmt: skip
+
+
+# ---- contractions ----
+
+
+class Bilinear(Derivative):
+    """The derivative of a contraction: the same products, with other roles.
+
+    ``contraction`` is the op itself, or for a transpose of it that op.
+    """
+
+    __slots__ = ("_contraction", "_role", "_rule")
+
+    def __init__(self, contraction: Op | None, rule: Contract, role: int) -> None:
+        super().__init__(())
+        self._contraction, self._rule, self._role = contraction, rule, role
+
+    def _want(self, position: int, tracked: Sequence[int]) -> Want:
+        if position == 0:
+            return "nothing"
+        return "value" if 2 - position in tracked else "type"
+
+    def __call__(
+        self, op: Op, g: Any, saved: Sequence[Any], attrs: Attributes, tracked: Sequence[int]
+    ) -> dict[int, Any]:
+        """Return the cotangent of each tracked input."""
+        of = self._contraction or op
+        return {i: self._given(of, i, g, saved[1:], attrs) for i in tracked}
+
+    def _given(
+        self, op: Op, position: int, g: Any, inputs: Sequence[Any], attrs: Attributes
+    ) -> Any:
+        """Return the cotangent of one input, from the result's and the other input."""
+        roles = INPUTS[self._role]
+        wanted, other = roles[position], roles[1 - position]
+        known = {self._role: g, other: inputs[1 - position]}
+        operands = [known[role] for role in INPUTS[wanted]]
+        own = {name: value for name, value in attrs.items() if name != "result_shape"}
+        if wanted == 2:
+            return bind(op, operands, own)
+        shape = {"result_shape": inputs[position].shape}
+        return bind(_transposed(op, self._rule, wanted), operands, {**own, **shape})
+
+
+@lru_cache(maxsize=_KEPT)
+def _transposed(op: Op, rule: Contract, role: int) -> Op:
+    """Return the op that computes the cotangent of an input of a contraction."""
+    own = rule.transposed(role, lambda *_, result_shape, **__: result_shape, "result_shape")
+    names = (*op.inputs, "g")
+    return _adjoint(
+        op, ("of_x", "of_y")[role], [names[r] for r in INPUTS[role]], own, ("result_shape",),
+        lambda x, _, *, result_shape, **__: TensorType(result_shape, x.dtype),
+        Bilinear(op, rule, role),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from pyrite.op import Attributes, TensorBase, composite, located, primitive, sam
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.gradient import Gradients, by_position, chosen
 from pyrite.tensor.movement import Movement
+from pyrite.tensor.product_rules import MATMUL
 from pyrite.tensor.reduction import Reduction
 from pyrite.types import (
     Array,
@@ -211,6 +212,7 @@ class Contraction(Reduction, Movement, Arithmetic):
     __slots__ = ()
 
     @primitive(
+        rule=MATMUL,
         reference=_matmul,
         accumulates=True,
         infer=_matmul_type,

@@ -22,6 +22,7 @@ from pyrite.tensor.convolution_reference import (
     weight_gradient,
 )
 from pyrite.tensor.movement import Movement
+from pyrite.tensor.product_rules import CONVOLUTION, INPUT_GRADIENT, WEIGHT_GRADIENT
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -194,6 +195,7 @@ class Convolution(Movement, Arithmetic):
     __slots__ = ()
 
     @primitive(
+        rule=CONVOLUTION,
         reference=convolution,
         accumulates=True,
         infer=_convolution_type,
@@ -227,6 +229,7 @@ class Convolution(Movement, Arithmetic):
         ...
 
     @primitive(
+        rule=INPUT_GRADIENT,
         reference=input_gradient,
         accumulates=True,
         infer=_input_gradient_type,
@@ -259,6 +262,7 @@ class Convolution(Movement, Arithmetic):
         ...
 
     @primitive(
+        rule=WEIGHT_GRADIENT,
         reference=weight_gradient,
         accumulates=True,
         infer=_weight_gradient_type,

@@ -21,8 +21,8 @@ from pyrite.types import DTYPES, DType, TensorType
 pytest.importorskip("llvmlite")
 
 from pyrite.backend.cube.backend import CubeBackend
-from pyrite.backend.cube.lowering import contraction
 from pyrite.backend.cube.lowering.matmul import matmul_product
+from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.runtime.cpu.runtime import CpuRuntime
 
@@ -264,12 +264,11 @@ def test_every_plan_of_a_product_is_as_numpys(
         want = (x.astype(np.float64) @ y.astype(np.float64)).astype(dtype.numpy)
         backend: Any = draw.choice(devices).backend
         left, right = backend.upload(x), backend.upload(y)
-        problem = ((1, m, k, n), Layout(dtype, (0, k, 1)), Layout(dtype, (0, n, 1)))
-        plans = contraction.candidates(matmul_product(problem, machine), machine)
+        layouts = Layout(dtype, (0, k, 1)), Layout(dtype, (0, n, 1))
+        product = matmul_product((1, m, k, n), *layouts)
+        plans = PRODUCT.candidates(product, machine)
         for i in draw.sample(range(len(plans)), min(len(plans), 12 if full else 3)):
             target = backend.launcher.empty(TensorType((1, m, n), dtype))
-            contraction.contract(
-                backend.launcher, matmul_product, (problem, i), left, right, target, plan=plans[i]
-            )
+            contract(backend.launcher, product, left, right, target, schedule=plans[i])
             got = backend.download(target)[0]
             np.testing.assert_array_equal(got, want, f"{m} x {k} x {n} by {plans[i].config}")

@@ -87,6 +87,16 @@ class Arrays(Protocol):
         """Raise IndexRangeError where one of the bools holds: at once, or at the next read."""
         ...
 
+    # ---- sums of products ----
+
+    def einsum(self, equation: str, *operands: Any) -> Any:
+        """Return the sum of products that an equation of letters says, in their dtype."""
+        ...
+
+    def is_any(self, mask: Any) -> bool:
+        """Return whether one of the bools holds."""
+        ...
+
     # ---- maps of indices ----
 
     def asarray(self, values: Array, like: Any) -> Any:

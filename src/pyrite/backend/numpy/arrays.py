@@ -74,6 +74,14 @@ class NumPyArrays:
         if np.any(failed):
             raise IndexRangeError(message)
 
+    # ---- sums of products ----
+
+    def einsum(self, equation: str, *operands: Array) -> Array:
+        return np.asarray(np.einsum(equation, *operands, optimize=True))
+
+    def is_any(self, mask: Array) -> bool:
+        return bool(np.any(mask))
+
     # ---- maps of indices ----
 
     def asarray(self, values: Array, like: Array) -> Array:

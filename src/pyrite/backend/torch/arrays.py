@@ -101,6 +101,20 @@ class TorchArrays:
         elif failed.any():
             raise IndexRangeError(message)
 
+    # ---- sums of products ----
+
+    def einsum(self, equation: str, *operands: Any) -> Any:
+        first = operands[0]
+        if isinstance(first, Unsigned):
+            return Unsigned(self.einsum(equation, *(x.bits for x in operands)), first.width)
+        if first.dtype is torch.bool:
+            return self.einsum(equation, *(x.to(torch.int32) for x in operands)) != 0
+        # Of integers PyTorch makes sums in int64.
+        return torch.einsum(equation, *operands).to(first.dtype)
+
+    def is_any(self, mask: torch.Tensor) -> bool:
+        return bool(mask.any())
+
     # ---- maps of indices ----
 
     def asarray(self, values: Array, like: Any) -> torch.Tensor:

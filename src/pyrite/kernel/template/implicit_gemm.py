@@ -62,7 +62,7 @@ def forward(
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
     taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
     places = [Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))]
-    windows = _map(
+    windows = operand_map(
         x, (_group(w, x, w.channels),),
         (Digit(w.channels, x.strides[1]), *taps),
         (Digit(w.batch, x.strides[0]), *places), image, lanes,
@@ -76,13 +76,13 @@ def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
     taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
     places = [Digit(n, 0, ((i, s),)) for i, (n, s) in enumerate(_axes(w.counts, w.stride))]
-    windows = _map(
+    windows = operand_map(
         x, (_group(w, x, w.channels),),
         (Digit(w.batch, x.strides[0]), *places),
         (Digit(w.channels, x.strides[1]), *taps), image,
     )  # fmt: skip
     flat = [Digit(n, s) for n, s in _axes(w.counts, g.strides[2:])]
-    left = _map(
+    left = operand_map(
         g, (_group(w, g, w.outputs),), (Digit(w.outputs, g.strides[1]),),
         (Digit(w.batch, g.strides[0]), *flat), [],
     )  # fmt: skip
@@ -108,7 +108,7 @@ def weight_map(w: Windows, weight: Layout, *, is_transposed: bool = False) -> Op
     taps = [Digit(k, s) for k, s in _axes(w.kernel_size, weight.strides[2:])]
     group = Digit(w.groups, (w.channels if is_transposed else w.outputs) * first)
     columns = (Digit(w.channels, channels), *taps)
-    return _map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
+    return operand_map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
 
 
 def _result(
@@ -118,16 +118,16 @@ def _result(
     flat = [Digit(n, s) for n, s in _axes(sizes, out.strides[2:])]
     group = _group(w, out, channels)
     columns = (Digit(w.batch, out.strides[0]), *flat)
-    return _map(out, (group,), (Digit(channels, out.strides[1]),), columns, [], lanes)
+    return operand_map(out, (group,), (Digit(channels, out.strides[1]),), columns, [], lanes)
 
 
-def _map(
+def operand_map(
     tensor: Layout, batch: Axis, rows: Axis, columns: Axis, windows: list[Window], lanes: int = 1
 ) -> OperandMap:
     """Return the map, its last column digit filled up to a multiple of ``lanes`` and limited."""
-    last = columns[-1]
+    last = columns[-1] if columns else Digit(1)
     filled = -(-last.size // lanes) * lanes
-    if filled != last.size:
+    if columns and filled != last.size:
         windows = [*windows, Window(last.size, 0)]
         steps = (*last.steps, (len(windows) - 1, 1))
         columns = (*columns[:-1], Digit(filled, last.stride, steps))

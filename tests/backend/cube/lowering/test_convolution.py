@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.lowering import contraction, convolution
+from pyrite.backend.cube.lowering import convolution
+from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config, outer_config, weight_gradient
@@ -92,7 +93,7 @@ def test_every_config_of_a_direct_kernel_and_of_sums_over_positions() -> None:
         target = launcher.empty(TensorType(out.shape, float32))
         convolution.convolve_directly(launcher, whole, hw, hx, target, config)
         np.testing.assert_allclose(backend.download(target), out, rtol=2e-5, atol=2e-5)
-    layouts = contraction.layout_of(hx), contraction.layout_of(hg)
+    layouts = layout_of(hx), layout_of(hg)
     gradient = convolution.WeightGradient(w, *layouts)
     found = set(weight_gradient.candidates(w, float32, CPU))
     outer = outer_config.candidates(w, float32, CPU)

@@ -16,9 +16,10 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
-from pyrite.backend.cube.lowering.contraction import contract, layout_of
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.contraction import contract, layout_of
+from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
@@ -67,21 +68,8 @@ class Convolution:
 def convolution_product(problem: Convolution, machine: Machine) -> Product:
     """Return the product that a convolution is."""
     p, w = problem, problem.windows
-    lanes = _lanes(machine, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
+    lanes = lanes_of(machine, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
     return implicit_gemm.forward(w, p.x, p.weight, p.out, lanes, is_transposed=p.is_transposed)
-
-
-def _lanes(machine: Machine, rows: int, size: int, itemsize: int) -> int:
-    """Return the lanes to which rows of images are filled up: few are in vain.
-
-    Where many rows share what is read, a copy is joined from short pieces.
-    """
-    width = 4
-    if machine.kind == "cpu" and rows < 6:
-        width = machine.vector_bytes // itemsize
-    while width > 1 and -(-size // width) * width > 1.34 * size:
-        width //= 2
-    return width
 
 
 #: Of a copy, as windows: with fewer a product is faster.
@@ -138,7 +126,8 @@ def convolution(
         convolve_directly(launcher, whole, weight, x, target, config)
     else:
         problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
-        contract(launcher, convolution_product, problem, weight, x, target)
+        product = convolution_product(problem, launcher.machine)
+        contract(launcher, product, weight, x, target)
     border.mend(launcher, terms.Forward(w), x, weight, target)
     return [target]
 
@@ -186,7 +175,7 @@ def convolve_by_phases(
             (1, 1, *phase.tap_step),
         )  # fmt: skip
         problem = Convolution(windows, layout_of(taps), layout_of(g), layout_of(part), True)
-        contract(launcher, convolution_product, problem, taps, g, part)
+        contract(launcher, convolution_product(problem, launcher.machine), taps, g, part)
 
 
 # ---- the gradient of the weight ----
@@ -201,7 +190,7 @@ class WeightGradient:
     g: Layout
 
 
-def weight_gradient_product(problem: WeightGradient, _: Machine) -> Product:
+def weight_gradient_product(problem: WeightGradient) -> Product:
     """Return the product that the gradient is."""
     w, x = problem.windows, problem.x
     shape = (w.groups * w.outputs, w.channels, *w.kernel_size)
@@ -223,7 +212,7 @@ def convolution_weight_gradient(
     if launcher.machine.kind == "cpu":
         sum_over_positions(launcher, problem, x, g, target)
     else:
-        contract(launcher, weight_gradient_product, problem, g, x, target)
+        contract(launcher, weight_gradient_product(problem), g, x, target)
     border.mend(launcher, terms.WeightGradient(w), x, g, target)
     return [target]
 
@@ -255,7 +244,7 @@ def sum_over_positions(
     bindings = [*bindings_of(x), *bindings_of(g), result]
     launcher.launch(key, build, bindings, gradient_blocks.workgroups(w, chosen))
     if chosen.parts > 1:
-        product = weight_gradient_product(problem, machine)
+        product = weight_gradient_product(problem)
         launcher.launch(
             ("add", *key), lambda grid: split_k.split_k(product, chosen.parts, grid=grid),
             [result, target.buffer], split_k.workgroups(product),

@@ -7,23 +7,19 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged, row_major
-from pyrite.backend.cube.lowering.contraction import contract, layout_of
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.contraction import contract, layout_of
 from pyrite.backend.cube.skeleton.elementwise import zeros
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import Product
 from pyrite.op import Attributes, Op
 from pyrite.types import Shape
 
-Matmul = tuple[Shape, Layout, Layout]
 
-
-def matmul_product(problem: Matmul, _: Machine) -> Product:
+def matmul_product(shape: Shape, x: Layout, y: Layout) -> Product:
     """Return the product of matrices of a shape (*batch, M, K, N), from their layouts."""
-    shape, x, y = problem
     *batch, m, k, n = shape
     out = row_major((*batch, m, n))
     axes = merged(tuple(batch), [x.strides[:-2], y.strides[:-2], out[:-2]])
@@ -58,6 +54,6 @@ def matmul(
             batch, m, x = (), x.type.size // k, rows
     if batch:
         x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
-    problem = ((*batch, m, k, n), layout_of(x), layout_of(y))
-    contract(launcher, matmul_product, problem, x, y, target)
+    product = matmul_product((*batch, m, k, n), layout_of(x), layout_of(y))
+    contract(launcher, product, x, y, target)
     return [target]

@@ -20,6 +20,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.operand import OperandMap
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number
 
@@ -33,11 +34,12 @@ class Stage:
     """A function of each element that is put onto a kernel: ``rule(k, element, *sources)``.
 
     ``k`` is the algebra that records a kernel.  A source is a tensor's layout by the coordinates of
-    the element, 0 along those on which it does not depend, or the dtype of a number.
+    the element, 0 along those on which it does not depend (of products a map of matrices), or the
+    dtype of a number.
     """
 
     rule: Callable[..., Any]
-    sources: tuple[Layout | DType, ...] = ()
+    sources: tuple[Layout | OperandMap | DType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

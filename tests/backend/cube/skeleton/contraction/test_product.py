@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.lowering import contraction
-from pyrite.backend.cube.lowering.contraction import contract
 from pyrite.backend.cube.lowering.matmul import matmul_product
+from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout
@@ -42,13 +41,13 @@ def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, ma
     left = backend.upload(x).sliced((0, 1, 0), (3, 8, 70), (1, 1, 1))
     right = backend.upload(y).permuted((1, 0)).broadcast_to((3, 70, 11))
     layouts = [Layout(float32, t.strides, 2 if t.offset else None) for t in (left, right)]
-    problem = ((3, 8, 70, 11), *layouts)
+    product = matmul_product((3, 8, 70, 11), *layouts)
     want = x[:, 1:] @ y.T
-    plans = contraction.candidates(matmul_product(problem, machine), machine)
-    assert contraction.select(matmul_product(problem, machine), machine) in plans
-    for i, plan in enumerate(plans):
+    schedules = PRODUCT.candidates(product, machine)
+    assert PRODUCT.select(product, machine) in schedules
+    for schedule in schedules:
         target = backend.launcher.empty(TensorType((3, 8, 11), float32))
-        contract(backend.launcher, matmul_product, (problem, i), left, right, target, plan=plan)
+        contract(backend.launcher, product, left, right, target, schedule=schedule)
         np.testing.assert_allclose(backend.download(target), want, rtol=1e-4, atol=1e-4)
 
 
@@ -65,9 +64,9 @@ def test_batches_broadcast_and_vectors_are_products_too(backend: CubeBackend, sh
 def test_a_long_sum_is_cut_in_parts(m: int, n: int) -> None:
     machine = Machine.gpu(workgroups=64)
     layouts = Layout(float32, (0, 1 << 20, 1)), Layout(float32, (0, n, 1))
-    product = matmul_product(((1, m, 1 << 20, n), *layouts), machine)
+    product = matmul_product((1, m, 1 << 20, n), *layouts)
 
-    plan = contraction.select(product, machine)
+    plan = PRODUCT.select(product, machine)
 
     assert plan.parts > 1
     assert product.k / plan.parts / plan.config.block_k < 65536  # type: ignore[union-attr]
