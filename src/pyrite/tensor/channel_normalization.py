@@ -232,18 +232,20 @@ class ChannelNormalization(Normalization, Rearrangement):
         _, centred, variance = moments(x, axis)
         rate = (variance + eps).rsqrt()
 
+        total = g.sum(axis, keepdims=True)
+        product = (g * centred).sum(axis, keepdims=True)
+
         def of_x() -> Any:
             count = max(1, x.size // max(1, x.shape[1]))
             slope = scaled(rate, weight, CHANNELS)
-            shift = slope * g.mean(axis, keepdims=True) - along(g_mean, rate, CHANNELS) / count
-            pull = slope * rate * rate * (g * centred).mean(axis, keepdims=True)
-            pull = pull - along(g_variance, rate, CHANNELS) * (2 / count)
-            return slope * g - (shift + pull * centred)
+            shift = (slope * total - along(g_mean, rate, CHANNELS)) / count
+            pull = slope * rate * rate * product - along(g_variance, rate, CHANNELS) * 2
+            return slope * g - (shift + pull / count * centred)
 
         makers = {
             0: of_x,
-            1: lambda: summed_to(g * centred * rate, CHANNELS),
-            2: lambda: summed_to(g, CHANNELS),
+            1: lambda: (product * rate).reshape(x.shape[1:2]),
+            2: lambda: total.reshape(x.shape[1:2]),
         }
         return chosen(makers, argnums, self.dtype)
 

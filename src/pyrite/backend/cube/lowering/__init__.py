@@ -1,7 +1,6 @@
 """Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
 
 from pyrite.backend.cube.lowering import argwhere as argwhere
-from pyrite.backend.cube.lowering import batch_norm as batch_norm
 from pyrite.backend.cube.lowering import contract as contract
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
@@ -10,7 +9,6 @@ from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
-from pyrite.backend.cube.lowering import normalization as normalization
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import random_bits as random_bits
@@ -19,8 +17,8 @@ from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scan as scan
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import searching as searching
+from pyrite.backend.cube.lowering import softmax as softmax
 from pyrite.backend.cube.lowering import sorting as sorting
-from pyrite.backend.cube.lowering import update as update
 from pyrite.backend.cube.registry import LOWERINGS as LOWERINGS
 from pyrite.backend.cube.registry import lowering_of as lowering_of
 

@@ -125,9 +125,9 @@ class _Argument:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Plan:
-    """All that the kernel depends on, besides the rule; made once, and known by its identity.
+    """All that the kernel depends on, besides the rule.
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
     for a single axis, whose size is an argument; ``is_whole`` says that the width divides the last.

@@ -1,4 +1,4 @@
-"""Softmax and norms with every config of their rows: the values and gradients of NumPy."""
+"""Softmax with every config of its rows: the values of NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering import normalization
+from pyrite.backend.cube.lowering import softmax
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
@@ -46,17 +46,12 @@ def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: A
 def test_every_candidate_is_right(
     fresh: Device, machine: Machine, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, g, weight = array(3, length), array(3, length), array(length)
-    found = rows.candidates(length, float32, machine, adds=True)
+    x = array(3, length)
+    found = rows.candidates(length, float32, machine, adds=False)
     assert len(found) == len(set(found))
     for config in found:
-        for module in (rows, normalization):
-            monkeypatch.setattr(module, "select", lambda *_, config=config, **__: config)
+        monkeypatch.setattr(rows, "select", lambda *_, config=config, **__: config)
         agree(fresh, "softmax", x, note=config)
-        agree(
-            fresh, "_layer_norm_backward", g, x, weight, axis=-1, eps=0.1, argnums=(0, 1, 2),
-            note=config,
-        )  # fmt: skip
 
 
 @MACHINES
@@ -102,26 +97,6 @@ def test_infinite_and_nan_rows_are_those_of_numpy(interpreter: Device, name: str
         agree(interpreter, name, x)
 
 
-def test_weights_lie_along_the_axes_in_order_whatever_the_order_asked(interpreter: Device) -> None:
-    x, weight, bias = array(4, 3, 5), array(4, 5), array(4, 5)
-
-    agree(interpreter, "layer_norm", x, weight, bias, axis=(2, 0))
-    agree(interpreter, "rms_norm", x, weight, axis=(2, 0))
-    agree(
-        interpreter, "_layer_norm_backward", x[::-1].copy(), x, weight,
-        axis=(2, 0), eps=0.1, argnums=(1, 0),
-    )  # fmt: skip
-
-
-def test_a_large_mean_does_no_harm(interpreter: Device) -> None:
-    x = (array(2, 64) + 10_000).astype(np.float32)
-    (got,) = run(interpreter, "layer_norm", x, None, None)
-    exact = x.astype(np.float64)
-    exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
-
-    assert np.abs(got - exact).max() < 2e-3
-
-
 def test_half_precision_is_computed_in_single(interpreter: Device) -> None:
     x = array(2, 300).astype(float16.numpy)
     (got,) = run(interpreter, "softmax", x)
@@ -144,7 +119,7 @@ def test_a_softmax_is_one_kernel(fresh: Device) -> None:
 def test_while_a_row_is_computed_the_next_one_is_fetched(machine: Machine, fetches: bool) -> None:
     layout, config = Layout(float32, (256, 1)), rows.select(256, float32, machine)
     row = rows.Row("softmax", 3, 256, [layout], [layout], [], config, 1)
-    row.run(normalization._softmax)
+    row.run(softmax._softmax)
     loops = [n for n in row.b.build().walk() if n.kind == "for"]
 
     hints = [sum(n.kind == "prefetch" for n in walk(loop.regions[0])) for loop in loops]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.body import rows
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering import batch_norm
-from pyrite.backend.cube.lowering.batch_norm import Channels, channel_candidates
+from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.tensor.creation import tensor
@@ -81,15 +81,13 @@ def test_every_config_gives_the_same(
 ) -> None:
     c, x = shape[1], array(*shape)
     given = [array(*shape), array(c), array(c), x, array(c)]
-    channels = Channels(c, shape[0], shape[2])
-    if shape[2] % 4:
-        channels = Channels(c, 1, shape[0] * shape[2])
-    found = channel_candidates(channels, float32, machine)
+    divisor = 0 if shape[2] % rows.LEAST_WIDTH else shape[2]
+    found = numbered_candidates(shape[0] * shape[2], float32, machine, divisor=divisor)
     backend = interpreter.backend
     assert isinstance(backend, CubeBackend)
     assert len({c.lanes for c in found}) == (1 if machine.kind == "cpu" else 2)
     for n, config in enumerate(found):
-        monkeypatch.setattr(batch_norm, "select", lambda *_, config=config: config)
+        monkeypatch.setattr(rows, "config_for", lambda *_, config=config: config)
         # An eps of its own, so that nothing is found recorded.
         eps = 0.1 + (n + 1000 * (machine.kind == "gpu")) * 1e-6
         agree(interpreter, "batch_norm", [x, array(c), array(c)], eps=eps)

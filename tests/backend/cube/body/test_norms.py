@@ -1,0 +1,96 @@
+"""Norms by their bodies, with every config of their rows: the values and gradients of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.body import rows as body_rows
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.skeleton import row as rows
+from pyrite.backend.device import Device
+from pyrite.tensor.creation import tensor
+from pyrite.types import float32
+
+GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
+CPU = Machine("cpu", 16, (1,), 2**31 - 1)
+
+
+def array(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def run(device: Device | None, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
+    """An op's results on a device, as arrays."""
+    x, *rest = (None if i is None else tensor(i, device=device) for i in inputs)
+    found = getattr(x, name)(*rest, **attrs)
+    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
+
+
+def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: Any) -> None:
+    want = run(None, name, *inputs, **attrs)
+    for got, w in zip(run(device, name, *inputs, **attrs), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=2e-6, atol=2e-6, err_msg=str(note))
+
+
+@pytest.mark.parametrize(
+    ("machine", "length"), [(CPU, 1), (CPU, 10), (CPU, 67), (CPU, 64), (GPU, 10), (GPU, 100)],
+    ids=lambda m: getattr(m, "kind", m),
+)  # fmt: skip
+def test_every_candidate_is_right(
+    fresh: Device, machine: Machine, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, g, weight = array(3, length), array(3, length), array(length)
+    found = rows.candidates(length, float32, machine, adds=True)
+    assert len(found) == len(set(found))
+    for config in found:
+        monkeypatch.setattr(body_rows, "config_for", lambda *_, config=config: config)
+        agree(fresh, "_softmax_backward", g, x, axis=-1, note=config)
+        agree(
+            fresh, "_layer_norm_backward", g, x, weight, axis=-1, eps=0.1, argnums=(0, 1, 2),
+            note=config,
+        )  # fmt: skip
+
+
+def test_weights_lie_along_the_axes_in_order_whatever_the_order_asked(interpreter: Device) -> None:
+    x, weight, bias = array(4, 3, 5), array(4, 5), array(4, 5)
+
+    agree(interpreter, "layer_norm", x, weight, bias, axis=(2, 0))
+    agree(interpreter, "rms_norm", x, weight, axis=(2, 0))
+    agree(
+        interpreter, "_layer_norm_backward", x[::-1].copy(), x, weight,
+        axis=(2, 0), eps=0.1, argnums=(1, 0),
+    )  # fmt: skip
+
+
+def test_a_large_mean_does_no_harm(interpreter: Device) -> None:
+    x = (array(2, 64) + 10_000).astype(np.float32)
+    (got,) = run(interpreter, "layer_norm", x, None, None)
+    exact = x.astype(np.float64)
+    exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+
+    assert np.abs(got - exact).max() < 2e-3
+
+
+def launches(device: Device, call: Any) -> int:
+    """Return how many kernels a call launches."""
+    backend = device.backend
+    assert isinstance(backend, CubeBackend)
+    before: int = backend.runtime.report()["launches"]
+    call()
+    found: int = backend.runtime.report()["launches"]
+    return found - before
+
+
+def test_a_norm_and_its_gradient_are_one_kernel(fresh: Device) -> None:
+    x, w = tensor(array(3, 8), device=fresh), tensor(array(8), device=fresh)
+
+    assert launches(fresh, lambda: x.layer_norm(w, w)) == 1
+    assert launches(fresh, lambda: x.rms_norm(w)) == 1
+    attrs = {"axis": (1,), "eps": 0.1}
+    assert launches(fresh, lambda: x._layer_norm_backward(x, w, argnums=(0,), **attrs)) == 1
+    # The sums over rows of what each group of them left.
+    assert launches(fresh, lambda: x._layer_norm_backward(x, w, argnums=(0, 1, 2), **attrs)) == 3
