@@ -64,6 +64,11 @@ class Fold(Rule):
     #: who takes in few elements and joins many states.
     simpler: Callable[[DType], Fold | None] | None = None
 
+    @property
+    def reads_position(self) -> bool:
+        """Whether it asks where an element is among those that meet."""
+        return "position" in _keywords(self.take)
+
     def of(
         self,
         dtype: DType,

@@ -69,7 +69,7 @@ class Atoms:
             small = min(self._sizes[a], self._sizes[b])
             for one, rest in ((a, xs), (b, ys)):
                 if self._sizes[one] > small:
-                    rest.append(self._cut(one, small))
+                    rest.append(self.cut(one, small))
             a, b = self.resolved((a,))[-1], self.resolved((b,))[-1]
             if a != b:
                 self._parts[b] = (a,)
@@ -78,7 +78,7 @@ class Atoms:
             raise MisalignedError
         return self.resolved(reversed(found))
 
-    def _cut(self, atom: Atom, size: int) -> Atom:
+    def cut(self, atom: Atom, size: int) -> Atom:
         """Cut an atom into two, the second of a size; return the first."""
         if self._sizes[atom] % size:
             raise MisalignedError
@@ -95,7 +95,7 @@ class Atoms:
             while size > 1:
                 atom = left.pop()
                 if self._sizes[atom] > size:
-                    left.append(self._cut(atom, size))
+                    left.append(self.cut(atom, size))
                     atom = self.resolved((atom,))[-1]
                 if size % self._sizes[atom]:
                     raise MisalignedError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyrite.backend.cube.body.group import Group, can_add, passes
+from pyrite.backend.cube.body.group import Group, can_add, passes, reads_position
 from pyrite.backend.cube.body.points import Space, leaves_of, map_points, most_buffers
 from pyrite.backend.cube.body.region import (
     CutError,
@@ -20,7 +20,7 @@ from pyrite.backend.cube.body.region import (
     is_inside,
     is_view,
 )
-from pyrite.backend.cube.body.rows import run_group
+from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
@@ -124,6 +124,9 @@ class _Run:
         if self._fits(region, group):
             run_group(self.launcher, self.name, region, group, self.real)
             return
+        group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
+        if self._runs_in_parts(region, group):
+            return
         fold = group.folds[0]
         self.realise(fold.values)
         self._run_alone(fold)
@@ -158,8 +161,27 @@ class _Run:
         few = 2 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
         if rows < few and length > LONG:
             return False
-        has_more = bool(group.elements) or len(passes(region, group)) > 1
-        return has_more or self._is_along(region, group)
+        has_more = bool(group.elements or group.sums) or len(passes(region, group)) > 1
+        return has_more or (self._is_along(region, group) and not self._is_broken(region, group))
+
+    def _is_broken(self, region: Region, group: Group) -> bool:
+        """Whether rows lie in pieces, which are better folded one by one."""
+        pieces = outer_of(region, group, self.real, parts=0)
+        return bool(pieces) and not any(reads_position(n) for n in group.folds)
+
+    def _runs_in_parts(self, region: Region, group: Group) -> bool:
+        """Run folds of few or broken rows part by part, if they can be cut."""
+        if any(reads_position(n) for n in group.folds) or not self._is_along(region, group):
+            return False
+        machine = self.launcher.machine
+        most = 8 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
+        rows = region.atoms.count(group.rows)
+        outer = outer_of(region, group, self.real, -(-most // rows))
+        if not outer:
+            return False
+        whole = replace(group, length=region.reduced(group.folds[0]))
+        run_parts(self.launcher, self.name, region, whole, outer, self.real)
+        return True
 
     def _is_along(self, region: Region, group: Group) -> bool:
         """Whether the elements that a fold joins are neighbours in memory."""
@@ -197,15 +219,29 @@ def best_group(region: Region, wanted: Sequence[int]) -> Group:
     for key in dict.fromkeys(_rows_of(region, n) for n in folds):
         members: list[Node] = []
         for n in folds:
-            if _rows_of(region, n) == key and before[n] <= set(members):
+            order = region.reduced(members[0] if members else n)
+            if _meets(region, n, key, order) and before[n] <= set(members):
                 members.append(n)
         if members:
             groups.append(members)
     return _group(region, max(groups, key=len), wanted)
 
 
-def _rows_of(region: Region, node: Node) -> tuple[frozenset[int], frozenset[int]]:
+#: The atoms along which rows lie, and those of a row.
+Sides = tuple[frozenset[int], frozenset[int]]
+
+
+def _rows_of(region: Region, node: Node) -> Sides:
     return frozenset(region.kept(node)), frozenset(region.reduced(node))
+
+
+def _meets(
+    region: Region, node: Node, key: tuple[frozenset[int], frozenset[int]], order: Space
+) -> bool:
+    """Whether a fold is over the same rows, in the same order if it asks for positions."""
+    if _rows_of(region, node) != key:
+        return False
+    return not reads_position(node) or region.reduced(node) == order
 
 
 def _folds_before(region: Region, node: Node) -> set[Node]:

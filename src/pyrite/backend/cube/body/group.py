@@ -22,7 +22,8 @@ class Group:
     """Folds over the same rows, and what is written with them.
 
     ``elements`` are values of each element of a row, ``numbers`` of each row.  ``sums`` are folds
-    the other way, over the rows, of what is made along a row.
+    the other way, over the rows, of what is made along a row.  With ``is_part`` a row is part of
+    one, and what is written are the states of the folds.
     """
 
     folds: tuple[Node, ...]
@@ -31,6 +32,7 @@ class Group:
     elements: tuple[int, ...]
     numbers: tuple[int, ...]
     sums: tuple[Node, ...] = ()
+    is_part: bool = False
 
 
 def bound_fold(
@@ -49,6 +51,13 @@ def bound_fold(
 
 #: In rows of so many vectors joining their elements costs more than taking them in.
 SHORT = 4
+
+
+def reads_position(node: Node) -> bool:
+    """Whether a fold asks where an element is in its row."""
+    rule = node.op.rule
+    assert isinstance(rule, Fold)
+    return rule.reads_position
 
 
 def can_add(region: Region, node: Node, folds: set[Node]) -> bool:

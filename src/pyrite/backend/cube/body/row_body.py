@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from pyrite.backend.cube.body.evaluate import evaluate
@@ -13,6 +15,7 @@ from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.skeleton.row import At, Make
 from pyrite.backend.tracing import Node
 from pyrite.kernel import Value
+from pyrite.op.rule.fold import BoundFold
 
 
 class RowBody:
@@ -30,6 +33,7 @@ class RowBody:
         if self.kept is not None:
             self._store, self._load = row.kept(lambda at: self._made(self._kept, at))
         self._is_stored = False
+        self._states: list[Value] = []
 
     @property
     def _kept(self) -> int:
@@ -45,6 +49,10 @@ class RowBody:
         for folds in passes(self.region, self.group):
             self._prepare([node.values[0] for node in folds])
             self._fold(folds)
+        if self.group.is_part:
+            for store, x in zip(numbers, self._states, strict=True):
+                store(x)
+            return
         summed = [node.values[0] for node in self.group.sums]
         self._prepare([*self.group.elements, *self.group.numbers, *summed])
         for value, store in zip(self.group.numbers, numbers, strict=True):
@@ -113,16 +121,10 @@ class RowBody:
 
     def _fold(self, nodes: Sequence[Node]) -> None:
         row = self.row
-        bound = [bound_fold(self.region, node, row.length, row.config) for node in nodes]
-        sizes = [len(fold.start) for fold in bound]
+        config = None if self.group.is_part else row.config
+        bound = [bound_fold(self.region, node, row.length, config) for node in nodes]
+        parts = Apart([len(fold.start) for fold in bound])
         start = [part for fold in bound for part in fold.start]
-
-        def parts(state: Sequence[Value]) -> list[tuple[Value, ...]]:
-            found, first = [], 0
-            for size in sizes:
-                found.append(tuple(state[first : first + size]))
-                first += size
-            return found
 
         def join(xs: Sequence[Value], ys: Sequence[Value]) -> list[Value]:
             pairs = zip(bound, parts(xs), parts(ys), strict=True)
@@ -138,6 +140,9 @@ class RowBody:
             ]
 
         state = self.row.fold(start, join, make)
+        if self.group.is_part:
+            self._states = list(state)
+            return
         if self.kept is not None and self._stores(nodes):
             self._is_stored = True
         for fold, node, of in zip(bound, nodes, parts(state), strict=True):
@@ -168,3 +173,31 @@ def write_row(
     count = len(group.elements)
     stores = [row.number_writer(operand) for operand in row.written[count:]]
     body.write(row.targets[:count], stores)
+
+
+def write_joined(row: BodyRow, bound: Sequence[BoundFold]) -> None:
+    """Write the results of folds of which a row has the states of its parts."""
+    row.begin()
+    start = [part for fold in bound for part in fold.start]
+    apart = Apart([len(fold.start) for fold in bound])
+
+    def join(xs: Sequence[Value], ys: Sequence[Value]) -> list[Value]:
+        pairs = zip(bound, apart(xs), apart(ys), strict=True)
+        return [v for fold, s, t in pairs for v in fold.join(row.k, s, t)]
+
+    state = row.fold(start, join, lambda at: [source(at) for source in row.sources])
+    results = [x for fold, s in zip(bound, apart(state), strict=True) for x in fold.end(row.k, s)]
+    for operand, x in zip(row.written, results, strict=True):
+        row.number_writer(operand)(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Takes the values of several states apart, of which each has so many."""
+
+    sizes: Sequence[int]
+
+    def __call__(self, values: Sequence[Value]) -> list[tuple[Value, ...]]:
+        """Return the states."""
+        ends = list(accumulate(self.sizes))
+        return [tuple(values[end - size : end]) for size, end in zip(self.sizes, ends, strict=True)]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 
-from pyrite.backend.cube.body.atoms import Atom
+from pyrite.backend.cube.body.atoms import Atom, Atoms
 from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
 from pyrite.backend.cube.body.points import Space, key_of, over
 from pyrite.backend.cube.body.region import Region, ancestors
 from pyrite.backend.cube.body.row import BodyRow, Place
-from pyrite.backend.cube.body.row_body import write_row
+from pyrite.backend.cube.body.row_body import write_joined, write_row
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides, merged, row_major
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
@@ -77,6 +77,19 @@ def config_for(
     return select(length, dtype, machine, adds=bool(group.sums))
 
 
+def arranged(
+    launcher: Launcher, region: Region, x: CubeTensor, order: Space, value: int
+) -> CubeTensor:
+    """Return a tensor with an axis for each atom in the shape of a value."""
+    moved = x.permuted(tuple(order.index(a) for a in region.space(value)))
+    shape = region.graph.types[value].shape
+    found = moved.reshaped(shape)
+    if found is None:
+        found = contiguous(launcher, moved).reshaped(shape)
+    assert found is not None, "what has no gaps has any shape"
+    return found
+
+
 class _Launch:
     """The operands of one group: where each lies, copied if its rows are in pieces."""
 
@@ -86,7 +99,8 @@ class _Launch:
     ) -> None:  # fmt: skip
         self.launcher, self.region, self.group = launcher, region, group
         self.types = region.graph.types
-        wanted = (*group.elements, *group.numbers, *(n.first for n in group.sums))
+        of_parts = (n.first for n in group.folds if group.is_part)
+        wanted = (*group.elements, *group.numbers, *(n.first for n in group.sums), *of_parts)
         self.nodes = ancestors(region.graph, wanted, real.keys())
         read = {v for n in self.nodes for v in n.values}
         self.leaves = [v for v in region.leaves if v in read]
@@ -106,7 +120,8 @@ class _Launch:
         self.targets = [self.placed(steps, t) for t, steps in self.made.values()]
         #: Tensors of (groups, length), and of one number for each row.
         self.partial = [self._partial(n) for n in group.sums]
-        self.of_rows = {v: self._numbers(v) for v in group.numbers}
+        self.of_rows = {v: self._numbers(self.types[v].dtype) for v in group.numbers}
+        self.states = [self._numbers(dtype) for dtype in self._dtypes_of_states()]
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -139,15 +154,7 @@ class _Launch:
         return self._arranged(dense, own, value)
 
     def _arranged(self, x: CubeTensor, order: Space, value: int) -> CubeTensor:
-        """Return a tensor with an axis for each atom in the shape of a value."""
-        wanted = self.region.space(value)
-        moved = x.permuted(tuple(order.index(a) for a in wanted))
-        shape = self.types[value].shape
-        found = moved.reshaped(shape)
-        if found is None:
-            found = contiguous(self.launcher, moved).reshaped(shape)
-        assert found is not None, "what has no gaps has any shape"
-        return found
+        return arranged(self.launcher, self.region, x, order, value)
 
     def _target(self, value: int) -> tuple[CubeTensor, Steps]:
         """Return the memory of a result along the rows, dense in its shape or row by row."""
@@ -164,9 +171,13 @@ class _Launch:
         ((_, dtype),) = bound_fold(self.region, node, 1).start
         return self.launcher.empty(TensorType((groups, self.sizes[1]), dtype))
 
-    def _numbers(self, value: int) -> CubeTensor:
+    def _dtypes_of_states(self) -> list[DType]:
+        folds = self.group.folds if self.group.is_part else ()
+        return [d for n in folds for _, d in bound_fold(self.region, n, 1).start]
+
+    def _numbers(self, dtype: DType) -> CubeTensor:
         sizes = self.region.atoms.sizes(self.group.rows)
-        return self.launcher.empty(TensorType(sizes, self.types[value].dtype))
+        return self.launcher.empty(TensorType(sizes, dtype))
 
     def run(self, name: str, arguments: Sequence[Number]) -> None:
         """Launch the kernel."""
@@ -177,7 +188,8 @@ class _Launch:
                   (x.shape[0],), (length,))
             for x in self.partial
         ]  # fmt: skip
-        numbers = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in self.of_rows.values()]
+        of_rows = [*self.of_rows.values(), *self.states]
+        numbers = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
         targets = [*self.targets, *numbers]
         dtypes = [self.types[v].dtype.compute for v in self.numbers]
 
@@ -194,7 +206,7 @@ class _Launch:
         made = [t for t, _ in self.made.values()]
         bindings: list[Buffer | Number] = [
             b
-            for t in (*self.tensors.values(), *made, *self.of_rows.values(), *self.partial)
+            for t in (*self.tensors.values(), *made, *of_rows, *self.partial)
             for b in bindings_of(t)
         ]
         bindings += arguments
@@ -205,7 +217,8 @@ class _Launch:
         places: Sequence[Place],
     ) -> None:  # fmt: skip
         group, atoms, config = self.group, self.region.atoms, self.config
-        wanted = (group.elements, group.numbers, [n.first for n in group.sums])
+        folded = (group.folds if group.is_part else (), group.sums)
+        wanted = (group.elements, group.numbers, *([n.first for n in of] for of in folded))
         key = (
             "body", key_of(self.nodes, self.leaves, *wanted), atoms.sizes(group.rows),
             atoms.sizes(group.length), tuple(p.key for p in places), config,
@@ -246,10 +259,103 @@ def run_group(
 ) -> None:  # fmt: skip
     """Compute the values that a group writes."""
     launch = _Launch(launcher, region, group, real, config)
-    bindings_of_numbers = [
-        launcher.number(x, launch.types[v].dtype.compute)
+    launch.run(name, arguments_of(launch, real))
+    real.update(launch.results())
+
+
+# ---- rows in parts ----
+
+
+def run_parts(
+    launcher: Launcher, name: str, region: Region, group: Group, outer: Space,
+    real: dict[int, Input],
+) -> None:  # fmt: skip
+    """Compute the folds of a group: of parts of each row first, which lie along the outer atoms."""
+    inner = tuple(a for a in group.length if a not in outer)
+    part = Group(group.folds, (*group.rows, *outer), inner, (), (), is_part=True)
+    launch = _Launch(launcher, region, part, real, None)
+    launch.run(name, arguments_of(launch, real))
+    join_parts(launcher, name, region, group, (outer, launch.states), real)
+
+
+def arguments_of(launch: _Launch, real: dict[int, Input]) -> list[Number]:
+    """Return the numbers of a call that a kernel gets."""
+    return [
+        launch.launcher.number(x, launch.types[v].dtype.compute)
         for v in launch.numbers
         if isinstance(x := real[v], Constant)
     ]
-    launch.run(name, bindings_of_numbers)
-    real.update(launch.results())
+
+
+def join_parts(
+    launcher: Launcher, name: str, region: Region, group: Group,
+    parts: tuple[Space, Sequence[CubeTensor]], real: dict[int, Input],
+) -> None:  # fmt: skip
+    """Compute the folds of rows of the states of their parts."""
+    outer, states = parts
+    atoms, types = region.atoms, region.graph.types
+    rows, length = atoms.count(group.rows), atoms.count(outer)
+    count = atoms.count(group.length)
+    bound = [bound_fold(region, node, count) for node in group.folds]
+    config = select(length, states[0].dtype.compute, launcher.machine)
+    alignment = alignment_of((length, 1), 0, config.width)
+    sources = [
+        Place(Layout(s.dtype, (length, 1), False, alignment), (rows,), (length,)) for s in states
+    ]
+    results = [v for n in group.folds for v in n.results]
+    made = {v: launcher.empty(TensorType(atoms.sizes(group.rows), types[v].dtype)) for v in results}
+    targets = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]
+
+    def build(grid: int) -> Kernel:
+        dtype = states[0].dtype.compute
+        row = BodyRow(name, (rows, length), sources, targets, [], config, grid, dtype)
+        row.run(lambda _: write_joined(row, bound))
+        return row.b.build()
+
+    key = (
+        "joined parts", tuple(fold.key for fold in bound), rows, length,
+        tuple(p.key for p in (*sources, *targets)), config,
+    )  # fmt: skip
+    bindings = [b for t in (*states, *made.values()) for b in bindings_of(t)]
+    per_workgroup = config.workgroup_size // config.lanes
+    launcher.launch(key, build, bindings, -(-groups_of(rows, config) // per_workgroup))
+    for value, tensor in made.items():
+        real[value] = arranged(launcher, region, tensor, group.rows, value)
+
+
+def _first_of_piece(atoms: Atoms, length: Space, steps: Steps) -> int:
+    """Return from which atom of a row on its elements lie together."""
+    first = len(length) - 1
+    while first:
+        last = length[first]
+        if steps[length[first - 1]] != steps[last] * atoms.size(last):
+            break
+        first -= 1
+    return first
+
+
+def outer_of(region: Region, group: Group, real: dict[int, Input], parts: int) -> Space:
+    """Return the atoms of a row by which it is cut: all but those that lie together in memory.
+
+    Where all do, the first is cut into about so many parts; () if it has no such divisor.
+    """
+    atoms, length = region.atoms, group.length
+    found: Space = ()
+    for leaf in region.leaves:
+        tensor = real[leaf]
+        if not isinstance(tensor, CubeTensor):
+            continue
+        steps = atoms.strides(region.axes(leaf), tensor.strides)
+        if not all(a in steps for a in length) or steps[length[-1]] != 1:
+            continue
+        first = len(length) - 1
+        while first and steps[length[first - 1]] == steps[length[first]] * atoms.size(
+            length[first]
+        ):
+            first -= 1
+        found = max(found, length[:first], key=len)
+    if found or not parts:
+        return found
+    size = atoms.size(length[0])
+    divisors = [n for n in range(parts, min(16 * parts, size) + 1) if size % n == 0]
+    return (atoms.cut(length[0], size // divisors[0]),) if divisors else ()

