@@ -296,6 +296,26 @@ def kernels(device: str) -> Iterator[Case]:
         unary(lambda x: x.scaled_dot_product_attention(x, x, is_causal=True), 2, 4, 256, 64),
     )
     yield "take", unary(lambda x: x[[3, 1, 4, 1, 5]], 1024, 1024)
+    yield from indexed(device)
+
+
+def indexed(device: str) -> Iterator[Case]:
+    """Reads and writes by index tensors, of floats and of integers."""
+    import pyrite
+
+    def case(of: Callable[[Any, Any], Any], *shape: int) -> Callable[[], Call]:
+        def make() -> Call:
+            numbers = np.random.default_rng(0).integers(0, 1000, shape, np.int32)
+            x, i = normal(device, 1000, *shape[1:]), pyrite.tensor(numbers, device=device)
+            return lambda: of(x, i)
+
+        return make
+
+    yield "gather_nd", case(lambda x, i: x.gather_nd(i), 4096, 1)
+    yield "take_along_axis", case(lambda x, i: x.take_along_axis(i, 0), 512, 256)
+    yield "scatter add", case(lambda x, i: x.scatter(0, i, 1.0, reduction="add"), 512, 256)
+    yield "bincount", case(lambda _, i: i.bincount(size=1000), 1 << 18)
+    yield "add at integers", case(lambda _, i: i.at[i].add(i), 1 << 16)
 
 
 def gradients(device: str) -> Iterator[Case]:
