@@ -1,13 +1,14 @@
 # Each target does its own set-up; the logic is in scripts/.
 # PYTHON=python3.12 make test selects the interpreter.
 
-.PHONY: help demo test test-all test-guard check bench clean
+.PHONY: help demo test test-all test-guard test-rules check bench clean
 
 help:
 	@echo "make demo      train a network on handwritten digits, and use it"
 	@echo "make test      run the tests (large suites: a seeded sample)"
 	@echo "make test-all  run the tests, every case"
 	@echo "make test-guard  run kernels with poison and closed pages around each buffer"
+	@echo "make test-rules  run ops by the rules of their classes alone, without fallbacks"
 	@echo "make check     format, lint, types, layers"
 	@echo "make bench     measure"
 	@echo "make clean     remove .venv, caches and build results (not runs/)"
@@ -23,6 +24,9 @@ test-all:
 
 test-guard:
 	@scripts/test --guard
+
+test-rules:
+	@scripts/test --rules
 
 check:
 	@scripts/check

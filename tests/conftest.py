@@ -24,7 +24,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
+from pyrite.op import OPS
 
 #: Names the seed of samples that vary, to repeat one.
 SEED = "PYRITE_TEST_SEED"
@@ -168,16 +170,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     # In a worker of xdist: send what was sampled to the controller, which collects nothing itself.
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["sampled"] = session.config.stash[SAMPLED]
+        session.config.workeroutput["means"] = means_of_this_process()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    sampled = getattr(node, "workeroutput", {}).get("sampled", {})
-    node.config.stash[SAMPLED].update(sampled)  # type: ignore[attr-defined]
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[SAMPLED].update(output.get("sampled", {}))  # type: ignore[attr-defined]
+    MEANS_OF_WORKERS.extend(output.get("means", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     report_sampled(terminalreporter)
+    report_means(terminalreporter)
     report_skipped(terminalreporter)
 
 
@@ -189,6 +194,36 @@ def report_sampled(terminal: pytest.TerminalReporter) -> None:
     for name, (count, total) in sorted(sampled.items()):
         terminal.line(f"{count:6} of {total:<6} {name}")
     terminal.line(f"samples that vary: {SEED}={seed_of_samples()} repeats them")
+
+
+#: What workers of xdist sent: device, op, means, and how many kernels were built.
+MEANS_OF_WORKERS: list[tuple[str, str, str, int]] = []
+
+
+def means_of_this_process() -> list[tuple[str, str, str, int]]:
+    return [(*choice, chosen.kernels) for choice, chosen in means_chosen().items()]
+
+
+def report_means(terminal: pytest.TerminalReporter) -> None:
+    """Say by what ops ran, where only rules are to be used."""
+    if not settings.rules_only:
+        return
+    terminal.section("by what ops ran")
+    found = [*means_of_this_process(), *MEANS_OF_WORKERS]
+    for device in sorted({device for device, *_ in found}):
+        terminal.line(line_of_means(device, [rest for name, *rest in found if name == device]))
+
+
+def line_of_means(device: str, found: list[list[Any]]) -> str:
+    own = {op for op, means, _ in found if means == OWN}
+    classed = {op for op in own if op in OPS and OPS[op].rule_class is not None}
+    by_rule = {op for op, means, _ in found if means != OWN}
+    kernels = sum(kernels for _, means, kernels in found if means != OWN)
+    others = f"; what has no class: {', '.join(sorted(own - classed))}" if own - classed else ""
+    return (
+        f"{device:>12}  {len(by_rule)} ops by rules and bodies, {kernels} kernels; "
+        f"{len(classed)} ops of a class by what was written for them alone{others}"
+    )
 
 
 def report_skipped(terminal: pytest.TerminalReporter) -> None:

@@ -11,7 +11,8 @@ Parameters before ``/`` are the inputs (tensors, numbers, or None where the anno
 those after it the attributes.
 Rules:
 
-``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`)
+``scalar(k, *values, **attrs)``   meaning of an elementwise op, against an algebra (`algebra.py`);
+                                  it may read where its element lies, see `coordinates`
 ``rule``                          meaning of any other primitive, by its class; see `rule`
 ``reference(*arrays, **attrs)``   the same in NumPy: the judge of the rule, or all there is
 ``infer(*types, **attrs)``        type, or tuple of types, of the result; the home of shape errors

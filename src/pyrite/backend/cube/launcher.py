@@ -29,6 +29,8 @@ class Launcher:
         self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
+        #: How many kernels were built so far.
+        self.built = 0
         self._lock = threading.Lock()
 
     @property
@@ -89,6 +91,7 @@ class Launcher:
                 executable = self._executables.get(wanted)
                 if executable is None:
                     executable = self.runtime.compile(build(axes))
+                    self.built += 1
                     self._executables.put(wanted, executable)
         return executable
 

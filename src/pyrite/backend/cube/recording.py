@@ -19,7 +19,9 @@ from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.means import note_means
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key
@@ -306,4 +308,8 @@ def record(
 ) -> Recording:
     """Return the recording of a lowering for inputs of these types and layouts."""
     recorder = RecordingLauncher(launcher, inputs)
-    return recorder.recording(lowering(recorder, op, recorder.inputs, attrs, out))
+    before = launcher.built
+    results = lowering(recorder, op, recorder.inputs, attrs, out)
+    built = launcher.built - before
+    note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
+    return recorder.recording(results)

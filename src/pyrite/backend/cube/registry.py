@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.means import BODY, KERNELS, OWN
 from pyrite.config import config
 from pyrite.op import Attributes, Constant, Op, Rule
 from pyrite.types import TensorType
@@ -77,3 +78,14 @@ def lowering_of(op: Op) -> Lowering | None:
     is_by_rule = config.rules_only and op.rule_class is not None
     own = None if is_by_rule else LOWERINGS.get(op.name)
     return own or SKELETONS.get(type(op.rule))  # type: ignore[arg-type]
+
+
+def means_of(op: Op, lowering: Lowering) -> str:
+    """Return by what an op runs that runs by a lowering; see `pyrite.backend.means`."""
+    if LOWERINGS.get(op.name) is lowering:
+        return OWN
+    if op.rule is not None and SKELETONS.get(type(op.rule)) is lowering:
+        return op.rule.name
+    if op.scalar is not None:
+        return "scalar"
+    return BODY if op.body is not None else KERNELS

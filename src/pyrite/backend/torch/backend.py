@@ -20,6 +20,7 @@ import torch
 
 from pyrite.backend.evaluation import EVALUATORS, coordinates_for, evaluate
 from pyrite.backend.fallback import note_fallback
+from pyrite.backend.means import OWN, note_means
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.torch.activation import Activation
 from pyrite.backend.torch.arrays import TorchArrays
@@ -147,6 +148,7 @@ class Torch(
         if self._lacks:
             self._require_supported(op, out)
         native = self._native(op, inputs)
+        note_means(self.name, op.name, OWN if native else op.rule_class or "reference")
         if native is not None:
             return self._of_implementation(native, inputs, attrs, out)
         if op.scalar is not None:
