@@ -41,7 +41,16 @@ LEFT_OUT = {
     *("implements", "no_sync", "no_grad", "training_mode", "random_stream", "matmul_precision"),
     *("device", "default_device", "autodiff", "fallbacks", "read", "read_async", "saved_bytes"),
     *("from_dlpack", "from_torch", "check_closeness", "random_state", "training", "sync_count"),
-    *("backward", "require_grad", "track", "dtype", "transaction", "invalidate", "when_ready"),
+    *(
+        "backward",
+        "require_grad",
+        "track",
+        "dtype",
+        "transaction",
+        "invalidate",
+        "when_ready",
+        "unwrap",
+    ),
 }
 
 

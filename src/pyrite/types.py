@@ -276,7 +276,11 @@ def normalize_axes(op: str, axes: int | Sequence[int] | None, ndim: int) -> tupl
     """
     if axes is None:
         return tuple(range(ndim))
-    given = (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
+    if isinstance(axes, int | np.integer):
+        axes = (axes,)
+    elif not isinstance(axes, Sequence | np.ndarray) or isinstance(axes, str):
+        raise AxisError(f"{op} requires an axis or a sequence of them, got axis={axes!r}")
+    given = tuple(axes)
     found = sorted(normalize_axis(op, a, ndim) for a in given)
     if len(set(found)) != len(found):
         raise AxisError(f"{op} requires distinct axes, got axis={tuple(given)}")

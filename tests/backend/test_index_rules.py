@@ -361,6 +361,8 @@ def test_no_index_is_taken_for_another_whatever_its_dtype(
     """The greatest and the least of a dtype are outside of every axis of the samples."""
     if not _has(name, index):
         return
+    if name.startswith("torch:") and name != "torch:cpu" and "_backward" in example.op.name:
+        return  # a GPU's gradient op asks no second time what its forward op has asked
     position = _index_position(example)
     arrays = example.arrays()
     assert isinstance(example.op.rule, Gather | Writes)

@@ -128,6 +128,9 @@ def with_padding(example: Example, position: int, mask: Array, device: str) -> A
     if position != 1 or op not in MULTIPLIES_PADDING.get(device, FORWARD | BACKWARD):
         return mask
     rank, wide = mask.ndim - 2, mask.copy()
+    if device not in MULTIPLIES_PADDING:
+        # cuDNN multiplies zeros between the steps of g too, on an H100.
+        return np.broadcast_to(mask.any(tuple(range(2, mask.ndim)), keepdims=True), mask.shape)
     stride = example.sample.attrs.get("stride", 1) if op in BACKWARD else 1
     steps = (stride,) * rank if isinstance(stride, int) else stride
     for batch, channel, *at in np.argwhere(mask):

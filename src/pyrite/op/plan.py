@@ -232,9 +232,12 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     tensors = [i for i in inputs if isinstance(i, TensorBase)]
     unified = _unify(op, list(inputs), tensors)
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
+    is_ours = OPS.get(op.name) is op
+    if is_ours:
+        _require_flags(op, attrs)
     if op.canonical:
         attrs = op.canonical(*types, **attrs)
-    elif op.is_elementwise and op.infer is None and OPS.get(op.name) is op:
+    if is_ours and op.is_elementwise and op.infer is None:
         _require_numbers(op, attrs)
     takes = [
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
@@ -253,6 +256,15 @@ def _require_numbers(op: Op, attrs: Attributes) -> None:
         is_fit = isinstance(value, bool | int | float | DType | np.generic)
         if not is_fit and value.__class__ is not default.__class__:
             raise ArgumentTypeError(f"{op.name} requires {name} to be a number, got {value!r}")
+
+
+def _require_flags(op: Op, attrs: Attributes) -> None:
+    """Raise ArgumentTypeError for what is no bool where the default is one."""
+    for name, value in attrs.items():
+        if value is True or value is False or op.attributes[name].__class__ is not bool:
+            continue
+        if not isinstance(value, np.bool_) and (not isinstance(value, int) or value not in (0, 1)):
+            raise ArgumentTypeError(f"{op.name} requires {name} to be a bool, got {value!r}")
 
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:

@@ -339,6 +339,8 @@ def arange(
     whole = all(isinstance(n, int) for n in (first, last, step))
     found = (default_int if whole else default_float) if dtype is None else as_dtype(dtype)
     size = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
+    if size >= 2**62:
+        raise ArgumentError(f"arange requires fewer than 2 ** 62 numbers, got {size}; split it")
     inputs = (_constant(first, found), _constant(step, found))
     return create(_arange, inputs, device, size=int(size), dtype=found)
 

@@ -158,11 +158,14 @@ class Normalization(Native):
         argnums: Shape,
     ) -> Any:
         mean, rate = remembered(x, ("batch_norm", eps), lambda: _moments(x, eps))
+        # CUDA's kernel makes the sums of both or of none: asked for the bias alone, it has none.
+        is_summed = 1 in argnums or 2 in argnums
         found = list(
             layout.batch_norm_backward(
-                g, x, weight, None, None, mean, rate, True, eps, [i in argnums for i in range(3)]
+                g, x, weight, None, None, mean, rate, True, eps,
+                [0 in argnums, is_summed, is_summed],
             )
-        )
+        )  # fmt: skip
         if 0 in argnums and not (self.is_zero(g_mean) and self.is_zero(g_variance)):
             count = x.numel() // x.shape[1]
             along = (1, -1, *(1,) * (x.ndim - 2))

@@ -27,13 +27,15 @@ BOUNDS = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 POISONS = (math.inf, -math.inf, math.nan)
 
 
-LAYOUTS = ("dense", "dense", "turned", "reversed", "of a larger", "stretched")
+LAYOUTS = ("dense", "dense", "offset", "turned", "reversed", "of a larger", "stretched")
 
 
 def laid_out(array: Array, how: str, dtype: str, device: str) -> Any:
     """Return a tensor of the array whose elements lie in that way."""
     if how == "turned":
         return tensor(array.swapaxes(1, -1).copy(), dtype=dtype, device=device).transpose(1, -1)
+    if how == "offset":
+        return tensor(np.concatenate([array[:1], array]), dtype=dtype, device=device)[1:]
     if how == "reversed":
         return tensor(array[..., ::-1].copy(), dtype=dtype, device=device).flip(-1)
     if how == "of a larger":

@@ -121,7 +121,9 @@ class _Border:
         nothing = b.const(0, vector(format.bits, width))
         with b.for_(low, high, step=width, carried=[nothing]) as loop:
             # The last vector reads some elements twice.
-            place = plus(b.min(loop.index, high - width), source.offset or 0)
+            place = b.min(loop.index, high - width)
+            if source.offset is not None:
+                place = place + source.offset
             x = b.cast(source.memory.load(place, width=width), source.layout.dtype.compute)
             loop.yield_(b.max(loop.carried[0], magnitude(b, x)))
         (worst,) = loop.results
