@@ -16,6 +16,8 @@ HEAVY = {
     "scipy",
     "textual",
     "plotext",
+    "pynvml",
+    "tensorboardX",
 }
 
 
@@ -39,3 +41,14 @@ def test_importing_the_training_imports_no_terminal_library() -> None:
 
     assert "pyrite.train" in loaded
     assert not {"textual", "plotext", "rich"} & set(loaded)
+
+
+def test_importing_the_training_imports_no_extra() -> None:
+    program = "import sys, pyrite.train, pyrite.train.report, pyrite.cli; print(*sys.modules)"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert "pyrite.train.report" in loaded
+    assert not {"matplotlib", "tensorboardX", "pynvml", "textual", "plotext"} & set(loaded)

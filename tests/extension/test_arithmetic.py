@@ -293,7 +293,7 @@ def takes(name: str, dtype: DType) -> bool:
         return dtype.name == "uint32"
     of_numbers = (
         "abs", "ceil", "floor", "floor_divide", "isinf", "isnan", "pow", "remainder", "rint",
-        "sign", "signbit", "trunc", "truncated_remainder",
+        "sign", "signbit", "trunc", "truncated_remainder", "exceeds",
     )  # fmt: skip
     return dtype.is_float or (dtype.is_integer and name in of_numbers)
 
@@ -305,7 +305,7 @@ def of_intrinsic(name: str, dtype: DType) -> Any:
         value = function(x[i], y[i]) if intrinsic_arity(name) == 2 else function(x[i])
         out[i] = k.cast(value, out.dtype)
 
-    result = "bool" if name in ("isnan", "isinf", "signbit") else dtype
+    result = "bool" if name in ("isnan", "isinf", "signbit", "exceeds") else dtype
 
     @custom_op(infer=lambda x, y: TensorType(x.shape, as_dtype(result)), kernels=[one])
     def op(x: Tensor, y: Tensor, /) -> Tensor:

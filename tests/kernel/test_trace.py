@@ -45,7 +45,8 @@ NUMBERS = (*INTEGERS, *COMPUTED)
 #: Intrinsics of exact meaning, with the dtypes that they take.
 EXACT: dict[str, tuple[int, tuple[DType, ...]]] = {
     "minimum": (2, (bool_, *NUMBERS)), "maximum": (2, (bool_, *NUMBERS)),
-    "isnan": (1, COMPUTED), "isinf": (1, COMPUTED), "abs": (1, (bool_, *NUMBERS)),
+    "isnan": (1, COMPUTED), "isinf": (1, COMPUTED),
+    "exceeds": (2, NUMBERS), "abs": (1, (bool_, *NUMBERS)),
     "sign": (1, NUMBERS), "signbit": (1, COMPUTED), "copysign": (2, COMPUTED),
     "nextafter": (2, COMPUTED),
     "floor": (1, NUMBERS), "ceil": (1, NUMBERS), "trunc": (1, NUMBERS), "rint": (1, NUMBERS),

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from pyrite._version import __version__
-from pyrite.cli import cache, devices, doctor, predict, runs, train, watch
+from pyrite.cli import cache, devices, doctor, predict, report, runs, train, watch
 from pyrite.config import config
 from pyrite.errors import PyriteError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.add_typer(train.app, name="train")
 app.command("watch")(watch.watch)
 app.command("runs")(runs.runs)
+app.command("report")(report.report)
 app.command("predict")(predict.predict)
 app.command("cache")(cache.cache)
 app.command("devices")(devices.devices)

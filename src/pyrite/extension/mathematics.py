@@ -142,8 +142,8 @@ class Mathematics(RecordingAlgebra):
 
 _INTEGERS: Final = ("shift_left", "shift_right", "popcount")
 _NUMBERS: Final = (
-    "isnan", "isinf", "abs", "sign", "signbit", "floor", "ceil", "trunc", "rint", "floor_divide",
-    "remainder", "truncated_remainder", "truncated_divide", "pow",
+    "isnan", "isinf", "exceeds", "abs", "sign", "signbit", "floor", "ceil", "trunc", "rint",
+    "floor_divide", "remainder", "truncated_remainder", "truncated_divide", "pow",
 )  # fmt: skip
 
 

@@ -81,8 +81,10 @@ def _test_of_float(function: Callable[[KernelBuilder, Value], Value]) -> Unary:
 class RecordingAlgebra:
     """Every intrinsic, recorded in a builder; conforms to `pyrite.algebra.Algebra`."""
 
-    def __init__(self, builder: KernelBuilder) -> None:
+    def __init__(self, builder: KernelBuilder, *, tells_nan: bool = False) -> None:
+        """``tells_nan`` says that comparisons with NaN are false on the device, as IEEE has it."""
         self.builder = builder
+        self.tells_nan = tells_nan
 
     def lift(self, x: Operand, y: Operand) -> tuple[Value, Value]:
         """Return both as values of one type; one of them is one already."""
@@ -102,6 +104,15 @@ class RecordingAlgebra:
     maximum = _binary(polyfill.maximum)
     isnan = _test_of_float(polyfill.isnan)
     isinf = _test_of_float(polyfill.isinf)
+
+    def exceeds(self, x: Operand, y: Operand) -> Value:
+        """X > y, or x alone is NaN."""
+        a, b = self.lift(x, y)
+        if not a.dtype.is_float:
+            return a > b
+        if self.tells_nan:
+            return ~(a <= b) & (b == b)
+        return ((a > b) | self.isnan(a)) & ~self.isnan(b)
 
     # conversion
     def constant(self, value: Number, dtype: DType) -> Value:

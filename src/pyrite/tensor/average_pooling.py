@@ -9,6 +9,8 @@ import numpy as np
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, primitive, public, sample
+from pyrite.op.index import Windows, sliding_windows
+from pyrite.op.rule import AVERAGE, Adjoint, WindowFold, zero
 from pyrite.tensor.max_pooling import MaxPooling
 from pyrite.tensor.resampling import Resampling, Tables, Taps, kept
 from pyrite.tensor.window import (
@@ -103,6 +105,25 @@ def _divisor(
     return divisor, tuple(reached)
 
 
+def _windows(
+    x: Shape,
+    *,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Windows:
+    sizes, once = x[2:], (1,) * (len(x) - 2)
+    counts = pool_counts("avg_pool", sizes, kernel_size, stride, padding, once, ceil_mode)
+    return sliding_windows(
+        x, counts, kernel_size, stride, padding, once, counts_padding=count_include_pad
+    )
+
+
+AVERAGES = WindowFold(AVERAGE, _windows, neutral=zero)
+
+
 def _adaptive_shared_type(g: TensorType, *, sizes: Shape) -> TensorType:
     if g.ndim != len(sizes) + 2 or 0 in (*g.shape[2:], *sizes):
         raise ShapeError(
@@ -144,6 +165,7 @@ class AveragePooling(MaxPooling, Resampling):
     __slots__ = ()
 
     @primitive(
+        rule=AVERAGES,
         reference=_mean,
         accumulates=True,
         infer=_mean_type,
@@ -177,6 +199,7 @@ class AveragePooling(MaxPooling, Resampling):
         ...
 
     @primitive(
+        rule=Adjoint(AVERAGES, lambda _, *, sizes, **windows: windows),
         reference=_shared,
         accumulates=True,
         infer=_shared_type,

@@ -17,7 +17,10 @@ from pyrite.op import (
     public,
     sample,
 )
-from pyrite.op.rule import ADD, Scatter
+from pyrite.op.index import Windows as WindowTaps
+from pyrite.op.index import covering_windows, sliding_windows
+from pyrite.op.rule import ADD, Fold, Scatter, WindowFold
+from pyrite.op.rule.fold import Start, State
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -30,7 +33,7 @@ from pyrite.tensor.window import (
     pool_counts,
     pool_name,
 )
-from pyrite.types import Array, Shape, TensorType, default_int, element_count
+from pyrite.types import Array, DType, Shape, TensorType, default_int, element_count, int32
 
 #: The ``kernel_size``, ``stride``, ``padding`` and ``dilation`` of a pool.
 Windows = tuple[Shape, Shape, Pairs, Shape]
@@ -62,6 +65,51 @@ def _scattered_type(
             f"{g.shape}, {indices.shape} and sizes {sizes}"
         )
     return TensorType((*g.shape[:2], *sizes), g.dtype)
+
+
+# ---- meaning: a fold of each window ----
+
+
+def _windows(
+    x: Shape, *, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape, ceil_mode: bool
+) -> WindowTaps:
+    counts = pool_counts("max_pool", x[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    return sliding_windows(x, counts, kernel_size, stride, padding, dilation)
+
+
+def _adaptive_windows(x: Shape, *, output_size: Shape) -> WindowTaps:
+    return covering_windows(x, output_size)
+
+
+def _start(dtype: DType) -> Start:
+    return (dtype.lowest, dtype), (-1, int32)
+
+
+def _taken(_: Any, x: Any, *, position: Any) -> State:
+    return x, position
+
+
+def _greatest(k: Any, s: State, t: State) -> State:
+    """The greater; of equals, and of NaNs, the first, and a position before none."""
+    (x, i), (y, j) = s, t
+    is_first = (j >= 0) & ((j < i) | (i < 0))
+    wins = k.exceeds(y, x) | (is_first & ~k.exceeds(x, y))
+    return k.maximum(x, y), k.where(wins, j, i)
+
+
+def _later_if_greater(k: Any, s: State, t: State) -> State:
+    """The greater, if the first state is of earlier elements."""
+    wins = k.exceeds(t[0], s[0])
+    return k.where(wins, t[0], s[0]), k.where(wins, t[1], s[1])
+
+
+def _found(k: Any, s: State, *, first: Any) -> State:
+    """The maximum and where it is; no element is above the least number, so that is the first."""
+    return s[0], k.where(s[1] < 0, first, s[1])
+
+
+MAXIMUM = Fold(_start, _greatest, _taken, _found)
+FIRST_MAXIMUM = Fold(_start, _later_if_greater, _taken, _found)
 
 
 # ---- meaning: a table of the positions that each window reads ----
@@ -186,6 +234,7 @@ class MaxPooling(TensorBase):
         )[0]
 
     @primitive(
+        rule=WindowFold(MAXIMUM, _windows, FIRST_MAXIMUM, lambda dtype: dtype.lowest),
         reference=_maximum,
         infer=_maximum_type,
         canonical=_maximum_attributes,
@@ -254,6 +303,7 @@ class MaxPooling(TensorBase):
         return self.adaptive_max_pool_with_indices(output_size)[0]
 
     @primitive(
+        rule=WindowFold(MAXIMUM, _adaptive_windows, FIRST_MAXIMUM, lambda dtype: dtype.lowest),
         reference=_adaptive_maximum,
         infer=_adaptive_type,
         canonical=adaptive_attributes,

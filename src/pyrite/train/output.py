@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pyrite.tensor.tensor import Tensor
 from pyrite.train.sample import Sample
@@ -35,12 +35,43 @@ class Output:
         return self.targets.shape[0] if isinstance(self.targets, Tensor) else 1
 
 
-Step = Callable[[Any, Any], Output]
-"""From (model, batch) to its output: what is particular to a task."""
+class Step(Protocol):
+    """What is particular to a task: a function from a model and a batch to an `Output`.
+
+    The learner calls it for each batch.  In training it differentiates the output's loss by the
+    model's parameters, and steps the optimiser; in evaluation it calls it without gradients and
+    with training mode off.  ``batch`` is what the loader gives: of pairs, a tuple of two tensors.
+
+    A step computes with tensors and reads none (``item``, ``numpy``), for each would wait for the
+    device; and it changes nothing: the model is a value.  The loss is a scalar, the mean over the
+    items.  Predictions and targets are given for the metrics that look at them.
+
+    >>> def restore(model, batch):
+    ...     noisy, clean = batch
+    ...     restored = model(noisy)
+    ...     return Output(((restored - clean) ** 2).mean(), restored, clean)
+
+    That of any loss of (predictions, targets) is `supervised`.
+    """
+
+    def __call__(self, model: Any, batch: Any, /) -> Output:
+        """Return what the model makes of the batch."""
+        ...
 
 
-Show = Callable[[Any, Output], Iterable[Sample]]
-"""From a batch and its output to what people should see of it; it may wait for the device."""
+class Show(Protocol):
+    """What people should see of a batch: a function from it and its output to samples.
+
+    The learner calls it for the first batch of each split and epoch, and tells at most 16 samples
+    of it.  Other than a step it may read tensors.
+
+    >>> def show(batch, output):
+    ...     yield ImageSample.of("first", batch[0][0], f"named {output.predictions[0].argmax()}")
+    """
+
+    def __call__(self, batch: Any, output: Output, /) -> Iterable[Sample]:
+        """Return images, texts and tables."""
+        ...
 
 
 def supervised(loss: Callable[[Any, Any], Tensor]) -> Step:

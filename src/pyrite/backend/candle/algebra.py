@@ -69,6 +69,10 @@ class CandleAlgebra:
             return found
         return where((x == 0) & (y == 0), x + y, found)
 
+    def exceeds(self, x: CandleTensor, y: CandleTensor) -> CandleTensor:
+        """x > y, or x alone is NaN."""
+        return (x > y) | ((x != x) & (y == y))
+
     def isnan(self, x: CandleTensor) -> CandleTensor:
         """Whether it is not a number."""
         return x != x

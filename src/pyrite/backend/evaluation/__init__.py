@@ -7,6 +7,7 @@ from pyrite.backend.evaluation import contract as contract
 from pyrite.backend.evaluation import gather as gather
 from pyrite.backend.evaluation import map as map
 from pyrite.backend.evaluation import scatter as scatter
+from pyrite.backend.evaluation import window as window
 from pyrite.backend.evaluation.arrays import Arrays as Arrays
 from pyrite.backend.evaluation.coordinates import coordinates_for as coordinates_for
 from pyrite.backend.evaluation.evaluator import EVALUATORS as EVALUATORS

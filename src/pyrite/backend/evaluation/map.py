@@ -12,7 +12,7 @@ import numpy as np
 from pyrite.backend.evaluation.arrays import Arrays
 from pyrite.backend.evaluation.evaluator import evaluates
 from pyrite.op import Attributes
-from pyrite.op.index import Bound, IndexMap
+from pyrite.op.index import Bound, IndexMap, Windows
 from pyrite.op.rule import Adjoint, Map, Piece, View
 from pyrite.op.rule.map_adjoint import Fiber
 from pyrite.types import Array, TensorType, element_count
@@ -68,8 +68,15 @@ def evaluate_adjoint(
     total = arrays.zeros_like(g, shape)
     for fiber in rule.fibers(tuple(g.shape), shape, attrs):
         if element_count(fiber.index.source):
+            if fiber.shares is not None:
+                g = arrays.reshape(g, fiber.shares.shape) / share_count(arrays, fiber.shares, g)
             total = summed(arrays, fiber, arrays.reshape(g, (-1,)), total)
     return [total]
+
+
+def share_count(arrays: Arrays, windows: Windows, g: Any) -> Any:
+    """Return how many taps count in each window, in the dtype of an array."""
+    return arrays.asarray(windows.counts.astype(arrays.type_of(g).dtype.numpy), g)
 
 
 def summed(arrays: Arrays, fiber: Fiber, g: Any, total: Any) -> Any:

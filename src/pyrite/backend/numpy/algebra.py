@@ -136,6 +136,10 @@ class NumPyAlgebra:
         counts: Array = np.bitwise_count(unsigned)
         return counts.astype(x.dtype)
 
+    def exceeds(self, x: Any, y: Any) -> Any:
+        """x > y, or x alone is NaN."""
+        return ~(x <= y) & (y == y)
+
     def multiply_high(self, x: Array, y: Any) -> Array:
         """The upper word of the product of words."""
         product = x.astype(np.uint64) * np.uint64(y)

@@ -112,6 +112,10 @@ class TorchAlgebra:
                 return torch.threshold(values, 0.0, 0.0)
         return _ordered(torch.maximum, torch.bitwise_and, x, y)
 
+    def exceeds(self, x: Any, y: Any) -> Any:
+        """x > y, or x alone is NaN."""
+        return ~(x <= y) & (y == y)
+
     def isnan(self, x: Any) -> torch.Tensor:
         """Whether x is NaN, which no integer is."""
         return torch.isnan(x.bits if isinstance(x, Unsigned) else x)

@@ -1,8 +1,8 @@
 """Index maps: where the elements of a result are read, as values that compose and invert.
 
 What a view, a window or a padding is, without arrays and without a device: integers made of
-coordinates (`form`), maps of them with bounds (`index_map`), the way back (`inverse`), and the maps
-of the views that there are (`views`).
+coordinates (`form`), maps of them with bounds (`index_map`), the way back (`inverse`), the maps of
+views (`views`), and what lies under windows (`windows`).
 """
 
 from pyrite.op.index.form import Form as Form
@@ -19,8 +19,26 @@ from pyrite.op.index.views import permuted as permuted
 from pyrite.op.index.views import reshaped as reshaped
 from pyrite.op.index.views import sliced as sliced
 from pyrite.op.index.views import windowed as windowed
+from pyrite.op.index.windows import Windows as Windows
+from pyrite.op.index.windows import covering_windows as covering_windows
+from pyrite.op.index.windows import sliding_windows as sliding_windows
 
 __all__ = [
-    "Bound", "Form", "IndexMap", "broadcast", "coordinate", "coordinates", "fibers", "identity",
-    "inverse", "number_of", "permuted", "reshaped", "sliced", "windowed",
-]  # fmt: skip
+    "Bound",
+    "Form",
+    "IndexMap",
+    "Windows",
+    "broadcast",
+    "coordinate",
+    "coordinates",
+    "covering_windows",
+    "fibers",
+    "identity",
+    "inverse",
+    "number_of",
+    "permuted",
+    "reshaped",
+    "sliced",
+    "sliding_windows",
+    "windowed",
+]

@@ -58,7 +58,7 @@ class Bound:
         return f"{low}{self.form}{high}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IndexMap:
     """From coordinates of ``shape`` to places in ``source``, where all bounds hold."""
 
@@ -72,7 +72,7 @@ class IndexMap:
 
     # ---- what it is ----
 
-    @functools.cached_property
+    @property
     def simplified(self) -> IndexMap:
         """The same map in its simplest form: no digit and no bound that says nothing."""
         return _simplified(self)

@@ -12,6 +12,7 @@ it.  Whoever executes ops looks at the class and never at the name of the op:
     scatter   updates meet elements at coordinates of which some are read, in row-major order
     map       each output is an element of an input, or a fill, by maps of indices
     view      a map of one input in which every output is an element of it
+    window    a fold of what lies under a window, through a map
     adjoint   what was read through a map or view, added up where it was read
 """
 
@@ -42,10 +43,14 @@ from pyrite.op.rule.scatter import Collision as Collision
 from pyrite.op.rule.scatter import LastWrite as LastWrite
 from pyrite.op.rule.scatter import Scatter as Scatter
 from pyrite.op.rule.scatter import Writes as Writes
+from pyrite.op.rule.window import AVERAGE as AVERAGE
+from pyrite.op.rule.window import WindowFold as WindowFold
+from pyrite.op.rule.window import zero as zero
 
 __all__ = [
     "ADD",
     "ASSIGN",
+    "AVERAGE",
     "COLLISIONS",
     "Adjoint",
     "Collision",
@@ -66,9 +71,11 @@ __all__ = [
     "Scatter",
     "Terms",
     "View",
+    "WindowFold",
     "Writes",
     "merged",
     "named",
     "outside",
     "ranges",
+    "zero",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pyrite.content import content_of
@@ -99,6 +99,16 @@ class BoundFold:
     _of_take: Mapping[str, Any]
     _of_end: Mapping[str, Any]
     _attributes: Hashable
+
+    @property
+    def end_names(self) -> frozenset[str]:
+        """What ``end`` names beside the state."""
+        return frozenset(self._of_end)
+
+    def ending(self, **known: Any) -> BoundFold:
+        """Return it with other values, maybe of a kernel, of what ``end`` names."""
+        wanted = {name: known[name] for name in known.keys() & self._of_end.keys()}
+        return replace(self, _of_end={**self._of_end, **wanted})
 
     @property
     def key(self) -> Hashable:

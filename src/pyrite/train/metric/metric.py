@@ -1,8 +1,8 @@
 """Metric: measured on the device step by step, added up on the host when somebody looks.
 
-Invariant: ``update`` never waits for the device.  What it measured is kept there, a few numbers a
-step, until ``compute`` reads all of it together; sums are taken in float64 in the order of the
-steps, so a value does not depend on when it was looked at.
+Invariant: ``update`` never waits for the device.  What it measured is kept there, mostly a few
+numbers a step, until ``compute`` reads all of it together; sums are taken in float64 in the order
+of the steps, so a value does not depend on when it was looked at.
 """
 
 from __future__ import annotations
@@ -27,8 +27,18 @@ Measured = tuple[Any, ...]
 class Metric(ABC):
     """A number that says how a split of an epoch goes.
 
-    A subclass says what to `measure` of an output, how to `add` it to what was seen before, and the
-    `value` of the whole.  ``state`` is all of it, for checkpoints.
+    The learner gives it the `Output` of each step (`update`), asks for a `Reading` every
+    ``read_every`` steps and at the end of the split (`compute`), and clears it before the next
+    epoch (`reset`).  Each split has a copy of its own (`fresh`).  A subclass says three things:
+
+    - ``measure(output)``: what to keep of a step, as a tuple of tensors or numbers.  It computes
+      with tensors and reads none: that would wait for the device in each step.
+    - ``add(state, measured)``: the state after one more step.  ``measured`` is the same tuple as
+      NumPy arrays.  The first state is ``{}``; each is arrays by name, for a checkpoint saves it.
+    - ``value(state)``: the number, NaN where it is undefined.
+
+    Of sums and means, derive from `SumMetric`: it has an example.  ``unit`` "%" says that a value
+    of 0.5 is written as 50 %; ``better`` which end is good, for `Goal`, early stopping and tables.
     """
 
     unit: ClassVar[str] = ""
@@ -106,7 +116,22 @@ class Metric(ABC):
 
 
 class SumMetric(Metric):
-    """A metric of sums over all steps: counts, weighted means."""
+    """A metric of sums over all steps: counts, weighted means.
+
+    A subclass says what to `measure` of a step, and the value `of_sums` of that over all steps:
+
+    >>> from pyrite.tensor.creation import tensor
+    >>> class Bias(SumMetric):
+    ...     def measure(self, output):
+    ...         error = output.predictions - output.targets
+    ...         return error.sum(), error.size
+    ...     def of_sums(self, total, count):
+    ...         return float(total / count)
+    >>> metric = Bias()
+    >>> metric.update(Output(tensor(0.0), tensor([1.0, 3.0]), tensor([1.0, 1.0])))
+    >>> str(metric.compute())
+    'Bias 1.0000'
+    """
 
     def add(self, state: Mapping[str, NDArray[Any]], measured: Sequence[NDArray[Any]]) -> Any:
         """Return the sums, in one float64 array per measured quantity."""

@@ -10,7 +10,6 @@ from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
 from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
-from pyrite.backend.cube.lowering import pooling as pooling
 from pyrite.backend.cube.lowering import random_bits as random_bits
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import resampling as resampling
@@ -19,6 +18,7 @@ from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import searching as searching
 from pyrite.backend.cube.lowering import softmax as softmax
 from pyrite.backend.cube.lowering import sorting as sorting
+from pyrite.backend.cube.lowering import window as window
 from pyrite.backend.cube.registry import LOWERINGS as LOWERINGS
 from pyrite.backend.cube.registry import lowering_of as lowering_of
 

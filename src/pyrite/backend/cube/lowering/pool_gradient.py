@@ -7,112 +7,27 @@ image are gone through in order and written to their maxima.  The first needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.registry import lowers
-from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
 from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
 from pyrite.backend.cube.skeleton.scatter import Writes, write
 from pyrite.backend.cube.skeleton.window.axis import (
-    Bounds,
     Sliding,
-    common_divisor,
-    counted,
-    divisor,
     flat,
     is_whole,
     sliding,
 )
 from pyrite.backend.cube.skeleton.window.overlap import Cells, Folding, fold
+from pyrite.backend.cube.skeleton.window.sum import of_one_window
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
-from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 from pyrite.op.rule import ADD, IndexRange, outside
 from pyrite.types import TensorType, element_count, int32
-
-# ---- of one window ----
-
-
-def of_one_window(
-    launcher: Launcher, name: str, sources: Sequence[CubeTensor], target: CubeTensor,
-    rule: Callable[..., Value],
-) -> None:  # fmt: skip
-    """Write to all elements of each image the rule of its window's numbers and their position."""
-    images, size = element_count(target.shape[:2]), element_count(target.shape[2:])
-
-    def body(along: Along) -> None:
-        (result,) = along.targets
-        given = [source[[*along.row, 0]] for source in along.sources]
-
-        def write(lanes: Lanes) -> None:
-            numbers = [along.b.value(x, vector(x.dtype, lanes.width)) for x in given]
-            found = rule(*numbers, lanes.positions)
-            place = result.at([*along.row, lanes.first])
-            result.store_along(place, found, mask=lanes.mask)
-
-        along.write(write)
-
-    windows = [flattened(launcher, x, (images, 1)) for x in sources]
-    rows = flattened(launcher, target, (images, size))
-    along_rows(launcher, f"{name} of one window", size, windows, [rows], body)
-
-
-# ---- of means ----
-
-
-@lowers("avg_pool_backward")
-def avg_pool_backward(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The sum of the shares of the windows over each element."""
-    (g,) = inputs
-    target = launcher.empty(out[0])
-    sizes, padding = attrs["sizes"], attrs["padding"]
-    axes = sliding(sizes, g.shape[2:], attrs["kernel_size"], attrs["stride"], padding)
-    if is_whole(axes):
-        count = float(element_count(sizes))
-        of_one_window(launcher, op.name, [g], target, lambda share, _: share / count)
-        return [target]
-    bounds = counted(sizes, padding, count_include_pad=attrs["count_include_pad"])
-    common = common_divisor(axes, bounds)
-    source = shares(launcher, axes, bounds, g) if common is None else g
-
-    def held(folding: Folding, cells: Cells) -> Value:
-        return folding.load(folding.along.sources[0], cells, has_taps=False)
-
-    def end(total: Value) -> Value:
-        return total if common is None else total / float(common)
-
-    fold(launcher, op.name, common, axes, [source], target, held, end=end)
-    return [target]
-
-
-def shares(
-    launcher: Launcher, axes: tuple[Sliding, ...], bounds: Bounds, g: CubeTensor
-) -> CubeTensor:
-    """Return g over how many elements count in each window, not rounded yet."""
-    target = launcher.empty(TensorType(g.shape, g.dtype.compute))
-
-    def body(along: Along) -> None:
-        b, (source,), (result,) = along.b, along.sources, along.targets
-        row = [b.index(o) for o in along.row[2:]]
-
-        def share(lanes: Lanes) -> None:
-            counts = divisor(b, axes, [*row, lanes.positions], bounds, g.dtype.compute)
-            at = [*along.row, lanes.first]
-            found = source.load_along(source.at(at), lanes.width, mask=lanes.mask)
-            place = result.at(at)
-            result.store_along(place, found / counts, mask=lanes.mask)
-
-        along.write(share)
-
-    along_rows(launcher, "shares", (axes, bounds), [g], [target], body)
-    return target
-
 
 # ---- of maxima ----
 
@@ -159,7 +74,7 @@ def by_element(
     """Return the gradient, of type (N, C, *sizes), as if indices outside their window were none."""
     target = launcher.empty(type)
     if is_whole(axes):
-        of_one_window(launcher, "max_pool_backward", [g, indices], target, chosen)
+        of_one_window(launcher, "max_pool_backward", [g, indices], target, 2, chosen)
         return target
 
     def held(folding: Folding, cells: Cells) -> Value:

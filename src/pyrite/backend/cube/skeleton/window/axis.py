@@ -144,6 +144,14 @@ class Covering:
         """Taps are neighbours."""
         return 1
 
+    def length(self, b: KernelBuilder, o: Value, low: int, high: int) -> Value:
+        """Return how many elements a window has: all count."""
+        return self.taps(b, o)[1]
+
+    def common_length(self, low: int, high: int) -> int | None:
+        """Return that number if it is the same of all windows."""
+        return None if self.size % self.count else self.size // self.count
+
 
 #: A fixed set of axes, hashable: kernels are kept by it.
 Axes = tuple[Sliding | Covering, ...]
@@ -216,7 +224,7 @@ def common_divisor(axes: Sequence[Sliding], bounds: Bounds) -> int | None:
 
 
 def divisor(
-    b: KernelBuilder, axes: Sequence[Sliding], windows: Sequence[Value], bounds: Bounds,
+    b: KernelBuilder, axes: Sequence[Sliding | Covering], windows: Sequence[Value], bounds: Bounds,
     dtype: DType,
 ) -> Value | float:  # fmt: skip
     """Return how many elements count in a window, or in each of a vector of windows."""

@@ -7,12 +7,13 @@ where all taps of all of them are elements.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import added
 from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
+from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.map.reader import (
     Coordinate,
     Reader,
@@ -26,31 +27,10 @@ from pyrite.backend.cube.skeleton.window.axis import UNROLLED
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
-from pyrite.op.index import Bound, IndexMap
-from pyrite.types import DType, Number
+from pyrite.op.index import Bound, Windows
+from pyrite.types import DType, Number, int32
 
 State = tuple[Value, ...]
-
-
-class TapFold(Protocol):
-    """What is made of taps, in their order, as `pyrite.op.rule.Fold` says it."""
-
-    @property
-    def start(self) -> Sequence[tuple[Number, DType]]:
-        """The state of no taps."""
-
-    @property
-    def key(self) -> Hashable:
-        """What tells it from others."""
-
-    def take(self, k: Any, x: Value, position: Value) -> State:
-        """Return the state of one tap."""
-
-    def join(self, k: Any, s: State, t: State) -> State:
-        """Return the state of two, of which the first came before."""
-
-    def end(self, k: Any, state: State) -> State:
-        """Return the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +67,21 @@ Unless = tuple[tuple[Bound, ...], ...]
 
 
 def fold_taps(
-    launcher: Launcher, fold: TapFold, index: IndexMap, taps: int, source: CubeTensor,
+    launcher: Launcher, fold: KernelFold | Sum, windows: Windows, source: CubeTensor,
     targets: Sequence[CubeTensor], *, unless: Unless = (), config: AlongConfig | None = None,
 ) -> None:  # fmt: skip
-    """Write to each element the fold of what the last ``taps`` axes of a map read."""
-    rank = len(index.shape) - taps
-    rows = [target.reshaped(row_shape(index.shape[:rank])) for target in targets]
+    """Write to each element of the targets the fold of its taps."""
+    rows = [target.reshaped(row_shape(windows.shape)) for target in targets]
     given = [row for row in rows if row is not None]
     assert len(given) == len(targets), "a dense tensor takes any shape"
+    simple = replace(windows, index=windows.index.simplified)
 
     def body(along: Along) -> None:
-        _Row(along, fold, index, taps, unless).write()
+        along.k.tells_nan = launcher.machine.kind == "cpu"
+        _Row(along, fold, simple, unless).write()
 
-    most = 1 if unless else widest([index], rank - 1)
-    variant = (fold.key, index, taps, unless)
+    most = 1 if unless else widest([simple.index], len(simple.shape) - 1)
+    variant = (fold.key, simple, unless)
     along_rows(launcher, "taps", variant, [source], given, body, config, widest=most)
 
 
@@ -108,12 +89,16 @@ class _Row:
     """The kernel of one row of results, while it is being written."""
 
     def __init__(
-        self, along: Along, fold: TapFold, index: IndexMap, taps: int, unless: Unless
+        self, along: Along, fold: KernelFold | Sum, windows: Windows, unless: Unless
     ) -> None:
         self.along, self.b, self.fold, self.unless = along, along.b, fold, unless
-        rank = len(index.shape) - taps
-        self.sizes = index.shape[rank:]
-        self.reader = Reader(along.b, index, along.sources[0], along.row, rank - 1)
+        self.windows, self.sizes = windows, windows.sizes
+        self.reader = Reader(
+            along.b, windows.index, along.sources[0], along.row, len(windows.shape) - 1
+        )
+        named = fold.bound.end_names if isinstance(fold, KernelFold) else frozenset()
+        self.counts = "count" in named and windows.common_count is None
+        self.finds_first = "first" in named
 
     def write(self) -> None:
         """Write the results of the row."""
@@ -123,12 +108,33 @@ class _Row:
         return all_of(self.b, self.reader.fits(first, self.along.width))
 
     def vector(self, lanes: Lanes) -> None:
-        b = self.b
-        start = tuple(b.const(n, vector(dtype, lanes.width)) for n, dtype in self.fold.start)
-        results = self.fold.end(self.along.k, self.over((), start, lanes))
+        state = self.over((), self.start(lanes), lanes)
+        results = self.ended(state).end(self.along.k, state[: len(self.fold.start)])
         for target, result in zip(self.along.targets, results, strict=True):
             place = target.at([*self.along.row, lanes.first])
             target.store_along(place, result, mask=lanes.mask)
+
+    def start(self, lanes: Lanes) -> State:
+        """Return the state of no taps, and behind it their number and the first position."""
+        extra = [(0, self.dtype)] * self.counts + [(-1, int32)] * self.finds_first
+        return tuple(
+            self.b.const(number, vector(dtype, lanes.width))
+            for number, dtype in (*self.fold.start, *extra)
+        )
+
+    @property
+    def dtype(self) -> DType:
+        return self.along.sources[0].layout.dtype.compute
+
+    def ended(self, state: State) -> KernelFold | Sum:
+        """Return the fold with what its end names."""
+        if isinstance(self.fold, Sum):
+            return self.fold
+        extra = list(state[len(self.fold.start) :])
+        common = self.windows.common_count
+        count = extra.pop(0) if self.counts else None if common is None else float(common)
+        first = extra.pop(0) if self.finds_first else None
+        return replace(self.fold, bound=self.fold.bound.ending(count=count, first=first))
 
     def over(self, taps: tuple[Coordinate, ...], state: State, lanes: Lanes) -> State:
         """Fold the taps along the axes that have no number yet."""
@@ -150,18 +156,42 @@ class _Row:
             assert before is not None, "a piece that is everywhere leaves nothing to later ones"
             exists = ~before if exists is None else exists & ~before
         x = self.reader.read(lanes, exists, within, taps)
-        joined = self.fold.join(
-            self.along.k, state, self.fold.take(self.along.k, x, self.number(taps))
-        )
         mask = both(self.b, exists, within, lanes.width)
-        if mask is None or isinstance(self.fold, Sum):
-            return joined  # what is masked is read as 0
-        mask = spread(self.b, mask, lanes.width)
-        return tuple(self.b.select(mask, t, s) for s, t in zip(state, joined, strict=True))
+        k, own = self.along.k, len(self.fold.start)
+        position = self.position(lanes, taps)
+        joined = self.fold.join(k, state[:own], self.fold.take(k, x, position))
+        if mask is not None and not isinstance(self.fold, Sum):  # what is masked is read as 0
+            mask = spread(self.b, mask, lanes.width)
+            pairs = zip(state[:own], joined, strict=True)
+            joined = tuple(self.b.select(mask, t, s) for s, t in pairs)
+        return (*joined, *self.noted(list(state[own:]), lanes, taps, mask, position))
 
-    def number(self, taps: Sequence[Coordinate]) -> Value:
-        """Return which tap it is, in row-major order."""
-        found: Coordinate = 0
-        for size, tap in zip(self.sizes, taps, strict=True):
-            found = found * size + tap
-        return self.b.index(found)
+    def noted(
+        self, extra: list[Value], lanes: Lanes, taps: Sequence[Coordinate], mask: Value | None,
+        position: Value,
+    ) -> list[Value]:  # fmt: skip
+        """Return the number of taps so far, and the first position, with one tap more."""
+        found, b = [], self.b
+        if self.counts:
+            count = extra.pop(0)
+            at = self.reader.at(lanes.positions, taps)
+            counts = all_of(b, [bound.holds(at) for bound in self.windows.counting])
+            one = count + 1
+            found.append(
+                one if counts is None else b.select(self.spread(counts, lanes), one, count)
+            )
+        if self.finds_first:
+            first = extra.pop(0)
+            is_first = first < 0 if mask is None else (first < 0) & mask
+            found.append(b.select(is_first, position, first))
+        return found
+
+    def spread(self, x: Value, lanes: Lanes) -> Value:
+        return spread(self.b, x, lanes.width)
+
+    def position(self, lanes: Lanes, taps: Sequence[Coordinate]) -> Value:
+        """Return the position of a tap of each window."""
+        at = self.reader.at(lanes.positions, taps)
+        return spread(
+            self.b, self.b.cast(self.b.index(self.windows.place.at(at)), int32), lanes.width
+        )

@@ -9,13 +9,15 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.pooling import Maximum, Mean, pool, widest
 from pyrite.backend.cube.skeleton.along import AlongConfig, candidates
+from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.window.axis import counted, covering, sliding
+from pyrite.backend.cube.skeleton.window.pool import PoolFold, pool, widest
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.errors import DeviceError
 from pyrite.op import OPS
+from pyrite.op.rule import WindowFold
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType, float32, int32
@@ -75,9 +77,19 @@ def pooled_maximum(
     assert setting in candidates(like.shape, CPU, widest=widest(axes))
     types = (TensorType(like.shape, float32), TensorType(like.shape, int32))
     targets = [backend.launcher.empty(type) for type in types]
-    fold = Maximum(float32, has_places=True, tells_nan=False)
+    bounds = tuple((0, n) for n in x.shape[2:])
+    fold = pool_fold("max_pool_with_indices", bounds, float32, int32)
     pool(backend.launcher, fold, axes, handle, targets, setting)
     return [backend.download(t) for t in targets]
+
+
+def pool_fold(op: str, bounds: Any, *results: Any) -> PoolFold:
+    """The fold of an op for pools."""
+    rule = OPS[op].rule
+    assert isinstance(rule, WindowFold)
+    bound = (rule.in_order or rule.fold).of(float32, results, {"first": 0}, 0)
+    neutral = None if rule.neutral is None else rule.neutral(float32)
+    return PoolFold(KernelFold(op, bound), float32, bounds, neutral)
 
 
 def canonical(op: str, x: Tensor, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +115,8 @@ def test_every_candidate_finds_the_mean(
     axes = sliding(sizes, want.shape[2:], windows["kernel_size"], windows["stride"], padding)
     bounds = counted(sizes, padding, count_include_pad=counts_padding)
     target = backend.launcher.empty(TensorType(want.shape, float32))
-    pool(backend.launcher, Mean(float32, bounds), axes, handle, [target], setting)
+    fold = pool_fold("avg_pool", bounds, float32)
+    pool(backend.launcher, fold, axes, handle, [target], setting)
 
     np.testing.assert_allclose(backend.download(target), want, rtol=1e-5, atol=1e-6)
 

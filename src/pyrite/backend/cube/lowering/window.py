@@ -1,0 +1,65 @@
+"""Ops whose rule is a fold through a map: pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import Input, lowers, lowers_rule
+from pyrite.backend.cube.skeleton.elementwise import as_tensor
+from pyrite.backend.cube.skeleton.fold import KernelFold
+from pyrite.backend.cube.skeleton.window import fold_windows
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.op import OPS, Attributes, Fold, Op, rules_key
+from pyrite.op.rule import WindowFold
+from pyrite.op.rule.folds import MAX
+
+
+@lowers_rule(WindowFold)
+def pool(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The folds of windows."""
+    assert isinstance(op.rule, WindowFold)
+    return by_rule(launcher, op, op.rule, inputs, attrs, out)
+
+
+#: The greatest element alone: of elements that come in order the one above what was before.
+_GREATEST = Fold(
+    start=lambda dtype: ((dtype.lowest, dtype),),
+    join=lambda k, s, t: (
+        k.where(k.exceeds(t[0], s[0]), t[0], s[0]),
+    ),
+)  # fmt: skip
+
+
+@lowers("max_pool")
+def max_pool(
+    launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The maxima without their positions, which its body computes and drops."""
+    whole = OPS["max_pool_with_indices"].rule
+    assert isinstance(whole, WindowFold)
+    rule = WindowFold(MAX, whole.windows, _GREATEST, whole.neutral)
+    return by_rule(launcher, op, rule, inputs, attrs, out)
+
+
+def by_rule(
+    launcher: Launcher, op: Op, rule: WindowFold, inputs: Sequence[Input], attrs: Attributes,
+    out: Any,
+) -> Sequence[CubeTensor]:  # fmt: skip
+    """Return the results of an op by a rule."""
+    given = inputs[0]
+    assert given is not None
+    x = as_tensor(launcher, given)
+    dtype = x.dtype.compute
+
+    def bound(fold: Fold) -> KernelFold:
+        results = [type.dtype for type in out]
+        return KernelFold(op.name, fold.of(dtype, results, {**attrs, "first": 0}, 0), rules_key(op))
+
+    windows = rule.windows(x.shape, **attrs)
+    neutral = None if rule.neutral is None else rule.neutral(dtype)
+    folds = bound(rule.fold), bound(rule.in_order or rule.fold)
+    return fold_windows(launcher, op.name, *folds, windows, neutral, x, out)
