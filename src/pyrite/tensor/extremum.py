@@ -218,7 +218,14 @@ class Extremum(Gathering, Arithmetic):
 
     min_dim_with_indices = min_with_indices
 
-    @composite(canonical=axes_of("max_abs"), samples=samples_over(_unlike_in_size))
+    @composite(
+        rule=folds.MAX_ABS,
+        infer=_extremum_type("max_abs"),
+        canonical=axes_of("max_abs"),
+        accepts="number",
+        promotes=(0,),
+        samples=samples_over(_unlike_in_size),
+    )
     def max_abs(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Greatest absolute value over axes."""
         return self.abs().max(axis, keepdims=keepdims)

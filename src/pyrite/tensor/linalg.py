@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, public, sample
+from pyrite.op.rule import folds
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axis, kept, reduced_shape, require_elements
 from pyrite.tensor.comparison import Comparison
@@ -115,6 +116,7 @@ class LinearAlgebra(Contraction, Extremum, Reduction, Comparison, Arithmetic):
     # ---- norms ----
 
     @composite(
+        rule=folds.NORM,
         infer=_norm_type,
         canonical=_norm_attributes,
         vjp=_norm_cotangent,

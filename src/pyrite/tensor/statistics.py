@@ -1,8 +1,9 @@
 """Statistics made of reductions: variances, covariance, log-sum-exp.
 
-Variances take two passes, first the mean and then the squares of the differences from it, so that
-a large mean costs no digits.  ``correction`` is what is subtracted from the count: 0 for the
-variance of these elements, 1 for an estimate of that of the population they were drawn from.
+Variances are of differences from the mean, so that a large mean costs no digits: in two passes, or
+in one that joins counts, means and squares of differences.  ``correction`` is what is subtracted
+from the count: 0 for the variance of these elements, 1 for an estimate of that of the population
+they were drawn from.
 
 float16 and bfloat16 are computed in float32 throughout, and rounded once.
 """
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 from pyrite.errors import ShapeError
 from pyrite.op import Attributes, composite, public, sample
+from pyrite.op.rule import folds
 from pyrite.tensor.axis import (
     Axes,
     Axis,
@@ -46,6 +48,21 @@ def _std_vjp(g: Any, out: Any, x: Any, *, axis: Axes, correction: float) -> Any:
     is_zero = out.equal(0.0)
     g_variance = is_zero._where(0.0, g / is_zero._where(1.0, out * 2.0))
     return _var_vjp(g_variance, None, x, axis=axis, correction=correction)
+
+
+def _spread_type(x: TensorType, *, axis: Axes, correction: float, keepdims: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, axis, keepdims), x.dtype)
+
+
+def _spread_and_mean_type(
+    x: TensorType, *, axis: Axes, correction: float, keepdims: bool
+) -> tuple[TensorType, TensorType]:
+    type = TensorType(reduced_shape(x.shape, axis, keepdims), x.dtype)
+    return type, type
+
+
+def _logsumexp_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
 def _logsumexp_axes(x: TensorType, *, axis: Axis, keepdims: bool) -> Attributes:
@@ -88,6 +105,8 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
     # ---- spread ----
 
     @composite(
+        rule=folds.VARIANCE,
+        infer=_spread_type,
         canonical=axes_of("var"),
         vjp=(_var_vjp,),
         accepts="float",
@@ -113,6 +132,8 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
         return result
 
     @composite(
+        rule=folds.DEVIATION,
+        infer=_spread_type,
         canonical=axes_of("std"),
         vjp=(_std_vjp,),
         accepts="float",
@@ -132,6 +153,8 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
         return self.var(axis, keepdims=keepdims)
 
     @composite(
+        rule=folds.VARIANCE_AND_MEAN,
+        infer=_spread_and_mean_type,
         canonical=axes_of("var_mean"),
         accepts="float",
         promotes=(0,),
@@ -172,6 +195,8 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
     # ---- sums of exponentials ----
 
     @composite(
+        rule=folds.LOG_OF_SUM,
+        infer=_logsumexp_type,
         canonical=_logsumexp_axes,
         vjp=(_logsumexp_vjp,),
         accepts="float",

@@ -15,11 +15,15 @@ from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.axis import Axes, Axis, axes_of, reduced_shape
 from pyrite.tensor.comparison import Comparison
 from pyrite.tensor.reduction import Reduction, empty_samples, samples_over
-from pyrite.types import Number, TensorType, bool_
+from pyrite.types import Number, TensorType, bool_, int32
 
 
 def _truth_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
     return TensorType(reduced_shape(x.shape, axis, keepdims), bool_)
+
+
+def _count_type(x: TensorType, *, axis: Axes, keepdims: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, axis, keepdims), int32)
 
 
 class Truth(Reduction, Comparison, Arithmetic):
@@ -53,12 +57,23 @@ class Truth(Reduction, Comparison, Arithmetic):
         """Whether every element over axes is not zero, as bool; True over none."""
         ...
 
-    @composite(canonical=axes_of("count_nonzero"), vjp=(None,), samples=samples_over(bools))
+    @composite(
+        rule=folds.COUNT_NONZERO,
+        infer=_count_type,
+        canonical=axes_of("count_nonzero"),
+        vjp=(None,),
+        samples=samples_over(bools),
+    )
     def count_nonzero(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """How many elements over axes are not zero, int32.  NaN is not zero."""
         return self.astype("bool").sum(axis, keepdims=keepdims)
 
-    @composite(vjp=(None,), samples=(sample((2, 3)), sample(())))
+    @composite(
+        rule=folds.HAS_NAN,
+        infer=lambda x: TensorType((), bool_),
+        vjp=(None,),
+        samples=(sample((2, 3)), sample(())),
+    )
     def contains_nan(self, /) -> Self:
         """Whether any element is NaN, a bool of shape ()."""
         return self.not_equal(self).any()

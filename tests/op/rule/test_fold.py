@@ -11,7 +11,7 @@ import pytest
 
 from pyrite import Tensor, custom_op
 from pyrite.autodiff import grad
-from pyrite.backend.device import device_names, device_problem
+from pyrite.backend.device import device, device_names, device_problem
 from pyrite.op import Fold
 from pyrite.tensor.axis import axes_of, reduced_shape, spread
 from pyrite.tensor.creation import tensor
@@ -172,3 +172,62 @@ def test_a_fold_that_reads_what_changed_is_another_fold(
 
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
     assert float(multiples(x)) == 15.0
+
+
+# ---- composites whose kernel is a fold ----
+
+OFFSETS = np.array([0.0, 1e4, -3e5])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", DEVICES)
+def test_variances_of_offset_data_keep_their_digits(name: str, axis: int) -> None:
+    noise = np.random.default_rng(4).normal(size=(3, 50_001))
+    array = (noise + OFFSETS[:, None]).astype(np.float32)
+    array = array if axis == 1 else array.T.copy()
+    # A first element that is no neighbour of the others must not be taken for their middle.
+    array[(slice(None), 0) if axis == 1 else 0] = 0.0
+    x, wide = tensor(array, device=name), array.astype(np.float64)
+
+    np.testing.assert_allclose(x.var(axis).numpy(), wide.var(axis), 2e-5)
+    np.testing.assert_allclose(x.std(axis, correction=1).numpy(), wide.std(axis, ddof=1), 2e-5)
+    variance, mean = x.var_mean(axis)
+    np.testing.assert_allclose(variance.numpy(), wide.var(axis), 2e-5)
+    np.testing.assert_allclose(mean.numpy(), wide.mean(axis), 1e-6, atol=1e-5)
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan], np.float32)
+PAIRS = np.array(list(itertools.product(SPECIAL, repeat=2)), np.float32)
+
+
+@pytest.mark.parametrize("width", [2, 19, 64])
+@pytest.mark.parametrize("name", [n for n in DEVICES if n != "wgpu"])
+def test_what_is_not_finite_is_as_in_the_bodies(name: str, width: int) -> None:
+    array = np.full((len(PAIRS), width), -np.inf, np.float32)
+    array[:, : width - 2] = 0.5
+    array[:, -2:] = PAIRS
+    x, judge = tensor(array, device=name), tensor(array, device="numpy")
+
+    for of in (
+        lambda x: x.var(1), lambda x: x.std(1), lambda x: x.var_mean(1)[1],
+        lambda x: x.logsumexp(1), lambda x: x.vector_norm(1), lambda x: x.max_abs(1),
+        lambda x: x.vector_norm(1, ord=np.inf), lambda x: x.vector_norm(1, ord=-np.inf),
+        lambda x: x.vector_norm(1, ord=0), lambda x: x.count_nonzero(1),
+        lambda x: x.max_with_indices(1)[0], lambda x: x.max_with_indices(1)[1],
+    ):  # fmt: skip
+        np.testing.assert_allclose(of(x).numpy(), of(judge).numpy(), 1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if n in DEVICES])
+def test_a_composite_with_a_fold_is_one_pass_over_memory(name: str) -> None:
+    backend = device(name).backend
+    x = tensor(np.ones((64, 40), np.float32), device=name)
+    for of in (
+        lambda x: x.var(1), lambda x: x.std(0), lambda x: x.var_mean(1), lambda x: x.logsumexp(0),
+        lambda x: x.vector_norm(1), lambda x: x.max_abs(0), lambda x: x.count_nonzero(1),
+        lambda x: x.max_with_indices(1),
+    ):  # fmt: skip
+        of(x)
+        before = backend.runtime.report()["launches"]
+        of(x)
+        assert backend.runtime.report()["launches"] - before == 1

@@ -20,7 +20,7 @@ def fold_axes(
 ) -> Sequence[Any]:  # fmt: skip
     """Return the results of a fold over axes."""
     (x,) = inputs
-    axes = axes_of(attrs["axis"], len(x.shape))
+    axes = axes_of(attrs.get("axis"), len(x.shape))
     rest = [a for a in range(len(x.shape)) if a not in axes]
     count = math.prod(x.shape[a] for a in axes)
     rows = arrays.reshape(

@@ -47,18 +47,18 @@ class Fold(Rule):
     ``position``: where the element is among those that meet, in row-major order, int32; and ``end``
     may name ``count``: how many meet.  That is a number, as attributes are.
 
-    The op has the attribute ``axis``, an int, a tuple of them or None for all, and maybe
-    ``keepdims``.
+    The op has the attribute ``axis``, an int, a tuple of them or None for all (as without one), and
+    maybe ``keepdims``.
     """
 
     name: ClassVar[str] = "fold"
 
     start: Callable[..., Start]
-    join: Callable[[Any, State, State], State]
+    join: Callable[..., State]
     take: Callable[..., State] = _the_element
     end: Callable[..., Any] = _the_only_value
-    #: For inputs of a dtype the same fold in fewer instructions but with more values of state, or
-    #: None: for who has registers to spare.
+    #: For inputs of a dtype the same fold in fewer instructions, maybe with more values of state:
+    #: for who has registers to spare.  None where there is none.
     larger: Callable[[DType], Fold | None] | None = None
     #: For inputs of a dtype the same fold with a state that joins by one instruction, or None: for
     #: who takes in few elements and joins many states.
@@ -79,13 +79,14 @@ class Fold(Rule):
         """Return the fold of inputs that are computed in a dtype, to results of dtypes."""
         known = {**attrs, "count": count}
         wanted = {
-            name: known[name] for f in (self.start, self.take, self.end)
+            name: known[name] for f in (self.start, self.take, self.join, self.end)
             for name in _keywords(f) if name != "position"
         }  # fmt: skip
         start = self.start(dtype, **_named(self.start, wanted))
         return BoundFold(
             self, start, tuple(r.compute for r in results), _named(self.take, wanted),
-            _named(self.end, wanted), content_of(tuple(sorted(wanted.items()))),
+            _named(self.join, wanted), _named(self.end, wanted),
+            content_of(tuple(sorted(wanted.items()))),
         )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ class BoundFold:
     start: Start
     results: tuple[DType, ...]
     _of_take: Mapping[str, Any]
+    _of_join: Mapping[str, Any]
     _of_end: Mapping[str, Any]
     _attributes: Hashable
 
@@ -124,7 +126,7 @@ class BoundFold:
 
     def join(self, k: Any, s: State, t: State) -> State:
         """Return the state of the elements of two."""
-        return self.rule.join(k, s, t)
+        return self.rule.join(k, s, t, **self._of_join)
 
     def end(self, k: Any, state: State) -> tuple[Any, ...]:
         """Return the results of a state."""

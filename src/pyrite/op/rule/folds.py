@@ -1,4 +1,4 @@
-"""The folds that several ops share: sums, products, extrema, positions of extrema, truth.
+"""The folds of ops: sums, products, extrema and their positions, truth, moments, norms.
 
 What differs between machines is fixed in each: NaN, zeros of both signs, zeros among what
 overflows.  Those of sums and products have the attribute ``dtype``, in which they are made.
@@ -7,6 +7,7 @@ overflows.  Those of sums and products have the attribute ``dtype``, in which th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -201,3 +202,125 @@ ALL = Fold(
     take=lambda _, x: (x != 0,),
     join=lambda _, s, t: (s[0] & t[0],),
 )
+
+COUNT_NONZERO = Fold(
+    start=lambda _: ((0, int32),),
+    take=lambda _, x: (x != 0,),
+    join=lambda _, s, t: (s[0] + t[0],),
+)
+
+HAS_NAN = Fold(
+    start=lambda _: ((0, uint32),),
+    take=lambda k, x: (k.isnan(x),),
+    join=lambda _, s, t: (s[0] | t[0],),
+)
+
+
+# ---- moments ----
+
+
+def _join_moments(k: Any, s: State, t: State) -> State:
+    """Return count, mean and sum of squared differences from the mean, of two states.
+
+    Source: Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing
+    sample variances".  The factors are in this order because the square of a difference may
+    overflow where its share is 0.
+    """
+    (n, mean, squares), (m, other, more) = s, t
+    count = n + m
+    difference = other - mean
+    share = m / k.maximum(count, 1.0)
+    rest = difference * (n * share) * difference
+    return count, mean + difference * share, squares + more + rest
+
+
+def _variance(k: Any, s: State, count: int, correction: float) -> Any:
+    """Return the variance of a state; NaN where an element is not finite."""
+    found = s[2] / max(count - correction, 0.0)
+    return k.where(k.isnan(s[1]) | k.isinf(s[1]), math.nan, found)
+
+
+def _moments(end: Callable[..., Any]) -> Fold:
+    def start(dtype: DType) -> Start:
+        return (0, dtype), (0, dtype), (0, dtype)
+
+    return Fold(start, _join_moments, lambda _, x: (1, x, 0), end)
+
+
+VARIANCE = _moments(lambda k, s, *, count, correction: _variance(k, s, count, correction))
+DEVIATION = _moments(lambda k, s, *, count, correction: k.sqrt(_variance(k, s, count, correction)))
+#: The mean is that of a sum: of elements among which is one infinity it is that.
+VARIANCE_AND_MEAN = Fold(
+    start=lambda dtype: ((0, dtype),) * 4,
+    join=lambda k, s, t: (*_join_moments(k, s[:3], t[:3]), s[3] + t[3]),
+    take=lambda _, x: (1, x, 0, x),
+    end=lambda k, s, *, count, correction: (
+        _variance(k, s, count, correction),
+        s[3] / float(count),
+    ),
+)
+
+
+# ---- logarithms of sums, norms ----
+
+
+def _join_logarithms(k: Any, s: State, t: State) -> State:
+    """Return the greatest x, and the sum of e ** (y - x) of all others, of two states."""
+    (x, total), (y, more) = s, t
+    greatest = k.maximum(x, y)
+    # Equal values apart, because the difference of two equal infinities is NaN.
+    factor = k.where(x == y, 1.0, k.exp(-k.abs(x - y)))
+    return greatest, k.where(x < y, total * factor + more, total + more * factor)
+
+
+LOG_OF_SUM = Fold(
+    start=lambda dtype: ((dtype.lowest, dtype), (0, dtype)),
+    take=lambda _, x: (x, 1),
+    join=_join_logarithms,
+    end=lambda k, s: s[0] + k.log(s[1]),
+)
+
+
+def _greatest_of_bits(signed: DType) -> Fold:
+    """Return the greatest |x| of floats by their bits, which rise with them; NaN is beyond all."""
+    dtype = _FLOATS[signed]
+    return Fold(
+        start=lambda _: ((0, signed),),
+        take=lambda k, x: (k.bitcast(k.abs(x), signed),),
+        join=MAX.join,
+        end=lambda k, s: k.bitcast(s[0], dtype),
+    )
+
+
+MAX_ABS = Fold(
+    MAX.start, MAX.join, lambda k, x: (k.abs(x),),
+    larger={float32: _greatest_of_bits(int32), float64: _greatest_of_bits(int64)}.get,
+)  # fmt: skip
+
+
+def _norm_start(dtype: DType, *, ord: float) -> Start:
+    return ((dtype.highest if ord == -math.inf else 0, dtype),)
+
+
+def _norm_take(k: Any, x: Any, *, ord: float) -> State:
+    if ord == 0:
+        return (x != 0,)
+    if ord == 2:
+        return (x * x,)
+    size = k.abs(x)
+    return (size if ord == 1 or math.isinf(ord) else k.pow(size, ord),)
+
+
+def _norm_join(k: Any, s: State, t: State, *, ord: float) -> State:
+    if math.isinf(ord):
+        return ((k.maximum if ord > 0 else k.minimum)(s[0], t[0]),)
+    return (s[0] + t[0],)
+
+
+def _norm_end(k: Any, s: State, *, ord: float) -> Any:
+    if ord == 2:
+        return k.sqrt(s[0])
+    return s[0] if ord in (0, 1) or math.isinf(ord) else k.pow(s[0], 1 / ord)
+
+
+NORM = Fold(_norm_start, _norm_join, _norm_take, _norm_end)

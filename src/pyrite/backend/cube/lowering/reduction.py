@@ -22,7 +22,7 @@ def fold_axes(
     """The elements over axes, or along one, joined to one state for each result."""
     assert isinstance(op.rule, Fold)
     x = as_tensor(launcher, inputs[0])
-    axes = axes_of(attrs["axis"], len(x.shape))
+    axes = axes_of(attrs.get("axis"), len(x.shape))
     count = math.prod(x.shape[a] for a in axes)
     rule = _suited(launcher, op.rule, x, axes)
     bound = rule.of(x.dtype.compute, [type.dtype for type in out], attrs, count)
