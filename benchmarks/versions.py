@@ -287,6 +287,21 @@ def kernels(device: str) -> Iterator[Case]:
         binary(lambda x, y: x.astype("bfloat16") @ y.astype("bfloat16"), (257, 257), (257, 257)),
     )
     yield "conv2d 3×3", binary(lambda x, w: x.conv2d(w, padding=1), (8, 32, 28, 28), (64, 32, 3, 3))
+    yield "conv2d small", binary(lambda x, w: x.conv2d(w, padding=1), (32, 8, 8, 8), (16, 8, 3, 3))
+    yield (
+        "conv2d depthwise",
+        binary(lambda x, w: x.conv2d(w, padding=1, groups=64), (8, 64, 28, 28), (64, 1, 3, 3)),
+    )
+    yield (
+        "conv_transpose2d",
+        binary(
+            lambda x, w: x.conv_transpose2d(w, stride=2, padding=1),
+            (8, 64, 14, 14),
+            (64, 32, 4, 4),
+        ),
+    )
+    yield "exp of masked scores", unary(lambda x: (x * 1e3 - 1e4).exp(), 512, 1024)
+    yield "sin 1M", unary(lambda x: x.sin(), 1 << 20)
     yield "max_pool2d", unary(lambda x: x.max_pool2d(2), 16, 32, 32, 32)
     yield "avg_pool2d", unary(lambda x: x.avg_pool2d(2), 16, 32, 32, 32)
     yield "group norm", unary(lambda x: x.group_norm(num_groups=8), 8, 64, 32, 32)
@@ -329,6 +344,11 @@ def gradients(device: str) -> Iterator[Case]:
 
         return make
 
+    weights = normal(device, 64, 32, 3, 3)
+    yield (
+        "grad conv2d",
+        case(lambda x: (x.conv2d(weights, padding=1) ** 2).sum(), 8, 32, 28, 28),
+    )
     yield "grad softmax", case(lambda x: (x.softmax(-1) ** 2).sum(), 512, 512)
     yield "grad group norm", case(lambda x: (x.group_norm(num_groups=8) ** 2).sum(), 8, 64, 16, 16)
     yield "grad group norm mean", case(lambda x: x.group_norm(num_groups=8).mean(), 8, 64, 16, 16)
