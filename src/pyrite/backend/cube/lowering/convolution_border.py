@@ -4,22 +4,20 @@ Kernels read zeros where a window stands out of its tensor, and 0 times an infin
 Padding is no element, so after the product those outputs are added up again that meet padding and
 are NaN: by the definition, over the elements that there are (docs/design/0025).
 
-That nothing is to be done is found by the cheapest of three looks, never by one at all operands.
-GPUs read the outputs at the border, an invocation each.  CPUs read these too, or where it takes
-fewer loads, by vectors, the factor that is multiplied by padding, or the whole result: what is
-finite there is finite everywhere.
+That nothing is to be done is found by few loads.  GPUs read the outputs at the border, each by an
+invocation.  CPUs read by vectors the factor that padding meets, or the result, whichever is less:
+what is finite in either has not been multiplied wrongly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import prod
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.convolution_terms import Look, Run, Sums, boxes
+from pyrite.backend.cube.lowering.convolution_terms import Look, Sums, border_size, boxes
 from pyrite.backend.cube.operand import (
     Layout,
     Operand,
@@ -33,7 +31,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.polyfill.floats import FORMATS, isnan, magnitude
+from pyrite.kernel.polyfill.floats import FORMATS, any_of, isnan, magnitude
 from pyrite.kernel.template.index import Index, plus
 
 # ---- the kernel ----
@@ -41,7 +39,7 @@ from pyrite.kernel.template.index import Index, plus
 
 @dataclass(frozen=True, slots=True)
 class BorderConfig:
-    """How outputs that must be mended are found: ``channels`` by a workgroup, by vectors or not.
+    """How outputs that must be mended are found: ``channels`` by a workgroup, by vectors.
 
     With 0 channels each output at the border has its own invocation.
     """
@@ -72,6 +70,7 @@ class _Border:
         self.right = Operand(self.b, "right", right, "read")
         self.out = Operand(self.b, "out", out, "read_write")
         self.boxes = boxes(sums.edges)
+        self.count = border_size(sums)
 
     def build(self) -> Kernel:
         """Return it."""
@@ -82,19 +81,15 @@ class _Border:
         return self.b.build()
 
     def write_output(self, number: Value) -> None:
-        for box in self.boxes:
-            shape = (*self.sums.leading, *(run.count for run in box))
-            with self.b.if_(number < prod(shape)):
-                first, second, *numbers = unravel(self.b, number, shape)
-                self.mend([first, second], box, numbers)
+        shape = (*self.sums.leading, self.count)
+        with self.b.if_(number < prod(shape)):
+            first, second, place = unravel(self.b, number, shape)
+            self.mend([first, second], place)
 
     def write_channels(self) -> None:
         b, channels = self.b, self.sums.leading[self.sums.channel]
         first = workgroup_of(b) * self.config.channels
         end = b.min(first + self.config.channels, channels)
-        if self.config.look == "outputs":
-            self.write_outputs(first, end)
-            return
         with b.if_(self.is_suspect(first, end)):
             self.write_outputs(first, end)
 
@@ -104,34 +99,59 @@ class _Border:
             leading: list[Index] = [other.index, channel.index]
             if self.sums.channel == 0:
                 leading.reverse()
-            for box in self.boxes:
-                counts = [run.count for run in box]
-                with b.for_(0, prod(counts)) as loop:
-                    self.mend(leading, box, unravel(b, loop.index, counts))
+            with b.for_(0, self.count) as loop:
+                self.mend(leading, loop.index)
 
     def is_suspect(self, first: Value, end: Value) -> Value:
         """Whether anything of what is looked at is not finite."""
-        b, width = self.b, self.config.width
-        source = self.out if self.config.look == "rows of out" else self.right
-        low, high = b.index(0), b.index(self.size)
-        if self.config.look != "factor":
-            row = self.size // self.sums.leading[self.sums.channel]
-            low, high = first * row, end * row
+        b, look = self.b, self.config.look
+        source = self.out if look == "rows of out" else self.right
         format = FORMATS[source.layout.dtype.compute]
-        nothing = b.const(0, vector(format.bits, width))
-        with b.for_(low, high, step=width, carried=[nothing]) as loop:
+        nothing = b.const(0, vector(format.bits, self.config.width))
+        if look == "factor":
+            worst = self.worst_of(source, b.index(0), b.index(self.size), nothing)
+            return any_of(b, worst >= format.infinity)
+        channels, images = self.sums.leading[self.sums.channel], 1
+        if look == "rows of out" and self.sums.channel == 1:
+            images = self.sums.leading[0]
+        row = self.size // (images * channels)
+        with b.for_(0, images, carried=[nothing]) as image:
+            start = image.index * channels
+            low, high = (start + first) * row, (start + end) * row
+            image.yield_(self.worst_of(source, low, high, image.carried[0]))
+        return any_of(b, image.results[0] >= format.infinity)
+
+    def worst_of(self, source: Operand, low: Value, high: Value, worst: Value) -> Value:
+        """Return the greatest magnitude of elements from low to high, and of those before."""
+        b, width = self.b, self.config.width
+        with b.for_(low, high, step=width, carried=[worst]) as loop:
             # The last vector reads some elements twice.
             place = b.min(loop.index, high - width)
             if source.offset is not None:
                 place = place + source.offset
             x = b.cast(source.memory.load(place, width=width), source.layout.dtype.compute)
             loop.yield_(b.max(loop.carried[0], magnitude(b, x)))
-        (worst,) = loop.results
-        lanes = [worst[i] for i in range(width)] if width > 1 else [worst]
-        return reduce(b.max, lanes) >= format.infinity
+        return loop.results[0]
 
-    def mend(self, leading: list[Index], box: Sequence[Run], numbers: Sequence[Index]) -> None:
-        at = [*leading, *(run.at(self.b, n) for run, n in zip(box, numbers, strict=True))]
+    def position(self, number: Index) -> list[Index]:
+        """Return where an element of the border is."""
+        b, n = self.b, self.b.index(number)
+        found: list[Index] = []
+        start = self.count
+        for box in reversed(self.boxes):
+            counts = [run.count for run in box]
+            start, end = start - prod(counts), start
+            inside = unravel(b, n - start if start else n, counts)
+            at = [run.at(b, i) for run, i in zip(box, inside, strict=True)]
+            if not found:
+                found = at
+                continue
+            pairs = zip(at, found, strict=True)
+            found = [b.select(n < end, b.index(x), b.index(y)) for x, y in pairs]
+        return found
+
+    def mend(self, leading: list[Index], number: Index) -> None:
+        at = [*leading, *self.position(number)]
         place = self.out.at(at)
         with self.b.if_(isnan(self.b, self.out.load(place))):
             self.out.store(place, self.total(at))
@@ -183,14 +203,11 @@ def workgroups(sums: Sums, config: BorderConfig) -> int:
     """Return how many workgroups look at the border."""
     if config.channels:
         return -(-sums.leading[sums.channel] // config.channels)
-    most = max(prod(run.count for run in box) for box in boxes(sums.edges))
-    return -(-prod(sums.leading) * most // _SIZE)
+    return -(-prod(sums.leading) * border_size(sums) // _SIZE)
 
 
-#: Nanoseconds in which a CPU looks at an output, and at a vector.
-_OUTPUT, _VECTOR = 4.0, 0.5
-#: Nanoseconds of work for which another thread is woken.
-_WORTHWHILE: Final = 10_000
+#: Nanoseconds in which a CPU looks at a vector, and those for which another thread is woken.
+_VECTOR, _WORTHWHILE = 0.5, 10_000
 
 
 def select(machine: Machine, sums: Sums, right: CubeTensor, out: CubeTensor) -> BorderConfig:
@@ -198,14 +215,14 @@ def select(machine: Machine, sums: Sums, right: CubeTensor, out: CubeTensor) -> 
     if machine.kind == "gpu":
         return BorderConfig("outputs")
     channels = sums.leading[sums.channel]
-    border = sum(prod(run.count for run in box) for box in boxes(sums.edges))
-    found = [(_OUTPUT * prod(sums.leading) * border, BorderConfig("outputs", channels))]
+    found = []
     for look in sums.looks:
         x = out if look == "rows of out" else right
-        row = x.type.size if look == "factor" else x.type.size // channels
-        width = max(
-            w for w in WIDTHS if w <= min(row, machine.vector_bytes // x.dtype.compute.itemsize)
-        )
+        rows = {"factor": 1, "factor's rows": channels, "rows of out": prod(sums.leading)}[look]
+        if sums.channel == 0 and look == "rows of out":
+            rows = channels
+        most = min(x.type.size // rows, machine.vector_bytes // x.dtype.compute.itemsize)
+        width = max(w for w in WIDTHS if w <= most)
         if x.is_contiguous:
             found.append((_VECTOR * x.type.size / width, BorderConfig(look, channels, width)))
     cost, config = min(found, key=lambda pair: pair[0])

@@ -15,8 +15,8 @@ from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 
-#: What is looked at: outputs at the border one by one, or by vectors all of the right factor, or of
-#: the factor or of out the rows of some channels.
+#: What is looked at: outputs at the border one by one; or by vectors the right factor, or of it or
+#: of out what belongs to some channels.
 Look = Literal["outputs", "factor", "factor's rows", "rows of out"]
 
 
@@ -82,7 +82,7 @@ class Sums(Protocol):
 
     @property
     def looks(self) -> tuple[Look, ...]:
-        """What may be looked at, besides outputs."""
+        """What a CPU may look at."""
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -129,7 +129,7 @@ class Forward:
 
     w: Windows
     channel: int = 1
-    looks: tuple[Look, ...] = ("factor's rows",)
+    looks: tuple[Look, ...] = ("factor's rows", "rows of out")
 
     @property
     def leading(self) -> tuple[int, int]:
@@ -163,7 +163,7 @@ class InputGradient:
 
     w: Windows
     channel: int = 1
-    looks: tuple[Look, ...] = ("factor",)
+    looks: tuple[Look, ...] = ("factor", "rows of out")
 
     @property
     def leading(self) -> tuple[int, int]:
@@ -259,3 +259,8 @@ def boxes(edges: Sequence[Edge]) -> list[tuple[Run, ...]]:
         for i, edge in enumerate(edges)
     ]
     return [box for box in found if prod(run.count for run in box)]
+
+
+def border_size(sums: Sums) -> int:
+    """Return how many elements the border has, of each channel of each image."""
+    return sum(prod(run.count for run in box) for box in boxes(sums.edges))
