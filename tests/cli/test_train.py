@@ -35,7 +35,7 @@ def test_digits_are_learned_and_reported_as_json(pyrite: Any, tmp_path: Path) ->
 
 def test_a_run_keeps_its_files_and_says_how_to_use_them(run_directory: Path) -> None:
     assert {path.name for path in run_directory.iterdir()} == {
-        "checkpoints", "events.jsonl", "model.safetensors", "run.json",
+        "checkpoints", "events.jsonl", "model.safetensors", "run.json", "samples",
     }  # fmt: skip
     manifest = json.loads((run_directory / "run.json").read_text())
     assert manifest["arguments"] == {

@@ -116,7 +116,7 @@ IMAGE = sample_to_json(ImageSample.of("x", np.eye(2)))
         *({**IMAGE, "file": file} for file in (
             "../../../etc/passwd", "/etc/passwd", "x.png", "", None, f"{'a' * 24}.png/..",
             f"../{'a' * 24}.png", f"{'a' * 24}.png\n")),
-        {**IMAGE, "width": None},
+        *({**IMAGE, "width": size} for size in (None, 0, -1, 513, 10**400, "3", 2.0, True, [1])),
         {},
     ],
 )  # fmt: skip

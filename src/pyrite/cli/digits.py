@@ -5,7 +5,7 @@ It is what ``pyrite train digits`` runs, and what a program of your own would lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,23 @@ from pyrite.backend import Device
 from pyrite.data import DataLoader, Image, digits
 from pyrite.optim import AdamW
 from pyrite.optim.schedule import CosineAnnealing
-from pyrite.train import Accuracy, CheckpointPolicy, Goal, Learner, View, supervised
+from pyrite.train import (
+    Accuracy,
+    CheckpointPolicy,
+    Goal,
+    ImageSample,
+    Learner,
+    Output,
+    Sample,
+    TableSample,
+    View,
+    supervised,
+)
 
 CLASSES = 10
 VALID_FRACTION = 0.1
+#: Digits that are shown of each split and epoch.
+SHOWN = 12
 
 
 class DigitNet(nn.Module):
@@ -90,12 +103,27 @@ class Digits:
             views=views,
             directory=directory,
             arguments={"task": "digits", **settings.to_json()},
+            show=show_digits,
             checkpoints=CheckpointPolicy(best=Goal("Accuracy"), every_steps=20),
             gradient_norm=True,
         )
         valid = DataLoader(held_out, 256, device=device)
         test = DataLoader(digits("test"), 256, device=device)
         return cls(learner, train, valid, test)
+
+
+def show_digits(batch: Any, output: Output) -> Iterator[Sample]:
+    """Show some digits side by side, and what they are, and were named."""
+    images, labels = (part[:SHOWN].numpy() for part in batch)
+    shares = output.predictions[:SHOWN].softmax(axis=-1).numpy()
+    strip = np.concatenate([np.pad(image[0], 1) for image in images], axis=1)
+    yield ImageSample.of("digits", strip, "what the table names, from the left")
+    named = shares.argmax(axis=1)
+    rows = [
+        [int(label), int(name), round(float(share[name]), 3)]
+        for label, name, share in zip(labels, named, shares, strict=True)
+    ]
+    yield TableSample("named", ["digit", "named", "probability"], rows)
 
 
 def _moved_left(image: Image) -> Image:

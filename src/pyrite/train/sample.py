@@ -87,6 +87,8 @@ class ImageSample:
     def __post_init__(self) -> None:
         if not is_image_file(self.file):
             raise ValueError(f"no name of an image sample's file: {self.file!r}")
+        if not all(type(n) is int and 0 < n <= IMAGE_SIDE for n in (self.width, self.height)):
+            raise ValueError(f"no size of an image sample: {self.width!r} x {self.height!r}")
         name, caption = _cut(self.name, NAME_LENGTH), _cut(self.caption, NAME_LENGTH)
         _set(self, name=name, caption=caption)
 
@@ -140,7 +142,7 @@ def sample_from_json(told: Mapping[str, Any]) -> Sample:
         columns, rows = [_text(name) for name in told["columns"]], told["rows"]
         return TableSample(_text(told["name"]), columns, [list(_row(row)) for row in rows])
     if told["kind"] == "image":
-        size = int(told["width"]), int(told["height"])
+        size = told["width"], told["height"]
         return ImageSample(_text(told["name"]), _text(told["file"]), *size, _text(told["caption"]))
     raise ValueError(told["kind"])
 

@@ -16,8 +16,10 @@ from pyrite.train.sample import Cell, ImageSample, TableSample, TextSample
 MOST = 60
 #: Bytes of a run's images on a page.
 IMAGES = 8 << 20
-#: How small images are shown larger, in pixels: those of digits have 8.
-SIDE = 96
+#: The shorter side of small images, which are shown larger, in pixels: those of digits have 8.
+SIDE = 72
+#: Of an image that is shown larger, the longer side at most.
+WIDEST = 960
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -70,8 +72,8 @@ class _Gallery:
         self.room -= len(png)
         if self.room < 0:
             return element("p", f"Not shown: these images have more than {IMAGES >> 20} MiB.")
-        side = max(image.width, image.height, 1)
-        scale = max(1, math.ceil(SIDE / side))
+        scale = max(1, math.ceil(SIDE / max(1, min(image.width, image.height))))
+        scale = max(1, min(scale, WIDEST // max(1, image.width, image.height)))
         return (
             f'<img alt="{escaped(image.name)}" width="{image.width * scale}" '
             f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
