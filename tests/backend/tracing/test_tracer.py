@@ -172,5 +172,18 @@ def test_graphs_of_the_table_are_values() -> None:
     assert first.key != other.key
 
 
+def test_a_call_that_was_planned_for_another_device_is_traced_alike() -> None:
+    """Its plan says which inputs are cast, and takes no handle for a number."""
+
+    def body(x: Tensor) -> Tensor:
+        return x.astype(float32) - x.abs()
+
+    x = TensorType((4, 7), float16)
+    before = names(graph_of(body, x))
+    body(pyrite.tensor(np.ones((4, 7), np.float16), device="numpy"))
+
+    assert names(graph_of(body, x)) == before == ["astype", "abs", "astype", "subtract"]
+
+
 def test_full_is_of_the_graph_but_refers_to_no_memory() -> None:
     assert graph_of(lambda x: full_like(x, 2.0) * x).out == (X,)

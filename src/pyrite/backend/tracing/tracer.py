@@ -39,6 +39,12 @@ _KEPT = 1024
 Given = TensorType | Constant | None
 
 
+class Handle(int):
+    """The number of a value, as a handle: a plain int would be taken for a number of Python's."""
+
+    __slots__ = ()
+
+
 class _Active(threading.local):
     tracer: Tracer | None = None
 
@@ -106,14 +112,14 @@ class Tracer(Backend):
             self._nodes.append(node)
             self._types += out
             self._made[key] = node
-        return node.results
+        return [Handle(value) for value in node.results]
 
     def _operand(self, x: Any) -> Operand:
         if isinstance(x, Constant):
             if isinstance(x.value, SymbolicNumber):
                 return self._number(x.value, x.type)
             return Literal(x.value, x.type.dtype)
-        return x  # type: ignore[no-any-return]
+        return x if x is None else int(x)
 
     # ---- numbers of a call ----
 
@@ -128,7 +134,7 @@ class Tracer(Backend):
         found = self._computed(number, TensorType((), wide))
         if found.dtype is not type.dtype:
             found = found.astype(type.dtype)
-        return found._handle  # type: ignore[no-any-return]
+        return int(found._handle)
 
     def _computed(self, number: Any, type: TensorType) -> Any:
         if not isinstance(number, SymbolicNumber):
@@ -149,7 +155,7 @@ class Tracer(Backend):
         """Return the tensor that is a value."""
         cls = TensorBase.concrete
         assert cls is not None, "the module of tensors says which class they are of"
-        return cls._wrap(value, type, self)
+        return cls._wrap(Handle(value), type, self)
 
     def graph(self, results: Sequence[int]) -> Graph:
         """Return what was noted, for a body that returned these values."""
