@@ -1,9 +1,10 @@
 """Ops with a scalar rule: the rule is traced into a kernel, whatever the op.
 
 Inputs broadcast by strides of 0 and axes are merged where all operands continue, so most kernels
-see one axis; then the number of elements is an argument, and one kernel serves all sizes.  Numbers
-are arguments too: a learning rate that changes compiles nothing.  On several axes a vector stays in
-one row, and the last of a row may be masked.
+see one axis.  The number of elements is an argument, so one kernel serves all sizes of the first
+axis that is left: of lengths and batches, as a rule.  Numbers are arguments too: a learning rate
+that changes compiles nothing.  On several axes a vector stays in one row, and the last of a row may
+be masked.
 """
 
 from __future__ import annotations
@@ -129,25 +130,36 @@ class _Argument:
 class _Plan:
     """All that the kernel depends on, besides the rule.
 
-    ``sources`` are layouts, arguments, bools, and None for what was left out.  ``shape`` is empty
-    for a single axis, whose size is an argument; ``is_whole`` says that the width divides the last.
+    ``sources`` are layouts, arguments, bools, and None for what was left out.  ``inner`` has the
+    sizes of all axes but the first, of which there may be any number: how many elements there are
+    is an argument.  ``is_whole`` says that the width divides the last.
     """
 
     sources: tuple[Layout | _Argument | bool | None, ...]
     targets: tuple[Layout, ...]
-    shape: Shape
+    inner: Shape
     is_whole: bool
     config: ElementwiseConfig
 
     @property
-    def per_row(self) -> int:
-        """Vectors of a row."""
-        return -(-self.shape[-1] // self.config.width)
+    def shape(self) -> Shape:
+        """The merged axes, with a size that nobody looks at for the first."""
+        return (0, *self.inner)
 
     @property
-    def in_rows(self) -> int:
-        """Vectors of all rows."""
-        return element_count(self.shape[:-1]) * self.per_row
+    def per_row(self) -> int:
+        """Vectors of a row."""
+        return -(-self.inner[-1] // self.config.width)
+
+    def vectors(self, count: int) -> int:
+        """Return the vectors of so many elements: a vector stays in one row."""
+        if not self.inner:
+            return -(-count // self.config.width)
+        return count // self.inner[-1] * self.per_row
+
+    def bound(self, count: int) -> int:
+        """Return the argument: the number of elements, or of vectors where these are masked."""
+        return self.vectors(count) if self.inner and not self.is_whole else count
 
 
 def map_elements(
@@ -198,18 +210,16 @@ def map_together(
     sources = tuple(_seen(i, shape) for i in inputs)
     seen = tuple(_seen(t, shape) for t in targets)
     plan = _plan(shape, sources, seen, launcher.machine, config)
-    bindings: list[Buffer | Number] = [] if plan.shape else [count]
+    bindings: list[Buffer | Number] = [plan.bound(count)]
     for i in (*inputs, *targets):
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
-    vectors = plan.in_rows if plan.shape else -(-count // plan.config.width)
-    workgroups = -(-vectors // plan.config.workgroup_size)
+    workgroups = -(-plan.vectors(count) // plan.config.workgroup_size)
     launcher.launch(
-        (name, variant, plan), lambda grid: _kernel(name, rule, plan, count, grid),
-        bindings, workgroups,
-    )  # fmt: skip
+        (name, variant, plan), lambda grid: _kernel(name, rule, plan, grid), bindings, workgroups
+    )
 
 
 #: What a plan is made from: of a tensor its dtype, its strides as stretched to the target, whether
@@ -250,7 +260,7 @@ def _plan(
     return _Plan(
         sources=tuple(_source(s, remaining) for s in sources),
         targets=tuple(layouts[-len(targets) :]),
-        shape=() if len(sizes) == 1 else sizes,
+        inner=sizes[1:],
         is_whole=sizes[-1] % found.width == 0,
         config=found,
     )
@@ -265,11 +275,11 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
 class _Body:
     """The kernel of one plan, while it is being written."""
 
-    def __init__(self, name: str, plan: _Plan, count: int, grid: int) -> None:
+    def __init__(self, name: str, plan: _Plan, grid: int) -> None:
         self.plan = plan
         self.width = plan.config.width
         b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
-        self.count: Value | int = b.scalar("count", int32) if not plan.shape else count
+        self.count = b.scalar("count", int32)
         self.mask: Value | None = None
         self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
         names = ["out", *(f"out{n}" for n in range(1, len(plan.targets)))]
@@ -291,9 +301,9 @@ class _Body:
         first = vector * width if width > 1 else vector
         if self.plan.is_whole:
             with b.if_(first < self.count):
-                self.store(rule, unravel(b, first, shape) if shape else [first])
-        elif shape:
-            with b.if_(vector < self.plan.in_rows):
+                self.store(rule, unravel(b, first, shape))
+        elif self.plan.inner:
+            with b.if_(vector < self.count):
                 column = vector % self.plan.per_row * width
                 self.mask = column + iota(b, width) < shape[-1]
                 self.store(rule, [*unravel(b, vector // self.plan.per_row, shape[:-1]), column])
@@ -321,7 +331,7 @@ class _Body:
     def number(self, coordinates: list[Value | int]) -> Value:
         """Return the numbers of a vector's elements in row-major order."""
         first: Value | int = 0
-        for coordinate, size in zip(coordinates, self.plan.shape or (1,), strict=True):
+        for coordinate, size in zip(coordinates, self.plan.shape, strict=True):
             first = first * size + coordinate
         b = self.b
         index = b.index(first)
@@ -337,8 +347,8 @@ class _Body:
         return x if x.width == self.width else self.b.splat(x, self.width)
 
 
-def _kernel(name: str, rule: Together, plan: _Plan, count: int, grid: int) -> Kernel:
-    body = _Body(name, plan, count, grid)
+def _kernel(name: str, rule: Together, plan: _Plan, grid: int) -> Kernel:
+    body = _Body(name, plan, grid)
     body.write(rule)
     return body.b.build()
 
