@@ -190,7 +190,7 @@ def _made(
     name = function.__name__.strip("_")
     if (rule := rules.get("rule")) is not None:
         rules["rule"] = rule = rule.declared(name)
-    derived = derivative_of(rule, len(inputs))
+    derived = None if variadic else derivative_of(rule, len(inputs))
     op = Op(
         name=name,
         inputs=inputs,

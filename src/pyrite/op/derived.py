@@ -1,7 +1,7 @@
-"""Derivatives that follow from the class of a rule: ops that read and write by index.
+"""Derivatives that follow from the class of a rule: ops that read and write by index or by maps.
 
-What a gather read, its adjoint adds up; what a scatter added up, its adjoint reads.  Both are ops
-of their own, made the first time that they are wanted, and are each other's derivative.
+What a gather or a map read, its adjoint adds up; what a scatter added up, its adjoint reads.  These
+are ops of their own, made the first time that they are wanted, and are each other's derivative.
 """
 
 from __future__ import annotations
@@ -13,8 +13,21 @@ from typing import Any
 from pyrite.content import Functions
 from pyrite.errors import GradientError
 from pyrite.op.binding import bind
+from pyrite.op.index import fibers
 from pyrite.op.record import Attributes, Derivative, Op, TensorBase, Want
-from pyrite.op.rule import ADD, ASSIGN, Contract, Gather, Rule, Scatter
+from pyrite.op.rule import (
+    ADD,
+    ASSIGN,
+    AVERAGE,
+    Adjoint,
+    Contract,
+    Gather,
+    Map,
+    Rule,
+    Scatter,
+    View,
+    WindowFold,
+)
 from pyrite.op.rule.adjoint import gather_of, last_write_of, scatter_of
 from pyrite.op.rule.contract import INPUTS
 from pyrite.types import Shape, TensorType, bool_
@@ -22,6 +35,9 @@ from pyrite.types import Shape, TensorType, bool_
 #: From the op, the cotangent of its result, its inputs (types where those do) and attributes, to
 #: the cotangent of an input.
 Give = Callable[[Op, Any, Sequence[Any], Attributes], Any]
+
+#: Rules whose adjoint is one of maps.
+Mapped = View | Map | WindowFold
 
 #: Adjoints that are kept, by op.
 _KEPT = 256
@@ -56,6 +72,10 @@ class Derived(Derivative):
 
 def derivative_of(rule: Rule | None, inputs: int) -> Derivative | None:
     """Return the derivative of an op with so many inputs that its rule has, None where none."""
+    if isinstance(rule, View | Map):
+        return Derived({p: partial(_to_mapped, rule, p) for p in range(inputs)}, ())
+    if isinstance(rule, WindowFold) and rule.fold is AVERAGE:
+        return Derived({0: partial(_to_mapped, rule, 0)}, ())
     if isinstance(rule, Gather):
         others = [p for p in range(inputs) if p != rule.source]
         return Derived({rule.source: partial(_to_source, rule)}, others)
@@ -66,6 +86,57 @@ def derivative_of(rule: Rule | None, inputs: int) -> Derivative | None:
     if isinstance(rule, Contract) and rule.role == 2:
         return Bilinear(None, rule, 2)
     return None
+
+
+# ---- maps ----
+
+
+def _to_mapped(
+    rule: Mapped, position: int, op: Op, g: Any, inputs: Sequence[Any], attrs: Attributes
+) -> Any:
+    number = TensorType((), g.dtype)
+    types = [_type(i, number) for i in inputs]
+    shapes = tuple(type.shape for type in types if type is not None)
+    _require_fibers(op, rule, shapes, attrs)
+    return bind(_map_adjoint(op, rule, position), [g], {**attrs, "source_shapes": shapes})
+
+
+def _require_fibers(op: Op, rule: Mapped, shapes: Sequence[Shape], attrs: Attributes) -> None:
+    """Raise GradientError for a map of which nobody can say who reads a place."""
+    if isinstance(rule, WindowFold):
+        maps = [rule.windows(*shapes, **attrs).index]
+    else:
+        maps = [piece.index for piece in rule.of(shapes, attrs)]
+    if any(fibers(index) is None for index in maps):
+        raise GradientError(
+            f"{op.name} requires a derivative rule to be differentiated, got none: that of a map "
+            "follows from its rule where places are sums of coordinates; give a vjp"
+        )
+
+
+@lru_cache(maxsize=_KEPT)
+def _map_adjoint(op: Op, rule: Mapped, position: int) -> Op:
+    """Return the adjoint of a map for one of its inputs as an op, whose derivative is the map."""
+
+    def own(_: Shape, *, source_shapes: Any, **attrs: Any) -> dict[str, Any]:
+        return attrs
+
+    def shapes_of(_: Shape, *, source_shapes: Any, **attrs: Any) -> Sequence[Shape]:
+        return source_shapes  # type: ignore[no-any-return]
+
+    def mapped(_: Op, h: Any, inputs: Sequence[Any], attrs: Attributes) -> Any:
+        shapes, given = attrs["source_shapes"], own((), **attrs)
+        # What comes of the other inputs does not depend on this one.
+        zero = h.sum().equal(0)._where(0, 0).astype(h.dtype)
+        others = [h if p == position else zero.broadcast_to(s) for p, s in enumerate(shapes)]
+        return bind(op, others, given)
+
+    return _adjoint(
+        op, f"adjoint_{position}" if position else "adjoint", ["g"],
+        Adjoint(rule, own, position, shapes_of), ("source_shapes",),
+        lambda g, *, source_shapes, **_: TensorType(source_shapes[position], g.dtype),
+        Derived({0: mapped}, ()),
+    )  # fmt: skip
 
 
 # ---- gathers ----

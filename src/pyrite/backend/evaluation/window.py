@@ -13,6 +13,7 @@ from pyrite.op import Attributes
 from pyrite.op.index import Windows
 from pyrite.op.rule import WindowFold
 from pyrite.op.rule.fold import BoundFold, State
+from pyrite.op.rule.window import count_dtype
 from pyrite.types import Array, TensorType, int32
 
 
@@ -79,5 +80,5 @@ class _Taps:
         """Return how many taps count in each window, as a float or in the dtype of the array."""
         if self.windows.common_count is not None:
             return float(self.windows.common_count)
-        dtype = self.arrays.type_of(self.x).dtype
+        dtype = count_dtype(self.arrays.type_of(self.x).dtype)
         return self.arrays.asarray(self.windows.counts.astype(dtype.numpy), self.x)

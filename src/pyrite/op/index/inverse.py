@@ -43,18 +43,34 @@ def _turned(given: IndexMap) -> IndexMap | None:
 def _numbers(given: IndexMap) -> list[tuple[Form, Form]]:
     """Return what coordinates of the source are: forms, and of which coordinates of ours.
 
-    Axes that are digits of one form together say that form.
+    Axes that are all digits of one form together say that form; others say nothing.
     """
-    joined: dict[Form, Form] = {}
+    digits: dict[Form, list[tuple[int, int]]] = {}
     found = []
     for axis, place in enumerate(given.places):
         digit = _digit_of(place)
         if digit is not None:
-            joined[digit.form] = joined.get(digit.form, Form()) + coordinate(axis) * digit.divisor
+            digits.setdefault(digit.form, []).append((digit.divisor, axis))
         elif place.terms:
-            found.append((coordinate(axis), place))
-    both = [*found, *((number, of) for of, number in joined.items())]
-    return [(number, of.simplified(given.shape)) for number, of in both]
+            found.append((coordinate(axis), place.simplified(given.shape)))
+    for of, parts in digits.items():
+        number = _number_of_digits(sorted(parts), of.range(given.shape), given.source)
+        if number is not None:
+            found.append((number, of.simplified(given.shape)))
+    return found
+
+
+def _number_of_digits(
+    parts: list[tuple[int, int]], values: tuple[int, int], source: Shape
+) -> Form | None:
+    """Return the number of which axes are the digits, None if digits of its values are missing."""
+    number, step = Form(), 1
+    for divisor, axis in parts:
+        if divisor != step:
+            return None
+        number = number + coordinate(axis) * step
+        step *= source[axis]
+    return number if 0 <= values[0] and values[1] < step else None
 
 
 def _digit_of(place: Form) -> Digit | None:
@@ -91,7 +107,7 @@ def fibers(given: IndexMap) -> tuple[IndexMap, Shape] | None:
 
     The map's shape is the source's, and behind it axes that count candidates; its bounds say which
     are right.  So the transpose of reading through ``given`` is a sum over these axes.  None where
-    one coordinate has a part in several places, or places are divided.
+    places are divided and nothing joins them again.
 
     >>> from pyrite.op.index.views import windowed
     >>> found, taps = fibers(windowed((7,), 0, 2, 1))
@@ -99,11 +115,10 @@ def fibers(given: IndexMap) -> tuple[IndexMap, Shape] | None:
     (7, 2) -> (6, 2): i0 - i1, i1 where 0 <= i0 - i1 < 6
     """
     whole = given.simplified
-    if not whole.is_affine:
-        turned = inverse(given)
-        return None if turned is None else (turned, ())
-    used = [axis for place in whole.places for _, axis in place.terms]
-    return _Fibers(whole).found() if len(used) == len(set(used)) else None
+    if whole.is_affine:
+        return _Fibers(whole).found()
+    turned = inverse(given)
+    return (turned, ()) if turned is not None else _Fibers(given).found()
 
 
 class _Fibers:
@@ -115,11 +130,13 @@ class _Fibers:
         self.bounds: list[Bound] = []
         self.taps: list[int] = []
 
-    def found(self) -> tuple[IndexMap, Shape]:
-        """Return the map of all of them, and the sizes of the axes of candidates."""
+    def found(self) -> tuple[IndexMap, Shape] | None:
+        """Return the map of all of them and the sizes of the axes of candidates, if it is found."""
         given = self.given
-        for own, place in enumerate(given.places):
-            self.solve(coordinate(own) - place.offset, place)
+        # First those that say one coordinate, which others may have too.
+        for own, place in sorted(enumerate(given.places), key=lambda of: len(of[1].terms)):
+            if not self.solve(coordinate(own) - place.offset, place):
+                return None
         for axis, size in enumerate(given.shape):
             if axis not in self.places:
                 self.places[axis] = self.counted(size) if size > 1 else Form()
@@ -134,23 +151,61 @@ class _Fibers:
         self.taps.append(size)
         return coordinate(len(self.given.source) + len(self.taps) - 1)
 
-    def solve(self, rest: Form, place: Form) -> None:
-        """Note the coordinates of which the factors add up to the rest."""
-        terms = [(factor, axis) for factor, axis in place.terms if isinstance(axis, int)]
+    def solve(self, rest: Form, place: Form) -> bool:
+        """Note the coordinates of which the factors add up to the rest, if that can be said."""
+        terms: list[tuple[int, int]] = []
+        digits: list[tuple[int, Digit]] = []
+        for factor, atom in place.terms:
+            if isinstance(atom, Digit):
+                digits.append((factor, atom))
+            elif atom in self.places:
+                rest = rest - self.places[atom] * factor
+            else:
+                terms.append((factor, atom))
+        if digits:
+            return self.covers(rest, digits, terms)
         # Far windows of neighbours are found by their number, all others by the tap.
         steps = sorted(terms, reverse=True)
         if len(steps) == 2 and steps[0][0] > steps[1][0] == 1:
             self.windows(rest, *steps[0], steps[1][1])
-            return
-        if not terms:
+        elif not terms:
             self.bounds.append(Bound(rest, 0, 1))
-            return
+        else:
+            self.pivot(rest, terms)
+        return True
+
+    def pivot(self, rest: Form, terms: list[tuple[int, int]]) -> None:
+        """Note one coordinate by all others, which are tried."""
         pivot = max(terms, key=lambda term: self.given.shape[term[1]])
         for factor, axis in terms:
             if axis != pivot[1]:
                 self.places[axis] = self.counted(self.given.shape[axis])
                 rest = rest - self.places[axis] * factor
         self.divide(rest, *pivot)
+
+    def covers(
+        self, rest: Form, digits: list[tuple[int, Digit]], terms: list[tuple[int, int]]
+    ) -> bool:
+        """Note the windows over a place of those that begin at a form of their number, divided."""
+        if len(digits) != 1 or len(terms) != 1 or digits[0][0] != 1 or terms[0][0] != 1:
+            return False
+        digit, tap = digits[0][1], terms[0][1]
+        found = digit.form.terms
+        if digit.modulus is not None or len(found) != 1:
+            return False
+        ((step, window),) = found
+        if isinstance(window, Digit) or step < 1 or window in self.places:
+            return False
+        taps, divisor = self.given.shape[tap], digit.divisor
+        # Window o begins at (step o + offset) // divisor, and not taps or more before the place.
+        least = ((rest - (taps - 1)) * divisor - digit.form.offset + (step - 1)) // step
+        self.places[window] = least + self.counted(-(-taps * divisor // step))
+        self.places[tap] = rest - (self.places[window] * step + digit.form.offset) // divisor
+        self.bounds += [
+            Bound(self.places[window], 0, self.given.shape[window]),
+            Bound(self.places[tap], 0, taps),
+        ]
+        return True
 
     def windows(self, rest: Form, step: int, window: int, tap: int) -> None:
         """Note the windows over a place, ``step`` apart and of neighbours, the last one first."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pyrite.op.index import Windows
 from pyrite.op.rule.fold import Fold
 from pyrite.op.rule.rule import Rule
-from pyrite.types import DType, Number
+from pyrite.types import DType, Number, float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,8 +19,8 @@ class WindowFold(Rule):
         AVERAGE_POOL = WindowFold(AVERAGE, lambda x, *, size: windows_of(x, size), neutral=zero)
 
     ``windows(shape, **attrs)`` says which taps those are.  What the functions of the fold may name
-    beside attributes: ``position`` (see `Windows`), ``count``, which is a value where windows
-    differ, and in ``end`` also ``first``, the position of the first element of the window.
+    beside attributes: ``position`` (see `Windows`), and in ``end`` ``count``, which is a value of a
+    float dtype where windows differ, and ``first``, the position of the window's first element.
     """
 
     name: ClassVar[str] = "window"
@@ -31,6 +31,11 @@ class WindowFold(Rule):
     in_order: Fold | None = None
     #: An element that changes no state, for inputs of a dtype.
     neutral: Callable[[DType], Number] | None = None
+
+
+def count_dtype(dtype: DType) -> DType:
+    """Return the dtype of counts, for inputs that are computed in a dtype."""
+    return dtype if dtype.is_float else float32
 
 
 #: The mean of what counts.

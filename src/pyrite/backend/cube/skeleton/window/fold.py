@@ -16,6 +16,7 @@ from pyrite.backend.cube.skeleton.window.sliding import slide_of
 from pyrite.backend.cube.skeleton.window.taps import fold_taps
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.index import Windows, covering_windows, number_of
+from pyrite.op.rule.window import count_dtype
 from pyrite.types import Number, TensorType
 
 
@@ -38,7 +39,13 @@ def fold_windows(
         if is_whole(axes):
             return _whole(launcher, fold, windows, x, types)
         targets = [launcher.empty(type) for type in types]
-        pool(launcher, PoolFold(in_order, x.dtype.compute, bounds, neutral), axes, x, targets)
+        pool(
+            launcher,
+            PoolFold(in_order, count_dtype(x.dtype.compute), bounds, neutral),
+            axes,
+            x,
+            targets,
+        )
         return targets
     targets = [launcher.empty(type) for type in types]
     fold_taps(launcher, in_order, windows, x, targets)

@@ -36,7 +36,8 @@ from pyrite.types import DType, Number
 class PoolFold:
     """A fold of windows: of a rule's fold what a pool asks of it.
 
-    ``neutral`` is an element that changes no state; ``bounds`` which positions of each axis count.
+    ``dtype`` is that of counts, ``bounds`` which positions of each axis count, and ``neutral`` an
+    element that changes no state.
     """
 
     fold: KernelFold

@@ -28,6 +28,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.ir import vector
 from pyrite.op.index import Bound, Windows
+from pyrite.op.rule.window import count_dtype
 from pyrite.types import DType, Number, int32
 
 State = tuple[Value, ...]
@@ -124,7 +125,7 @@ class _Row:
 
     @property
     def dtype(self) -> DType:
-        return self.along.sources[0].layout.dtype.compute
+        return count_dtype(self.along.sources[0].layout.dtype.compute)
 
     def ended(self, state: State) -> KernelFold | Sum:
         """Return the fold with what its end names."""
