@@ -17,9 +17,11 @@ from pyrite.train import (
     Resumed,
     RunEnded,
     RunStarted,
+    Sampled,
     StepEnded,
     StoppedEarly,
     StopRequested,
+    TextSample,
 )
 
 READINGS = (Reading("Loss", 0.5, "", "lower"), Reading("Accuracy", 0.875, "%", "higher"))
@@ -42,6 +44,7 @@ def test_a_run_is_a_line_per_epoch_between_a_first_and_a_last() -> None:
         Checkpointed(PLACE, 0, 1),
         EpochEnded("train", 1, READINGS, 1.5),
         StepEnded("valid", 1, 1, 1, (), 0.1),
+        Sampled("valid", 1, 1, TextSample("said", "nothing")),
         EpochEnded("valid", 1, READINGS, 0.25),
         Checkpointed(PLACE, 1, 0),
     ]

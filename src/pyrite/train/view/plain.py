@@ -22,6 +22,7 @@ from pyrite.train.event import (
     Resumed,
     RunEnded,
     RunStarted,
+    Sampled,
     StepEnded,
     StoppedEarly,
     StopRequested,
@@ -50,7 +51,7 @@ class PlainView:
 
     def handle(self, event: Event) -> None:
         """Write the event, if it has something to say."""
-        if not isinstance(event, EpochEnded | StepEnded):
+        if not isinstance(event, EpochEnded | StepEnded | Sampled):
             self._write_epoch()
         self._show(event)
 
