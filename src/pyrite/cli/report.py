@@ -13,7 +13,7 @@ import typer
 from pyrite.errors import TrainError
 from pyrite.record import atomic_write
 from pyrite.train.report.curve import Chart, charts
-from pyrite.train.report.page import page, run_names
+from pyrite.train.report.page import CHARTS, page, run_names
 from pyrite.train.report.run import RecordedRun, find_runs, read_run
 from pyrite.train.view.legible import legible
 
@@ -38,7 +38,7 @@ def report(
         colours=list(zip(drawing.PALETTE, drawing.DARK, strict=True)),
     )
     _write(out, text.encode())
-    for file, chart in _files(drawn):
+    for file, chart in _files(drawn[:CHARTS]):
         if png is not None:
             _write(png / file, drawing.png(chart, names))
     _tell(found, out)
@@ -86,4 +86,4 @@ def _tell(found: Sequence[RecordedRun], out: Path) -> None:
         for note in run.notes:
             typer.echo(f"{legible(str(run.path))}: {legible(note)}", err=True)
     count = "1 run" if len(found) == 1 else f"{len(found)} runs"
-    print(f"{count}: {out}")
+    print(f"{count}: {legible(str(out))}")

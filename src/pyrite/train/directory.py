@@ -93,7 +93,7 @@ class RunDirectory:
         text = self._read(self.manifest)
         try:
             manifest = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TrainError(
                 f"run directory requires a run.json of JSON, got {str(self.manifest)!r}: {error}"
             ) from error

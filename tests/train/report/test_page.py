@@ -143,6 +143,13 @@ def test_images_that_are_gone_or_no_images_are_told(make_run: MakeRun) -> None:
     assert "The image is not kept any more." in read(made([path])).text
 
 
+def test_a_page_of_many_metrics_has_a_bound(make_run: MakeRun, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pyrite.train.report.page.CHARTS", 2)
+    text = made([make_run("a")])
+    assert text.count("<svg") == 2
+    assert "2 more metrics have no chart here." in text
+
+
 def test_a_page_of_many_images_has_a_bound(make_run: MakeRun, monkeypatch: Any) -> None:
     monkeypatch.setattr("pyrite.train.report.samples.IMAGES", 10)
     told = made([make_run("a")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,47 +48,41 @@ def test_a_run_that_has_not_ended_runs_or_was_killed(make_run: MakeRun) -> None:
     assert read_run(path).status == "unknown"
 
 
-def damage(path: Path, how: str) -> None:
-    events, manifest = path / "events.jsonl", path / "run.json"
-    if how == "no manifest":
-        manifest.unlink()
-    elif how == "no events":
-        events.unlink()
-    elif how == "empty events":
-        events.write_bytes(b"")
-        manifest.write_text("{}")
-    elif how == "torn manifest":
-        manifest.write_text('{"argum')
-    elif how == "a list for a manifest":
-        manifest.write_text("[1]")
-    elif how == "arguments of another kind":
-        manifest.write_text('{"arguments": 7}')
-    elif how == "bytes":
-        events.write_bytes(os.urandom(5000))
-    elif how == "one line":
-        events.write_bytes(b"\xff\n" + events.read_bytes())
-    elif how == "a fifo":
-        events.unlink()
-        os.mkfifo(events)
+def fifo(events: Path, _: Path) -> None:
+    events.unlink()
+    os.mkfifo(events)
 
 
-@pytest.mark.parametrize(
-    ("how", "note"),
-    [
-        ("no manifest", "requires a readable run.json"),
-        ("no events", "events.jsonl cannot be read: No such file"),
-        ("empty events", "events.jsonl is empty"),
-        ("torn manifest", "requires a run.json of JSON"),
-        ("a list for a manifest", "requires an object in run.json"),
-        ("arguments of another kind", ""),
-        ("bytes", "could not be understood"),
-        ("one line", "1 line of events.jsonl could not be understood"),
-        ("a fifo", "it is a FIFO"),
-    ],
-)
-def test_what_is_damaged_is_a_note(make_run: MakeRun, how: str, note: str) -> None:
+def empty(events: Path, manifest: Path) -> None:
+    events.write_bytes(b"")
+    manifest.write_text("{}")
+
+
+DEEP = '{"arguments": ' + '{"a": ' * 100_000
+NESTED = '{"arguments": ' + '{"": ' * 400 + "1" + "}" * 401
+DAMAGES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "no manifest": (lambda e, m: m.unlink(), "requires a readable run.json"),
+    "no events": (lambda e, m: e.unlink(), "events.jsonl cannot be read: No such file"),
+    "empty events": (empty, "events.jsonl is empty"),
+    "torn manifest": (lambda e, m: m.write_text('{"argum'), "requires a run.json of JSON"),
+    "a deep manifest": (lambda e, m: m.write_text(DEEP), "requires a run.json of JSON"),
+    "deep arguments": (lambda e, m: m.write_text(NESTED), ""),
+    "a list for a manifest": (lambda e, m: m.write_text("[1]"), "requires an object in run.json"),
+    "arguments of another kind": (lambda e, m: m.write_text('{"arguments": 7}'), ""),
+    "bytes": (lambda e, m: e.write_bytes(os.urandom(5000)), "could not be understood"),
+    "one line": (
+        lambda e, m: e.write_bytes(b"\xff\n" + e.read_bytes()),
+        "1 line of events.jsonl could not be understood",
+    ),
+    "a fifo": (fifo, "it is a FIFO"),
+}
+
+
+@pytest.mark.parametrize("how", list(DAMAGES))
+def test_what_is_damaged_is_a_note(make_run: MakeRun, how: str) -> None:
     path = make_run("a", lr=0.1)
-    damage(path, how)
+    damage, note = DAMAGES[how]
+    damage(path / "events.jsonl", path / "run.json")
     run = read_run(path)
     assert note in " ".join(run.notes)
     assert bool(run.notes) == bool(note)
