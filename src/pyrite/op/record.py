@@ -201,18 +201,19 @@ class Op:
     reads: Functions | None = field(default=None, repr=False)
     #: Of an application's op its body, with all that it reads: kernels depend on that.
     body_reads: Functions | None = field(default=None, repr=False)
+    #: What its scalar rule reads of where its element lies; see `pyrite.op.coordinates`.
+    coordinates: tuple[str, ...] = field(default=(), init=False)
     #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.scalar is not None:
+            object.__setattr__(self, "coordinates", coordinates_read(self.scalar))
 
     @property
     def is_elementwise(self) -> bool:
         """Whether an element of its result is made of one element of each input, and no more."""
         return self.scalar is not None and not self.coordinates
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        """What its scalar rule reads of where its element lies; see `pyrite.op.coordinates`."""
-        return () if self.scalar is None else coordinates_read(self.scalar)
 
     @property
     def rule_class(self) -> str | None:

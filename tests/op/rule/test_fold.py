@@ -61,6 +61,7 @@ def expected(x: Any, axis: Any, scale: float) -> Any:
     return np.where(np.isnan(wide).any(axes), -1.0, found)
 
 
+@pytest.mark.sample(10, by="name")
 @pytest.mark.parametrize("dtype", [float32, float16, bfloat16], ids=str)
 @pytest.mark.parametrize(("shape", "axis"), CASES)
 @pytest.mark.parametrize("name", DEVICES)
@@ -77,6 +78,7 @@ def test_a_new_reduction_has_its_values_on_every_device(
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, bound)
 
 
+@pytest.mark.sample(6, by="name")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_new_reduction_takes_every_layout(name: str, layout: Layout) -> None:

@@ -60,6 +60,7 @@ def expected(x: Any, axis: int, reverse: bool, include_initial: bool) -> Any:
     return np.flip(found, axis) if reverse else found
 
 
+@pytest.mark.sample(5, by="name")
 @pytest.mark.parametrize("dtype", [float32, float16, bfloat16], ids=str)
 @pytest.mark.parametrize(
     ("shape", "axis"),
