@@ -72,7 +72,7 @@ def flat_places(call: Call) -> tuple[Any, Any]:
             flat = flat + arrays.algebra.where(index < 0, index + shape[axis], index)
         else:
             flat = flat + _coordinate(arrays, entry, points, call.like)
-    if not rule.drops:
+    if found and not rule.drops:
         message = outside(named(rule.asked, call.attrs), found)
         arrays.fail(~inside, message)
     return arrays.broadcast_to(flat * inside, points), arrays.broadcast_to(inside, points)
