@@ -13,6 +13,7 @@ copy, see `polyphase`, and rows of out are joined from their sums.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
 from pyrite.kernel.builder import KernelBuilder, Value
@@ -27,18 +28,24 @@ from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64
 
+#: What is made of sums before they are stored: of a value whose lanes lie along the last axis, the
+#: coordinates of the first in out, and which of them exist.
+Finish = Callable[[Value, Sequence[Index], Value | None], Value]
+
 
 def direct_convolution(
-    p: Polyphase, x: Layout, weight: OperandMap, out: Layout, config: DirectConfig, *, grid: int = 1
-) -> Kernel:
+    p: Polyphase, x: Layout, weight: OperandMap, out: Layout, config: DirectConfig, *,
+    grid: int = 1, epilogue: Callable[[KernelBuilder], Finish] | None = None,
+) -> Kernel:  # fmt: skip
     """Return the kernel of a convolution.
 
     Parameters: the weight, of which (output, (channel, *tap)) are rows and columns and the batch is
-    the group; x (N, G C, *S) and out (N, G O, *S'); each followed by its offset if it has one.
+    the group; x (N, G C, *S), the epilogue's, and out (N, G O, *S'); each followed by its offset if
+    it has one.
     """
     assert config.is_legal(), config
     b = KernelBuilder("direct_convolution", workgroup_size=1, grid=grid, index=int64)
-    kernel = _DirectConvolution(b, p, x, weight, out, config)
+    kernel = _DirectConvolution(b, p, x, weight, out, config, epilogue)
     number = group_number(b)
     with b.if_(number < workgroups(p, config)):
         kernel.write(number)
@@ -48,7 +55,7 @@ def direct_convolution(
 class _DirectConvolution:
     def __init__(
         self, b: KernelBuilder, p: Polyphase, x: Layout, weight: OperandMap, out: Layout,
-        config: DirectConfig,
+        config: DirectConfig, epilogue: Callable[[KernelBuilder], Finish] | None,
     ) -> None:  # fmt: skip
         self.b = b
         self.polyphase = p
@@ -56,7 +63,9 @@ class _DirectConvolution:
         self.config = c = config
         self.accumulator = accumulator_of(x.dtype)
         self.weight = Operand(b, "weight", weight, "read")
-        self.x, self.out = Volume(b, "x", x, "read"), Volume(b, "out", out, "write")
+        self.x = Volume(b, "x", x, "read")
+        self.finish = epilogue(b) if epilogue else None
+        self.out = Volume(b, "out", out, "write")
         self.planes = Planes(w, c.images, c.rows, c.width)
         self.size, self.taps = self.planes.size, self.planes.taps
         self.channel_size = len(self.planes.phases) * self.size
@@ -194,6 +203,9 @@ class _DirectConvolution:
                 each = plus(place[-1], i * width) + iota(self.b, width)
                 mask = both(each < self.end(), exists)
                 to = out.lanes(plus(at, i * width * out.layout.strides[-1]), 1, width)
+                if self.finish is not None:
+                    lane = plus(place[-1], i * width)
+                    value = self.finish(value, [*before, *place[:-1], lane], mask)
                 out.memory.store(to, self.b.cast(value, out.layout.dtype), mask=mask)
 
     def is_row(self, start: tuple[int, ...], place: list[Index]) -> Value | None:

@@ -111,6 +111,11 @@ def weight_map(w: Windows, weight: Layout, *, is_transposed: bool = False) -> Op
     return operand_map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
 
 
+def result_map(w: Windows, tensor: Layout) -> OperandMap:
+    """Return where what is as large as the result lies, as a matrix (outputs, N positions)."""
+    return _result(w, tensor, w.outputs, w.counts, 1)
+
+
 def _result(
     w: Windows, out: Layout, channels: int, sizes: tuple[int, ...], lanes: int
 ) -> OperandMap:

@@ -17,10 +17,13 @@ from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.operand import bindings_of
-from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.operand import layout_of as tensor_layout_of
+from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.contraction import contract, layout_of
+from pyrite.backend.cube.skeleton.contraction.epilogue import Finish, add
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
+from pyrite.backend.cube.skeleton.protocol import Fused, Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
@@ -94,18 +97,23 @@ def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig 
 
 def convolve_directly(
     launcher: Launcher, p: Polyphase, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
-    config: DirectConfig, *, is_transposed: bool = False,
+    config: DirectConfig, *, is_transposed: bool = False, stage: Stage | None = None,
+    sources: Sequence[CubeTensor] = (),
 ) -> None:  # fmt: skip
-    """Write convolutions of x to the target by one kernel; ``is_transposed`` as in `weight_map`."""
+    """Write convolutions of x to the target by one kernel; ``is_transposed`` as in `weight_map`.
+
+    The stage, which reads sources, is applied to each sum.
+    """
     lx, lw, lout = (layout_of(t) for t in (x, weight, target))
 
     def build(grid: int) -> Kernel:
         w = replace(p.windows, kernel_size=p.kernel_size)
         filters = implicit_gemm.weight_map(w, lw, is_transposed=is_transposed)
-        return direct_convolution(p, lx, filters, lout, config, grid=grid)
+        return direct_convolution(p, lx, filters, lout, config, grid=grid, epilogue=epilogue)
 
-    key = ("direct convolution", p, lx, lw, lout, is_transposed, config)
-    bindings = [*bindings_of(weight), *bindings_of(x), *bindings_of(target)]
+    epilogue = None if stage is None else lambda b: Finish(b, stage)
+    key = ("direct convolution", p, lx, lw, lout, is_transposed, config, stage)
+    bindings = [b for t in (weight, x, *sources, target) for b in bindings_of(t)]
     launcher.launch(key, build, bindings, direct.workgroups(p, config))
 
 
@@ -118,18 +126,54 @@ def convolution(
     (type,) = out
     if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
         return [zeros(launcher, type)]
+    return [convolve(launcher, x, weight, None, type, attrs)]
+
+
+def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether there is something to multiply, and something to add."""
+    return all(isinstance(i, CubeTensor) and i.type.size > 0 for i in inputs)
+
+
+@lowers("conv1d", "conv2d", "conv3d", when=_has_bias)
+def biased_convolution(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """A convolution, and the bias on each sum before it is rounded and stored."""
+    x, weight, bias = inputs
+    (type,) = out
+    if type.size == 0:
+        return [launcher.empty(type)]
+    return [convolve(launcher, x, weight, bias, type, attrs)]
+
+
+def convolve(
+    launcher: Launcher, x: CubeTensor, weight: CubeTensor, bias: CubeTensor | None,
+    type: TensorType, attrs: Attributes,
+) -> CubeTensor:  # fmt: skip
+    """Return the weight times the windows of x, and the bias of each channel."""
     target = launcher.empty(type)
     w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
+    stage, sources = None, [] if bias is None else [_by_channel(bias, len(w.counts))]
+    if sources:
+        stage = Stage(add, tuple(tensor_layout_of(s) for s in sources))
     whole = polyphase.single(w)
     config = direct_config(whole, type.dtype, launcher.machine)
     if config is not None:
-        convolve_directly(launcher, whole, weight, x, target, config)
+        convolve_directly(launcher, whole, weight, x, target, config, stage=stage, sources=sources)
     else:
         problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
         product = convolution_product(problem, launcher.machine)
-        contract(launcher, product, weight, x, target)
-    border.mend(launcher, terms.Forward(w), x, weight, target)
-    return [target]
+        maps = tuple(implicit_gemm.result_map(w, layout_of(s)) for s in sources)
+        fused = Fused(epilogue=Stage(add, maps) if maps else None)
+        contract(launcher, product, weight, x, target, fused=fused, sources=sources)
+    border.mend(launcher, terms.Forward(w), x, weight, target, stage, sources)
+    return target
+
+
+def _by_channel(bias: CubeTensor, rank: int) -> CubeTensor:
+    """Return a bias with the axes of a convolution's result, of which it has the second."""
+    type = TensorType((1, *bias.shape, *(1,) * rank), bias.dtype)
+    return CubeTensor(bias.buffer, type, (0, *bias.strides, *(0,) * rank), bias.offset)
 
 
 # ---- the gradient of x ----

@@ -27,6 +27,8 @@ from pyrite.backend.cube.operand import (
     unravel,
     workgroup_of,
 )
+from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
+from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS, vector
@@ -60,14 +62,16 @@ class _Border:
     """The kernel while it is being written: outputs that are NaN are added up again."""
 
     def __init__(
-        self, sums: Sums, layouts: Sequence[Layout], size: int, config: BorderConfig, grid: int
-    ) -> None:
+        self, sums: Sums, layouts: Sequence[Layout], size: int, config: BorderConfig,
+        stage: Stage | None, grid: int,
+    ) -> None:  # fmt: skip
         workgroup = 1 if config.channels else _SIZE
         self.b = KernelBuilder("convolution_border", workgroup_size=workgroup, grid=grid)
         left, right, out = layouts
         self.sums, self.config, self.size = sums, config, size
         self.left = Operand(self.b, "left", left, "read")
         self.right = Operand(self.b, "right", right, "read")
+        self.finish = Finish(self.b, stage)
         self.out = Operand(self.b, "out", out, "read_write")
         self.boxes = boxes(sums.edges)
         self.count = border_size(sums)
@@ -154,7 +158,7 @@ class _Border:
         at = [*leading, *self.position(number)]
         place = self.out.at(at)
         with self.b.if_(isnan(self.b, self.out.load(place))):
-            self.out.store(place, self.total(at))
+            self.out.store(place, self.finish(self.total(at), at))
 
     def total(self, at: Sequence[Index]) -> Value:
         """Add up an output, until it is NaN."""
@@ -183,18 +187,22 @@ class _Border:
 
 
 def mend(
-    launcher: Launcher, sums: Sums, left: CubeTensor, right: CubeTensor, out: CubeTensor
-) -> None:
-    """Add up again what is NaN in out because its factors were multiplied by padding."""
+    launcher: Launcher, sums: Sums, left: CubeTensor, right: CubeTensor, out: CubeTensor,
+    stage: Stage | None = None, sources: Sequence[CubeTensor] = (),
+) -> None:  # fmt: skip
+    """Add up again what is NaN in out because its factors were multiplied by padding.
+
+    The stage, which reads sources, is what was applied to each sum.
+    """
     if not out.dtype.is_float or not boxes(sums.edges):
         return
     config = select(launcher.machine, sums, right, out)
     size = out.type.size if config.look == "rows of out" else right.type.size
     layouts = [layout_of(t) for t in (left, right, out)]
-    key = ("convolution border", sums, *layouts, config)
-    bindings = [b for t in (left, right, out) for b in bindings_of(t)]
+    key = ("convolution border", sums, *layouts, config, stage)
+    bindings = [b for t in (left, right, *sources, out) for b in bindings_of(t)]
     launcher.launch(
-        key, lambda grid: _Border(sums, layouts, size, config, grid).build(), bindings,
+        key, lambda grid: _Border(sums, layouts, size, config, stage, grid).build(), bindings,
         workgroups(sums, config),
     )  # fmt: skip
 

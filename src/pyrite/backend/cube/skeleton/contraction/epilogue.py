@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from pyrite.backend.cube.operand import Layout
+from pyrite.backend.cube.operand import Operand as TensorOperand
 from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.template.index import Index
@@ -38,6 +41,38 @@ def fuse_of(stage: Stage | None, product: Product, *, is_swapped: bool = False) 
         return apply
 
     return fuse
+
+
+def add(_: RecordingAlgebra, value: Value, bias: Value) -> Value:
+    """Return a sum with a bias."""
+    return value + bias
+
+
+class Finish:
+    """A stage inside a kernel that knows the coordinates of what it makes.
+
+    The stage's sources are layouts by these coordinates.
+    """
+
+    def __init__(self, b: KernelBuilder, stage: Stage | None) -> None:
+        self.builder = b
+        self.stage = stage
+        layouts = [s for s in stage.sources if isinstance(s, Layout)] if stage else []
+        self.sources = [
+            TensorOperand(b, f"source{n}", layout, "read") for n, layout in enumerate(layouts)
+        ]
+
+    def __call__(self, value: Value, at: Sequence[Index], mask: Value | None = None) -> Value:
+        """Return what is made of a value, whose lanes lie along the last axis."""
+        if self.stage is None:
+            return value
+        b = self.builder
+        found = [
+            b.cast(s.load_along(s.at(at), value.width, mask=mask), value.dtype)
+            for s in self.sources
+        ]
+        result: Value = self.stage.rule(RecordingAlgebra(b), value, *found)
+        return result
 
 
 def _at(
