@@ -13,20 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from pyrite.cli.run_table import print_runs, reading_of
 from pyrite.errors import TrainError
-from pyrite.train.reading import Reading
-from pyrite.train.report.run import RecordedRun, differing, find_runs, read_run
-from pyrite.train.view.legible import legible
-from pyrite.train.view.watch.text import duration
-
-#: Columns of metrics where none are named.
-METRICS = 4
-#: Characters of a cell.
-CELL = 40
+from pyrite.train.report.run import RecordedRun, find_runs, read_run
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt,
@@ -74,7 +64,7 @@ def runs(
     if as_json:
         print(json.dumps([_as_json(run) for run in kept], allow_nan=False))
         return
-    _print(kept, metric, settings=settings)
+    print_runs(kept, metric, settings=settings)
     if len(kept) < len(found):
         print(f"{len(found) - len(kept)} of {len(found)} left out by --where", file=sys.stderr)
 
@@ -95,17 +85,6 @@ def _folders(places: Sequence[Path]) -> list[Path]:
 
 
 # ---- values by name, for columns, order and conditions ----
-
-
-def reading_of(run: RecordedRun, name: str) -> Reading | None:
-    """Return the best reading that a name means: of a metric, or "train Loss" of a split."""
-    split, _, metric = name.partition(" ")
-    if metric and split in run.history.splits():
-        found = run.best(metric, split)
-        if found is not None:
-            return found[1]
-    found = run.best(name)
-    return None if found is None else found[1]
 
 
 def _value(run: RecordedRun, name: str) -> Any:
@@ -160,66 +139,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-# ---- as text and as JSON ----
-
-
-def _print(runs: list[RecordedRun], metrics: list[str] | None, *, settings: bool) -> None:
-    # A file has room for everything; a terminal tells its own width.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
-    names = metrics or _common_metrics(runs)
-    varied = differing(runs) if settings else []
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold")
-    for heading in ("state", "epochs", "started", "time"):
-        table.add_column(heading, justify="left" if heading == "state" else "right", no_wrap=True)
-    for name in names:
-        table.add_column(_shown(name), justify="right", no_wrap=True)
-    for name in varied:
-        table.add_column(_shown(name), justify="right", style="dim", no_wrap=True)
-    for run in runs:
-        cells = [*_cells(run), *(_reading(run, name) for name in names)]
-        cells += [str(run.settings.get(name, "")) for name in varied]
-        table.add_row(*map(_shown, cells))
-    console.print(table)
-    for run in runs:
-        for note in run.notes:
-            print(f"{legible(str(run.path))}: {legible(note)}", file=sys.stderr)
-
-
-def _common_metrics(runs: list[RecordedRun]) -> list[str]:
-    """The first metrics that know which end is better."""
-    found = dict.fromkeys(
-        reading.name
-        for run in runs
-        for result in run.history
-        for reading in result.readings
-        if reading.better
-    )
-    return list(found)[:METRICS]
-
-
-def _cells(run: RecordedRun) -> list[str]:
-    started = run.state.started
-    epochs = f"{run.epochs_done}/{started.epochs}" if started else ""
-    return [str(run.path), run.status, epochs, _date(run.state.began), duration(run.seconds)]
-
-
-def _reading(run: RecordedRun, name: str) -> str:
-    reading = reading_of(run, name)
-    return "" if reading is None else reading.text
-
-
-def _shown(text: str) -> Text:
-    """No markup, and nothing that a terminal obeys."""
-    line = legible(text)
-    return Text(line if len(line) <= CELL else f"…{line[1 - CELL :]}")
-
-
-def _date(time: float) -> str:
-    try:
-        return datetime.fromtimestamp(time).strftime("%Y-%m-%d %H:%M") if time else ""
-    except (ValueError, OverflowError, OSError):
-        return ""
+# ---- as JSON ----
 
 
 def _as_json(run: RecordedRun) -> dict[str, Any]:
