@@ -195,7 +195,7 @@ def test_a_cotangent_of_another_shape_is_refused_by_name(vjp):
     [
         ({"infer": same}, "has kernels, a scalar rule, a body or a reference"),
         ({"body": same, "reference": same, "infer": same}, "a body or a reference, not two"),
-        ({"body": same}, "has infer, which gives the type of its result"),
+        ({"reference": same}, "has infer, which gives the type of its result"),
     ],
 )
 def test_a_declaration_that_says_too_little_or_too_much_is_refused(rules, message):

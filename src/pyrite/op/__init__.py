@@ -46,6 +46,7 @@ from pyrite.op.location import public as public
 from pyrite.op.location import raised_at as raised_at
 from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
+from pyrite.op.plan import infers_bodies as infers_bodies
 from pyrite.op.record import OPS as OPS
 from pyrite.op.record import Attributes as Attributes
 from pyrite.op.record import Constant as Constant
@@ -97,6 +98,7 @@ __all__ = [
     "custom_op",
     "different_devices",
     "distinct",
+    "infers_bodies",
     "instead",
     "integers",
     "located",

@@ -113,13 +113,13 @@ def custom_op(
     a notebook may declare one again.  ``kernels`` run it on the devices that they are for, the
     first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule, ``rule`` of a
     class or ``reference`` (NumPy), at most one of them, or a ``rule`` that a ``reference`` judges.
-    Without any it is an error there.
+    Without any it is an error there.  A body says the types too, where there is no ``infer``.
     """
     if sum(meaning is not None for meaning in (scalar, body, rule or reference)) > 1:
         raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
     if not (kernels or scalar or rule or body or reference):
         raise TypeError("a custom op has kernels, a scalar rule, a body or a reference")
-    if infer is None and scalar is None:
+    if infer is None and scalar is None and body is None:
         raise TypeError("a custom op has infer, which gives the type of its result")
     if promotes is None:
         promotes = "all" if scalar else ()

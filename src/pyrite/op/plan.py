@@ -6,7 +6,7 @@ under these and looked up by the next call.  A call that is a mistake is never k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,11 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
     ]
     is_same = all(type is None for type in takes)
-    return unified, Plan(attrs, _infer(op, types, attrs), None if is_same else tuple(takes))
+    out = _infer(op, types, attrs)
+    if out is None and op.body is not None and _of_bodies:
+        given = [i._type if isinstance(i, TensorBase) else i for i in unified]
+        out = _of_bodies[0](op, given, attrs)
+    return unified, Plan(attrs, out, None if is_same else tuple(takes))
 
 
 def _require_numbers(op: Op, attrs: Attributes) -> None:
@@ -350,6 +354,22 @@ def _accept(op: Op, dtype: DType) -> DType:
     named = {"number": "a number", "signed": "a signed", "logical": "an integer or bool"}
     want = named.get(accepts, f"{'an' if accepts == 'integer' else 'a'} {accepts}")
     raise DTypeError(f"{op.name} requires {want} dtype, got {dtype.name}; cast it with astype")
+
+
+#: From a composite, the types and numbers that it is given and its attributes, to the types of its
+#: results, or None where only a run can tell.
+Inference = Callable[[Op, Sequence[Any], Attributes], tuple[TensorType, ...] | None]
+
+_of_bodies: list[Inference] = []
+
+
+def infers_bodies(inference: Inference) -> Inference:
+    """Mark what finds the types of composites that have no rule for them, by their bodies.
+
+    Who traces bodies is further up.
+    """
+    _of_bodies[:] = [inference]
+    return inference
 
 
 def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...] | None:

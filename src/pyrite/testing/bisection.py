@@ -159,9 +159,14 @@ class _Lockstep(Backend):
         handles = [i.copy._handle if isinstance(i, _Pair) else i for i in inputs]
         return self.suspect.keeps(op, handles)
 
+    def _runs_whole(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> bool:
+        """Whether the suspect has kernels for a composite, of its own or of its body."""
+        handles = [i.copy._handle if isinstance(i, _Pair) else i for i in inputs]
+        return self.suspect.execute(op, handles, Plan(plan.attrs, plan.out)) is not None
+
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
         """Execute one op on both, from the trusted inputs; the results are the trusted ones."""
-        if op.body is not None and not self.keeps(op, inputs):
+        if op.body is not None and not self._runs_whole(op, inputs, plan):
             return None
         mine = [i.trusted if isinstance(i, _Pair) else i for i in inputs]
         theirs = [i.copy if isinstance(i, _Pair) else i for i in inputs]

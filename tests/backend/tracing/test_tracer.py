@@ -11,10 +11,19 @@ import pytest
 import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.tracing import Graph, traced, why_untraceable
-from pyrite.op import OPS, Constant, Op
+from pyrite.op import OPS, Constant, Op, bind
 from pyrite.tensor.creation import full_like, zeros_like
 from pyrite.tensor.random import random_state, uniform
-from pyrite.types import TensorType, bool_, float16, float32, float64, int32
+from pyrite.testing import examples
+from pyrite.types import (
+    TensorType,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    promote_scalar,
+)
 
 X = TensorType((2, 3), float32)
 CAPTURED = pyrite.tensor(np.ones(3, np.float32), device="numpy")
@@ -79,6 +88,7 @@ def test_branches_on_types_and_attributes_are_taken() -> None:
         ("random numbers", lambda x: x + uniform(x.shape, device=x.device)),
         ("another device", lambda x: x.to("numpy")),
         ("no tensor", lambda x: 3),
+        ("the name of the device", lambda x: x if x.device.name == "cpu" else -x),
         ("a shape that waits for values", lambda x: x.reshape((6,)).nonzero()[0]),
     ],
 )
@@ -101,6 +111,51 @@ def test_a_draw_that_is_refused_reserves_no_number() -> None:
     traced(op_of(lambda x: x + uniform(x.shape, device=x.device)), (X,), {})
 
     assert random_state() == before
+
+
+# ---- types ----
+
+COMPOSITES = [e for e in examples() if e.op.body is not None]
+
+
+def test_the_types_of_composites_are_those_of_their_bodies() -> None:
+    """Of all examples, in three dtypes; what waits for values has none."""
+    found = 0
+    for example in COMPOSITES:
+        for dtype in (float32, float16, float64):
+            inputs = [
+                pyrite.tensor(a, device="numpy") if isinstance(a, np.ndarray) else a
+                for a in example.arrays(dtype)
+            ]
+            given = [_given(i) for i in inputs]
+            attrs = {**example.op.attributes, **example.sample.attrs}
+            types = [i.type if isinstance(i, Constant) else i for i in given]
+            if example.op.canonical is not None:
+                attrs = dict(example.op.canonical(*types, **attrs))
+            graph = traced(example.op, given, attrs)
+            if graph is not None:
+                results = example.call(inputs, "numpy")
+                assert graph.out == tuple(r._type for r in results), example.id
+                found += 1
+
+    assert found > 0.8 * 3 * len(COMPOSITES)
+
+
+def _given(x: Any) -> TensorType | Constant | None:
+    if x is None or isinstance(x, Tensor):
+        return x if x is None else x._type
+    return Constant(x, TensorType((), promote_scalar("", bool_, x)))
+
+
+def test_a_composite_needs_no_rule_for_types() -> None:
+    def halves(x: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+    op = custom_op(body=lambda x: (x[:, :1], x.sum(0).astype(float64)))(halves).op  # type: ignore[attr-defined]
+    halves_of = bind(op, [pyrite.tensor(np.ones((2, 3), np.float32))], {})
+
+    assert [h._type for h in halves_of] == [
+        TensorType((2, 1), float32), TensorType((3,), float64)
+    ]  # fmt: skip
 
 
 # ---- numbers ----

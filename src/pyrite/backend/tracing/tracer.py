@@ -24,6 +24,7 @@ from pyrite.op import (
     TensorBase,
     UntraceableError,
     body_key,
+    infers_bodies,
     rules_key,
 )
 from pyrite.recent import Recent
@@ -61,7 +62,6 @@ def forbid_in_bodies(what: str) -> None:
 class Tracer(Backend):
     """A backend on which nothing is computed: it notes the primitive ops that it is to run."""
 
-    name = "tracing"
     # Above all that a body could have captured, so that a call with such a tensor comes here.
     level = 1 << 16
 
@@ -79,8 +79,17 @@ class Tracer(Backend):
         raise UntraceableError(what)
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """Refuse to say where a body runs: it may run anywhere."""
+        self.refuse("the name of the device")
+
+    def supports(self, type: TensorType) -> bool:
+        """Refuse to say which dtypes there are: devices differ."""
+        self.refuse("whether the device has a dtype")
+
+    @property
     def root(self) -> Backend:
-        """Nobody may ask where a body runs."""
+        """The device of all tensors of a body."""
         return self
 
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
@@ -233,6 +242,13 @@ def traced(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | None:
         found = _trace(op, given, attrs)
         _graphs.put(key, found)
     return found if isinstance(found, Graph) else None
+
+
+@infers_bodies
+def types_of(op: Op, given: Sequence[Given], attrs: Attributes) -> tuple[TensorType, ...] | None:
+    """Return the types of a composite's results, as its body has them."""
+    graph = traced(op, given, attrs)
+    return None if graph is None else graph.out
 
 
 _graphs: Recent[Hashable, Graph | str] = Recent(_KEPT)
