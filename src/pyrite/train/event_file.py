@@ -289,7 +289,9 @@ _NUMBERS = {spelled: float(number) for number, spelled in _SPELLING.items()}
 def _number(told: Any) -> float:
     if isinstance(told, str):
         return _NUMBERS[told]
-    return float(_of(float, int)(told))
+    if type(told) is float:  # most numbers of most lines
+        return told
+    return float(_whole_or_not(told))
 
 
 def _of(*kinds: type) -> Callable[[Any], Any]:
@@ -301,6 +303,9 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
         return told
 
     return decode
+
+
+_whole_or_not = _of(float, int)
 
 
 def _whole(told: Any) -> int:

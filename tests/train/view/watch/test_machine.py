@@ -7,9 +7,21 @@ import platform
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 from pyrite.train import RunStarted
-from pyrite.train.view.watch.machine import Machine
+from pyrite.train.view.watch.machine import Machine, Use
+from pyrite.train.view.watch.run import RunState
+from pyrite.train.view.watch.text import facts
+
+
+@dataclass(frozen=True)
+class GPU:
+    """What a GPU says of itself."""
+
+    load: float
+    memory_used: int
+    memory_total: int
 
 
 def run(pid: int, host: str = platform.node()) -> RunStarted:
@@ -34,6 +46,15 @@ def test_another_machines_process_is_not_looked_for() -> None:
         machine = Machine(there, time.time())
         assert machine.is_alive is None
         assert machine.use().process_busy is None
+
+
+def test_gpus_are_read_where_there_are_some() -> None:
+    gpu = GPU(0.5, 3 << 30, 80 << 30)
+    assert Machine(None, 0.0, [lambda: gpu, lambda: gpu]).use().gpus == (gpu, gpu)
+    lines = [line.plain for line in facts(RunState(), Machine(None, 0.0, [lambda: gpu]).use(), 200)]
+    assert "GPU 0 50%, 3.0 GiB of 80.0 GiB" in lines[0]
+    lost = GPU(float("nan"), 0, 0)
+    assert "GPU 0 –" in facts(RunState(), Use(1, 0.0, 0, 1, gpus=(lost,)), 200)[0].plain
 
 
 def test_a_process_that_was_born_after_the_run_is_another_one() -> None:

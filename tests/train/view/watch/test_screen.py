@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyrite.train import (
     RunStarted,
     StepEnded,
 )
+from pyrite.train.view.watch import screen
 from pyrite.train.view.watch.machine import Machine, Use
 from pyrite.train.view.watch.screen import Dashboard
 
@@ -284,17 +286,21 @@ def test_any_values_can_be_drawn(tmp_path: Path, write_run: Any, values: list[fl
 
 def test_frames_that_are_dear_are_fewer(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(dashboard: Dashboard, pilot: Any) -> None:
-        clock = iter(range(0, 10_000, 3))  # a frame costs 3 s of processor
-        monkeypatch.setattr(
-            "pyrite.train.view.watch.screen.time.thread_time", lambda: float(next(clock))
-        )
-        dashboard._frame_at = 0.0
-        dashboard.look()
-        assert dashboard._frame_at - time.monotonic() > 25
-        frames = []
-        monkeypatch.setattr(dashboard, "draw", lambda: frames.append(1))
-        dashboard.look()
-        assert not frames
+        now, used, frames = [100.0], [0.0], []
+        dashboard._frame_at, dashboard._used = 0.0, 0.0
+        monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(screen.time, "process_time", lambda: used[0])
+        monkeypatch.setattr(dashboard, "draw", lambda: frames.append(now[0]))
+        for cost, until in ((0.001, 103.0), (0.030, 109.0), (1.0, 118.0)):
+            while now[0] < until:
+                count = len(frames)
+                dashboard.look()
+                used[0] += cost * (len(frames) - count)
+                now[0] += 0.25
+        gaps = [after - before for before, after in pairwise(frames)]
+        assert set(gaps[:5]) == {0.5}
+        assert set(gaps[6:8]) <= {2.0, 2.25}
+        assert set(gaps[-2:]) == {3.0}
 
     using(Dashboard(finished), check)
 

@@ -32,8 +32,7 @@ class Pace:
         self._trained_at: float | None = None
         self._train: float | None = None  # seconds a step of training
         self._between: float | None = None  # seconds from an epoch's last step to the next epoch
-        #: Of training, the mean over the last steps that were told; 0 where they tell none.
-        self.items_per_step = 0.0
+        self._items: deque[int] = deque(maxlen=WINDOW)
         self._waited = self._seconds = 0.0
         self._spent = {"train": 0.0, "evaluation": 0.0, "other": 0.0}
 
@@ -58,8 +57,7 @@ class Pace:
             self._waited += event.waited
             self._seconds += event.seconds
             self._train = self.seconds_per_step or self._train
-            items = [count for _, _, count in self._recent if count]
-            self.items_per_step = sum(items) / len(items) if items else 0.0
+            self._items.append(event.items)
             self._trained_at = now
 
     def end_epoch(self, event: EpochEnded, now: float) -> None:
@@ -77,6 +75,12 @@ class Pace:
             return None
         (began, first, _), (ended, last, _) = self._recent[0], self._recent[-1]
         return (ended - began) / (last - first) if last > first else None
+
+    @property
+    def items_per_step(self) -> float:
+        """Of training, the mean over the last steps that were told; 0 where they tell none."""
+        items = [count for count in self._items if count]
+        return sum(items) / len(items) if items else 0.0
 
     @property
     def training_seconds(self) -> float | None:

@@ -20,18 +20,22 @@ from pyrite.train.event import (
     Resumed,
     RunEnded,
     RunStarted,
+    Sampled,
     StepEnded,
     StoppedEarly,
     StopRequested,
 )
 from pyrite.train.event_file import Entry
 from pyrite.train.reading import Reading
+from pyrite.train.sample import ImageSample, Sample, TextSample
 from pyrite.train.view.notice import notice
 from pyrite.train.view.watch.pace import Pace
 from pyrite.train.view.watch.series import Series
 
 #: Lines of the log that are kept.
 LINES = 1000
+#: Characters of a text sample that the log shows.
+TEXT = 200
 #: What steps tell beside metrics, by the field of the event.
 EXTRAS = {"learning_rate": "Learning rate", "gradient_norm": "Gradient norm"}
 
@@ -90,7 +94,12 @@ class RunState:
     def take(self, entry: Entry) -> None:
         """Take one entry in; one that makes no sense, as of an epoch of no steps, is left out."""
         with suppress(ArithmeticError):
-            self._take(entry.event, entry.time)
+            if isinstance(
+                entry.event, StepEnded
+            ):  # of most lines: a dispatch would double its time
+                self._end_step(entry.event, entry.time)
+            else:
+                self._take(entry.event, entry.time)
         self.heard = entry.time
 
     def seconds(self, now: float) -> float:
@@ -163,8 +172,7 @@ class RunState:
         self.epoch, self.step = event, None
         self.pace.begin_epoch(event, self.seconds(time))
 
-    @_take.register
-    def _(self, event: StepEnded, time: float) -> None:
+    def _end_step(self, event: StepEnded, time: float) -> None:
         self.step = event
         self.pace.end_step(event, self.seconds(time))
         for reading in event.readings:
@@ -186,6 +194,10 @@ class RunState:
         if event.split == "test":
             values = ", ".join(map(str, event.readings))
             self._say(time, "info", "", f"test after {event.epoch} epochs: {values}")
+
+    @_take.register
+    def _(self, event: Sampled, time: float) -> None:
+        self._say(time, "info", "", f"sample of {event.split}: {_in_words(event.sample)}")
 
     @_take.register
     def _(self, event: Checkpointed, time: float) -> None:
@@ -234,7 +246,10 @@ class RunState:
                 self._curve("train", name).append(x, value)
 
     def _curve(self, split: str, name: str) -> Series:
-        return self.curves.setdefault((split, name), Series())
+        curve = self.curves.get((split, name))
+        if curve is None:
+            curve = self.curves[split, name] = Series()
+        return curve
 
     def _end(self, event: EpochEnded) -> None:
         self.ended.append(event)
@@ -247,3 +262,12 @@ class RunState:
     def _say(self, time: float, level: str, source: str, text: str) -> None:
         self.log.append(Line(time, level, source, text))
         self.logged += 1
+
+
+def _in_words(sample: Sample) -> str:
+    """A sample on a line: a text itself, of an image its file, of a table how large it is."""
+    if isinstance(sample, TextSample):
+        return f"{sample.name}: {sample.text[:TEXT]}"
+    if isinstance(sample, ImageSample):
+        return f"{sample.name}: samples/{sample.file} {sample.caption}".rstrip()
+    return f"{sample.name}: a table of {len(sample.rows)} rows, see pyrite report"

@@ -35,8 +35,9 @@ from pyrite.train.view.watch.text import bars, duration, facts, heading, log_lin
 INTERVAL = 0.5
 #: Seconds of a look that are spent on reading, so that keys are answered meanwhile.
 READING = 0.1
-#: The most of one processor that frames may take: where they are dear, they are fewer.
-SHARE = 0.1
+#: The most of one processor that all this may take: where frames are dear, they are fewer, but one
+#: in so many seconds is drawn in any case.
+SHARE, SLOWEST = 0.015, 3.0
 #: Seconds without a word after which a run is said to be silent, and for which a message stays.
 SILENCE, MESSAGE = 60.0, 6.0
 
@@ -94,7 +95,7 @@ class Dashboard(App[None]):
         self._watched: object = None
         self._is_behind = True
         self._message, self._message_until = "", 0.0
-        self._frame_at = 0.0
+        self._frame_at, self._used = -SLOWEST, 0.0
         self._logged = 0
         self._log_of: RunState | None = None
 
@@ -132,14 +133,18 @@ class Dashboard(App[None]):
         if self.other is not None:
             is_all = self.other.read(READING) and is_all
         self._is_behind = not is_all
-        self._look_at_machine()
-        if time.monotonic() >= self._frame_at:
-            began = time.thread_time()
+        if self._is_frame_due():
+            self._frame_at, self._used = time.monotonic(), time.process_time()
+            self._look_at_machine()
             self.draw()
-            cost = time.thread_time() - began
-            self._frame_at = time.monotonic() + max(INTERVAL * 0.9, cost / SHARE)
         if self._is_behind:
             self.set_timer(0.01, self.look)
+
+    def _is_frame_due(self) -> bool:
+        """Whether the last frame, and all that was done since, is so long ago that it was cheap."""
+        cost = time.process_time() - self._used
+        pause = min(SLOWEST, max(INTERVAL * 0.9, cost / SHARE))
+        return time.monotonic() - self._frame_at >= pause
 
     def draw(self) -> None:
         """Draw a frame."""

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pyrite.train.reading import Reading, format_number
 from pyrite.train.view.legible import legible
-from pyrite.train.view.watch.machine import Use
+from pyrite.train.view.watch.machine import GPUReading, Use
 from pyrite.train.view.watch.run import Best, Line, RunState
 
 #: Colours that are legible on light and on dark; marks tell the splits apart without any.
@@ -140,7 +140,13 @@ def _of_machine(use: Use | None) -> list[str]:
     return [
         ", ".join([f"processors {use.busy:.1f} of {use.cores}", *own]),
         ", ".join([f"memory {size(use.memory)} of {size(use.memory_total)}", *held]),
+        *(_of_gpu(number, gpu) for number, gpu in enumerate(use.gpus)),
     ]
+
+
+def _of_gpu(number: int, gpu: GPUReading) -> str:
+    load = f"{gpu.load:.0%}" if math.isfinite(gpu.load) else UNKNOWN
+    return f"GPU {number} {load}, {size(gpu.memory_used)} of {size(gpu.memory_total)}"
 
 
 def log_line(line: Line) -> Text:
