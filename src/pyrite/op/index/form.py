@@ -64,7 +64,10 @@ class Form:
         return next((factor for factor, atom in self.terms if atom == axis), 0)
 
     def __add__(self, other: Form | int) -> Form:
-        other = as_form(other)
+        if isinstance(other, int):
+            return Form(self.offset + other, self.terms) if other else self
+        if not self.terms or not other.terms:
+            return Form(self.offset + other.offset, self.terms or other.terms)
         return form(self.offset + other.offset, (*self.terms, *other.terms))
 
     def __sub__(self, other: Form | int) -> Form:
@@ -74,7 +77,9 @@ class Form:
         return as_form(other) - self
 
     def __mul__(self, factor: int) -> Form:
-        return form(self.offset * factor, ((n * factor, atom) for n, atom in self.terms))
+        if factor in (0, 1):
+            return self if factor else Form()
+        return Form(self.offset * factor, tuple([(n * factor, atom) for n, atom in self.terms]))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -142,10 +147,12 @@ def form(offset: int, terms: Iterable[tuple[int, int | Digit]]) -> Form:
     factors: dict[int | Digit, int] = {}
     for factor, atom in terms:
         factors[atom] = factors.get(atom, 0) + factor
-    kept = [(factor, atom) for atom, factor in factors.items() if factor]
-    axes = sorted(((n, a) for n, a in kept if isinstance(a, int)), key=lambda t: t[1])
-    digits = sorted((t for t in kept if isinstance(t[1], Digit)), key=str)
-    return Form(offset, (*axes, *digits))
+    digits = [atom for atom in factors if isinstance(atom, Digit)]
+    if len(digits) > 1:
+        digits.sort(key=str)
+    axes = sorted([atom for atom in factors if isinstance(atom, int)])
+    atoms: list[int | Digit] = [*axes, *digits]
+    return Form(offset, tuple([(n, atom) for atom in atoms if (n := factors[atom])]))
 
 
 def coordinate(axis: int) -> Form:
@@ -213,6 +220,8 @@ def _term(factor: int, atom: int | Digit) -> str:
 def _joined(given: Form) -> Form:
     """Return it with digits that continue each other as one: a (f // m) + (f % m) is f."""
     terms = list(given.terms)
+    if given.is_affine:
+        return given
     for (n, high), (k, low) in itertools.permutations(terms, 2):
         if isinstance(high, Digit) and isinstance(low, Digit) and _continues(n, high, k, low):
             modulus = None if high.modulus is None else high.modulus * (low.modulus or 1)

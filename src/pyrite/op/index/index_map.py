@@ -85,7 +85,7 @@ class IndexMap:
     @property
     def is_total(self) -> bool:
         """Whether every element has a place."""
-        return not self.simplified.bounds
+        return not self.bounds or not self.simplified.bounds
 
     @property
     def is_identity(self) -> bool:
