@@ -12,6 +12,7 @@ from pyrite import Tensor, custom_op
 from pyrite.autodiff import grad
 from pyrite.backend.device import device_names, device_problem
 from pyrite.config import config
+from pyrite.errors import DeviceError
 from pyrite.op import Fold
 from pyrite.op.index import (
     Bound,
@@ -190,3 +191,10 @@ def test_windows_of_any_form_are_folded(device: str, shape: Shape) -> None:
         want[at] = 2 * np.argmin(x[at][: at[-1] + 2 : 2])
     np.testing.assert_array_equal(places.numpy(), want)
     np.testing.assert_array_equal(ones.numpy(), np.ones(want.shape))
+
+
+@pytest.mark.parametrize("device", [name for name in DEVICES if name in ("cpu", "wgpu")])
+def test_windows_whose_places_are_beyond_int32_are_refused(device: str) -> None:
+    x = tensor(np.zeros((1, 70_000), np.float32), device=device)
+    with pytest.raises(DeviceError, match="requires output_size <= 46340"):
+        grad(lambda x: covering_mean(x, counts=(1, 60_000)).sum())(x).numpy()

@@ -124,6 +124,16 @@ class Form:
             low, high = low + min(ends), high + max(ends)
         return low, high
 
+    def most(self, shape: Shape) -> int:
+        """Return what no number on the way to its values exceeds, over the coordinates of a shape.
+
+        >>> ((100 * coordinate(0)) // 50).most((7,))
+        600
+        """
+        sizes = [abs(n) * max(map(abs, _atom_range(atom, shape))) for n, atom in self.terms]
+        inner = [atom.form.most(shape) for _, atom in self.terms if isinstance(atom, Digit)]
+        return max(abs(self.offset) + sum(sizes), *inner, 0)
+
     def simplified(self, shape: Shape) -> Form:
         """Return a form with the same values over the coordinates of a shape, with fewer digits.
 

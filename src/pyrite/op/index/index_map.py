@@ -93,6 +93,12 @@ class IndexMap:
         own = tuple(c.simplified(self.shape) for c in coordinates(len(self.shape)))
         return self.shape == self.source and self.is_total and self.simplified.places == own
 
+    @property
+    def most(self) -> int:
+        """What no number on the way to its places and its bounds exceeds."""
+        forms = (*self.places, *(bound.form for bound in self.bounds))
+        return max((form.most(self.shape) for form in forms), default=0)
+
     # ---- what it says ----
 
     def at(self, coordinates: Sequence[Any]) -> list[Any]:

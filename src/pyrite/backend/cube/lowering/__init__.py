@@ -9,10 +9,8 @@ from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
-from pyrite.backend.cube.lowering import pool_gradient as pool_gradient
 from pyrite.backend.cube.lowering import random_bits as random_bits
 from pyrite.backend.cube.lowering import reduction as reduction
-from pyrite.backend.cube.lowering import resampling as resampling
 from pyrite.backend.cube.lowering import scan as scan
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import searching as searching

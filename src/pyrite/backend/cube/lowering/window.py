@@ -1,4 +1,4 @@
-"""Ops whose rule is a fold through a map: pools."""
+"""Ops of windows: pools, whose rule is a fold through a map, and what is faster than its rule."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pyrite.backend.cube.registry import Input, lowers, lowers_rule
 from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.window import fold_windows
+from pyrite.backend.cube.skeleton.window.axis import sliding
+from pyrite.backend.cube.skeleton.window.maximum_gradient import by_element, by_window, select
+from pyrite.backend.cube.skeleton.window.resampling import lines_of, resample
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import OPS, Attributes, Fold, Op, rules_key
 from pyrite.op.rule import WindowFold
@@ -63,3 +66,31 @@ def by_rule(
     neutral = None if rule.neutral is None else rule.neutral(dtype)
     folds = bound(rule.fold), bound(rule.in_order or rule.fold)
     return fold_windows(launcher, op.name, *folds, windows, neutral, x, out)
+
+
+@lowers("max_pool_backward")
+def max_pool_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The sum of g of the windows whose maximum each element is.
+
+    By its rule it is a scatter, which cannot know that indices lie in windows: where they are
+    known, each element looks for its own, and nobody waits for who wrote before.
+    """
+    g, indices = inputs
+    windows = attrs["windows"]
+    axes = None if windows is None else sliding(attrs["sizes"], g.shape[2:], *windows)
+    if axes is None or select(axes, launcher.machine).by == "window":
+        return [by_window(launcher, g, indices, out[0])]
+    return [by_element(launcher, g, indices, out[0], axes)]
+
+
+@lowers("resample")
+def resampled(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """One kernel for all axes, where the body gathers and sums axis by axis."""
+    x, places, weights = inputs
+    target, lines = launcher.empty(out[0]), lines_of(attrs)
+    resample(launcher, x, places, weights, lines, target, skips=attrs["skips"])
+    return [target]

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
-from pyrite.backend.cube.skeleton.map.reader import Reader, all_of, both, row_shape, widest
+from pyrite.backend.cube.skeleton.map.reader import (
+    Reader,
+    all_of,
+    both,
+    require_counted,
+    row_shape,
+    widest,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op.index import IndexMap
@@ -28,6 +35,7 @@ def move_masked(
     def body(along: Along) -> None:
         _Row(along, maps, fill).write()
 
+    require_counted("a move", maps)
     most = widest(maps, len(maps[0].shape) - 1)
     along_rows(launcher, "move", (maps, fill), sources, [whole], body, config, widest=most)
 

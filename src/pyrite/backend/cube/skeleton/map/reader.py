@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.operand import Operand
 from pyrite.backend.cube.skeleton.along import Lanes
+from pyrite.errors import DeviceError
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS
 from pyrite.op.index import Bound, Form, IndexMap
-from pyrite.types import Shape, bool_
+from pyrite.types import Shape, bool_, int32
 
 Coordinate = Value | int
 
@@ -90,6 +91,16 @@ def widest(maps: Sequence[IndexMap], last: int) -> int:
     """Return how many elements of a row may be read together: one where the maps divide it."""
     forms = [form for index in maps for form in (*index.places, *(b.form for b in index.bounds))]
     return WIDTHS[-1] if all(f.is_affine or last not in f.axes for f in forms) else 1
+
+
+def require_counted(what: str, maps: Sequence[IndexMap]) -> None:
+    """Raise DeviceError for maps that are not computed in int32, as indices of kernels are."""
+    most = max((index.most for index in maps), default=0)
+    if most > int(int32.highest):
+        raise DeviceError(
+            f"{what} requires indices computed from numbers <= {int32.highest} on this device, got "
+            f"{most}; split it"
+        )
 
 
 def both(b: KernelBuilder, exists: Value | None, within: Value | None, width: int) -> Value | None:

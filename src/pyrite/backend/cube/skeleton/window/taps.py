@@ -19,6 +19,7 @@ from pyrite.backend.cube.skeleton.map.reader import (
     Reader,
     all_of,
     both,
+    require_counted,
     row_shape,
     spread,
     widest,
@@ -76,6 +77,7 @@ def fold_taps(
     given = [row for row in rows if row is not None]
     assert len(given) == len(targets), "a dense tensor takes any shape"
     simple = replace(windows, index=windows.index.simplified)
+    require_counted("a fold of windows", [simple.index])
 
     def body(along: Along) -> None:
         along.k.tells_nan = launcher.machine.kind == "cpu"

@@ -9,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.resampling import (
+from pyrite.backend.cube.skeleton.window.resampling import (
     Line,
     candidates,
     lines_of,

@@ -8,13 +8,12 @@ memory; `ResamplingConfig` says whether.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import iota
-from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.along import Along, AlongConfig, Lanes, along_rows
 from pyrite.backend.cube.skeleton.along import candidates as along_candidates
 from pyrite.backend.cube.skeleton.along import select as select_along
@@ -23,7 +22,6 @@ from pyrite.backend.cube.skeleton.window.axis import UNROLLED
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.ir import vector
-from pyrite.op import Attributes, Op
 from pyrite.types import Shape
 
 # ---- configs ----
@@ -232,21 +230,10 @@ def resample(
     along_rows(launcher, "resample", variant, [x, *tables], [target], body, config.along)
 
 
-def lines_of(attrs: Attributes) -> list[Line]:
+def lines_of(attrs: Mapping[str, Any]) -> list[Line]:
     """Return the lines of an op, in the order of their axes."""
     found, first = [], 0
     for axis, count, taps in attrs["lines"]:
         found.append(Line(axis, count, taps, first))
         first += count * taps
     return sorted(found, key=lambda line: line.axis)
-
-
-@lowers("resample")
-def lower(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """One kernel for all axes."""
-    x, places, weights = inputs
-    target, lines = launcher.empty(out[0]), lines_of(attrs)
-    resample(launcher, x, places, weights, lines, target, skips=attrs["skips"])
-    return [target]

@@ -1,35 +1,29 @@
-"""Gradients of pools: every element of the image sums over the windows that hold it.
+"""Gradients of maxima: every element sums over the windows whose maximum it is.
 
-The gradient of a maximum has two forms, and the config says which: by "element", where each element
-looks at the windows over it for those whose maximum it is, or by "window", where the windows of an
-image are gone through in order and written to their maxima.  The first needs to know the windows.
+There are two forms, and the config says which: by "element", where each element looks at the
+windows over it for those whose maximum it is, or by "window", where the windows of an image are
+gone through in order and written to their maxima.  The first needs to know the windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
 from pyrite.backend.cube.skeleton.scatter import Writes, write
 from pyrite.backend.cube.skeleton.window.axis import (
     Sliding,
     flat,
     is_whole,
-    sliding,
 )
 from pyrite.backend.cube.skeleton.window.overlap import Cells, Folding, fold
 from pyrite.backend.cube.skeleton.window.sum import of_one_window
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
-from pyrite.op import Attributes, Op
 from pyrite.op.rule import ADD, IndexRange, outside
 from pyrite.types import TensorType, element_count, int32
-
-# ---- of maxima ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +46,6 @@ def select(axes: tuple[Sliding, ...] | None, machine: Machine) -> MaximumGradien
         return found[0]
     is_vector = axes[-1].stride == 1 or axes[-1].is_near or is_whole(axes)
     return found[0 if is_vector else -1]
-
-
-@lowers("max_pool_backward")
-def max_pool_backward(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The sum of g of the windows whose maximum each element is."""
-    g, indices = inputs
-    windows = attrs["windows"]
-    axes = None if windows is None else sliding(attrs["sizes"], g.shape[2:], *windows)
-    if axes is None or select(axes, launcher.machine).by == "window":
-        return [by_window(launcher, g, indices, out[0])]
-    return [by_element(launcher, g, indices, out[0], axes)]
 
 
 def by_element(

@@ -10,13 +10,13 @@ import pytest
 from pyrite.autodiff import value_and_grad
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.lowering.pool_gradient import (
+from pyrite.backend.cube.skeleton.window.axis import Sliding, sliding
+from pyrite.backend.cube.skeleton.window.maximum_gradient import (
     by_element,
     by_window,
     candidates,
     select,
 )
-from pyrite.backend.cube.skeleton.window.axis import Sliding, sliding
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.tensor.creation import tensor
