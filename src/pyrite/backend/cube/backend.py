@@ -21,7 +21,7 @@ from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering import lowering_of
+from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recording import (
     EXPANSION,
@@ -32,7 +32,7 @@ from pyrite.backend.cube.recording import (
     key_of_plan,
     record,
 )
-from pyrite.backend.cube.registry import CONDITIONS, Lowering
+from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
@@ -108,7 +108,8 @@ class CubeBackend(Backend):
         if op.body is None or op.kernels:
             return self._lowering(op)
         named = self._lowering(op) if self.keeps(op, inputs) else None
-        if named is not None and not config.rules_only:
+        is_own = op.name in LOWERINGS and not config.rules_only
+        if named is not None and (is_own or prefers_rule(self.launcher.machine, op, inputs, attrs)):
             return named
         return run_body if graph_of(op, inputs, attrs) is not None else named
 

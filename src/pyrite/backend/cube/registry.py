@@ -37,12 +37,15 @@ Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[C
 L = TypeVar("L", bound=Lowering)
 
 Condition = Callable[[Machine, Sequence[Input]], bool]
+Preference = Callable[[Machine, Op, Sequence[Input], Attributes], bool]
 
 #: Lowerings by the name of the op, and for which inputs those of some composites are.
 LOWERINGS: dict[str, Lowering] = {}
 #: Lowerings by the class of an op's rule: what an op without a lowering of its own becomes.
 SKELETONS: dict[type[Rule], Lowering] = {}
 CONDITIONS: dict[str, Condition] = {}
+#: When the lowering of a class is better for a composite than its body.
+PREFERENCES: dict[type[Rule], Preference] = {}
 
 
 def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
@@ -62,15 +65,29 @@ def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
     return mark
 
 
-def lowers_rule(rule: type[Rule]) -> Callable[[L], L]:
-    """Mark a function as the lowering of all ops with a rule of a class."""
+def lowers_rule(rule: type[Rule], *, over_body: Preference | None = None) -> Callable[[L], L]:
+    """Mark a function as the lowering of all ops with a rule of a class.
+
+    ``over_body`` says of a composite for which machines, inputs and attributes it is better than
+    the kernels of its body; without it always.
+    """
 
     def mark(lowering: L) -> L:
         assert rule not in SKELETONS, f"{rule.name} is lowered twice"
         SKELETONS[rule] = lowering
+        if over_body is not None:
+            PREFERENCES[rule] = over_body
         return lowering
 
     return mark
+
+
+def prefers_rule(machine: Machine, op: Op, inputs: Sequence[Input], attrs: Attributes) -> bool:
+    """Return whether a composite's rule makes better kernels than its body."""
+    if op.rule is None:
+        return False
+    preference = PREFERENCES.get(type(op.rule))
+    return preference is None or preference(machine, op, inputs, attrs)
 
 
 def lowering_of(op: Op) -> Lowering | None:

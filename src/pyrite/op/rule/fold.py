@@ -120,7 +120,7 @@ class BoundFold:
     def take(self, k: Any, x: Any, position: Any) -> State:
         """Return the state of an element, or of many side by side."""
         rule = self.rule.take
-        extra = {"position": position} if "position" in _keywords(rule) else {}
+        extra = {"position": position} if self.rule.reads_position else {}
         taken = rule(k, x, **self._of_take, **extra)
         return tuple(_held(k, v, d) for v, (_, d) in zip(taken, self.start, strict=True))
 
