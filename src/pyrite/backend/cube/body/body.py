@@ -42,10 +42,10 @@ def graph_of(op: Op, inputs: Sequence[Input], attrs: Attributes) -> Graph | None
 
 
 def is_classed(graph: Graph) -> bool:
-    """Whether every op of a graph has a rule of a class, and every tensor has elements."""
-    return all(type.size for type in graph.types) and all(
-        is_inside(node, graph) or _has_skeleton(node) for node in graph.nodes
-    )
+    """Whether every op of a graph has a rule of a class, and there is something to go over."""
+    if not all(type.size for type in graph.types):
+        return not any(type.size for type in graph.out)
+    return all(is_inside(node, graph) or _has_skeleton(node) for node in graph.nodes)
 
 
 def _has_skeleton(node: Node) -> bool:
@@ -61,6 +61,8 @@ def run_body(
     """Run a composite by its body."""
     graph = graph_of(op, inputs, attrs)
     assert graph is not None, "a body that keeps its op whole"
+    if not any(type.size for type in graph.out):
+        return [launcher.empty(type) for type in graph.out]
     return _Run(launcher, op.name, graph, inputs).results()
 
 
