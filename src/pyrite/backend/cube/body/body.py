@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyrite.backend.cube.body.group import Group, can_add, passes, reads_position
+from pyrite.backend.cube.body.evaluate import weight_of
+from pyrite.backend.cube.body.group import KEPT_WEIGHT, Group, can_add, passes, reads_position
 from pyrite.backend.cube.body.points import Space, leaves_of, map_points, most_buffers
 from pyrite.backend.cube.body.region import (
     CutError,
@@ -117,6 +118,7 @@ class _Run:
             else:
                 self._run_alone(error.node)
             return
+        wanted = [*wanted, *self._dear(nodes, wanted)]
         if not any(is_fold(n) for n in nodes):
             beyond = map_points(self.launcher, self.name, region, wanted, self.real)
             if beyond is not None:
@@ -132,6 +134,17 @@ class _Run:
         fold = group.folds[0]
         self.realise(fold.values)
         self._run_alone(fold)
+
+    def _dear(self, nodes: Sequence[Node], wanted: Sequence[int]) -> list[int]:
+        """Return what takes longer to make again than to read, and other kernels want too."""
+        types = self.graph.types
+        left = ancestors(self.graph, self.graph.results, self.real.keys() | set(wanted))
+        used = {v for n in left for v in n.values}
+        return [
+            n.first for n in nodes
+            if n.first in used and n.first not in wanted
+            and n.op.is_elementwise and weight_of(n, types) >= KEPT_WEIGHT
+        ]  # fmt: skip
 
     def _cut_before(self, value: int, nodes: Sequence[Node]) -> None:
         """Have the operands of a value lie in memory, which is made of too many tensors at once."""

@@ -1,7 +1,8 @@
 """Cross-entropy with class indices, and its gradient: one kernel each, in which a sample is a row.
 
 The target of a row is one class, so its distribution is never written: the loss is read at the
-class, and the gradient is the softmax less 1 there.  Targets that are distributions are expanded.
+class, and the gradient is the softmax less 1 there.  Targets that are distributions run by bodies.
+By hand since the mask of classes, which reads coordinates and raises, would be written by a body.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Softmax and its kin by hand: the one maximum that may miss a NaN, for the sum has it then.
 
-As a body, whose maximum minds NaN and the sign of zero, softmax takes 1.04 of the time on `cpu` for
-rows of 1024, and 1.2 for rows of 16 (benchmarks in turns of one process).  All else that goes over
-rows is made of bodies: see `pyrite.backend.cube.body`.
+As a body, whose maximum minds NaN and the sign of zero, softmax takes 1.07 of the time on `cpu` for
+rows of 1024, and 1.20 for rows of 16 (in turns of one process).  All else that goes over rows is
+made of bodies: see `pyrite.backend.cube.body`.
 """
 
 from __future__ import annotations
