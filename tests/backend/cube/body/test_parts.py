@@ -78,6 +78,19 @@ def test_rows_in_parts_are_those_of_numpy(
     agree(interpreter, name, x, y, turned=turned)
 
 
+@pytest.mark.parametrize("parts", [2, 4, 7, 8])
+def test_any_number_of_parts_is_right(
+    interpreter: Device, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as the first axis is long, more, fewer, and such that divide nothing."""
+    monkeypatch.setattr(bodies, "LONG", 1)
+    monkeypatch.setattr(bodies, "FEW_GROUPS", parts)
+    for shape in ((4, 3, 8), (8, 1, 5), (7, 2, 2), (4,)):
+        x, y = (np.random.default_rng(n).normal(size=shape).astype(np.float32) for n in range(2))
+        for name in ("sum of products", "deviation", "greatest and least"):
+            agree(interpreter, name, x, y, turned=False)
+
+
 def test_a_long_row_is_cut(fresh: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = fresh.backend
     assert isinstance(backend, CubeBackend)

@@ -357,5 +357,9 @@ def outer_of(region: Region, group: Group, real: dict[int, Input], parts: int) -
     if found or not parts:
         return found
     size = atoms.size(length[0])
-    divisors = [n for n in range(parts, min(16 * parts, size) + 1) if size % n == 0]
-    return (atoms.cut(length[0], size // divisors[0]),) if divisors else ()
+    divisors = [n for n in range(max(2, parts), min(16 * parts, size) + 1) if size % n == 0]
+    if not divisors:
+        return ()
+    if divisors[0] == size:
+        return length[:1] if len(length) > 1 else ()
+    return (atoms.cut(length[0], size // divisors[0]),)
