@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.errors import DeviceError
 from pyrite.kernel import KernelBuilder, polyfill
-from pyrite.types import Array, float32
+from pyrite.testing.launch import launched
+from pyrite.types import Array, float32, float64
 
 from .test_accuracy import EACH, TRIGONOMETRY, Case, Function, angles, errors_of, grid
 
@@ -92,3 +94,30 @@ def test_angles_of_any_size_are_reduced_exactly(runtime: WgpuRuntime, name: str)
     errors = errors_of(name, x, evaluate(runtime, getattr(polyfill, name), x))
 
     assert errors.max() <= BOUND, x[errors.argmax()]
+
+
+#: What a driver that reassociates must not undo, by numbers of every size that they take.
+WIDE = (
+    "exp", "exp2", "expm1", "log", "log1p", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin",
+    "acos", "atan", "erf", "erfinv", "lgamma", "ndtr",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_float64_is_exact_where_the_device_has_it(runtime: WgpuRuntime, name: str) -> None:
+    if float64 in runtime.lacking:
+        pytest.skip("the adapter has no float64")
+    small = np.linspace(-0.99, 0.99, 511)
+    large = np.concatenate([np.linspace(-30, 30, 512), np.geomspace(1, 700, 257)])
+    x = small if name in ("asin", "acos", "erfinv") else np.concatenate([small, large])
+    x = np.abs(x) + 1e-3 if name in ("log", "log1p", "lgamma") else x
+    with np.errstate(all="ignore"):
+        want = getattr(NumPyAlgebra(), name)(x)
+
+    b = KernelBuilder(name, workgroup_size=64)
+    source, y, i = b.buffer("x", float64, "read"), b.buffer("y", float64, "write"), b.global_id()
+    y[i] = getattr(polyfill, name)(b, source[i])
+    padded = np.pad(x, (0, -len(x) % 64), mode="edge")
+    got = launched(runtime, b.build(), [len(padded) // 64], [padded, np.zeros_like(padded)])[1]
+
+    np.testing.assert_allclose(np.asarray(got)[: len(x)], want, rtol=1e-12, atol=1e-13)

@@ -43,14 +43,12 @@ def _clamp(k: KernelBuilder, x: Value, low: float, high: float) -> Value:
 def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
     """Return n, of which the low bits count, and r with x = n ln 2 + r."""
     upper, lower = of(x, LN_2)
-    per_ln_2 = 1.0 / math.log(2.0)
+    n = k.rint(x * (1.0 / math.log(2.0)))
     if x.dtype is float64:
-        # Sums of this size have no bits behind the point, and n in their lowest.  Of float32 a
-        # driver that may reassociate would add nothing.
-        shifted = k.fma(x, per_ln_2, _WHOLE)
-        n, whole = shifted - _WHOLE, bits(k, shifted)
+        # Sums of this size have n in their lowest bits.  To round by them too, adding this and
+        # taking it away again, is wrong where a driver reassociates, as lavapipe does.
+        whole = bits(k, n + _WHOLE)
     else:
-        n = k.rint(x * per_ln_2)
         whole = k.cast(n, format_of(x).bits)
     return whole, k.fma(negative(k, n), lower, k.fma(n, -upper, x))
 

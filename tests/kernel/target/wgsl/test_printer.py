@@ -182,7 +182,7 @@ def test_wide_dtypes_where_the_device_has_them(
 ) -> None:
     if feature not in capable.device.features:
         pytest.skip(f"this adapter lacks {feature}")
-    for name in ("add", "mul", "max", "abs"):
+    for name in ("add", "mul", "max", "abs", *(("mulhi",) if dtype.is_integer else ())):
         x, y = safe_operands("add", dtype)
         body = (lambda b, xs: abs(xs[0])) if name == "abs" else None
         kernel = elementwise(

@@ -81,10 +81,23 @@ fn mulhi_u32(x: u32, y: u32) -> u32 {
   let two = (x & 0xffffu) * (y >> 16u) + (one & 0xffffu);
   return (x >> 16u) * (y >> 16u) + (one >> 16u) + (two >> 16u);
 }""",
+    "mulhi_u64": """\
+fn mulhi_u64(x: u64, y: u64) -> u64 {
+  let mask = 0xfffffffflu;
+  let low = (x & mask) * (y & mask);
+  let one = (x >> 32u) * (y & mask) + (low >> 32u);
+  let two = (x & mask) * (y >> 32u) + (one & mask);
+  return (x >> 32u) * (y >> 32u) + (one >> 32u) + (two >> 32u);
+}""",
     "mulhi_i32": """\
 fn mulhi_i32(x: i32, y: i32) -> i32 {
   let high = i32(mulhi_u32(u32(x), u32(y)));
   return high - select(0i, y, x < 0i) - select(0i, x, y < 0i);
+}""",
+    "mulhi_i64": """\
+fn mulhi_i64(x: i64, y: i64) -> i64 {
+  let high = i64(mulhi_u64(u64(x), u64(y)));
+  return high - select(0li, y, x < 0li) - select(0li, x, y < 0li);
 }""",
 }
 

@@ -104,8 +104,8 @@ class Text(ABC):
 
     def function(self, name: str) -> str:
         if name not in self.functions:
-            if name == "mulhi_i32":
-                self.function("mulhi_u32")
+            if name.startswith("mulhi_i"):
+                self.function(name.replace("_i", "_u"))
             self.functions[name] = FUNCTIONS[name]
         return name
 
