@@ -98,16 +98,21 @@ def test_what_is_proved_of_an_ops_kernels_holds(
 #: Kernels of which the analysis does not see that they stay inside, and why they do.
 UNPROVED = {
     "argwhere": "it writes where a scan has counted to, which is less than the count of all",
-    "fold4d": "the windows over a pixel are counted from both ends at once",
+    "move": "as pool",
+    "overlap": "the windows over an element are counted from both ends at once",
     "panel_gemm": "the last panel is masked by what is left of a carried count",
     "pool": "windows that the padding cuts are read by lanes that a mask of other places allows",
     "resample": "indices come from a table, which the lowering made for these sizes",
-    "searchsorted": "the middle of a search lies between two carried bounds",
     "sort_bitonic": "partners are found by xor, inside of a power of two",
     "sort_rank": "a rank is the number of smaller elements",
-    "unfold4d": "as pool",
+    "taps": "as overlap",
     **dict.fromkeys(
-        ("all", "any", "max", "min", "prod", "sum"),
+        # Reductions, and composites that are folds on a GPU.
+        (
+            *("all", "any", "max", "min", "prod", "sum", "mean", "avg_pool", "count_nonzero"),
+            *("cov", "logsumexp", "max_abs", "scaled_dot_product_attention", "std", "var"),
+            "var_mean",
+        ),
         "a tree halves shared memory, and reads the other half only below the half",
     ),
 }
