@@ -150,7 +150,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
 @pytest.mark.parametrize("name", WORKING)
 @pytest.mark.sample(40, by="name", varies=True)
@@ -166,7 +166,9 @@ def test_values_are_those_of_numpy(name: str, dtype: DType, layout: Layout, case
     np.testing.assert_array_equal(case.op(*inputs).numpy(), want)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES.values() if c.op is not circular], ids=str)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=n) for n, c in CASES.items() if c.op is not circular]
+)
 @pytest.mark.parametrize("name", WORKING)
 def test_derivatives_of_both_orders_are_contractions(name: str, case: Case) -> None:
     """Both inputs' cotangents are linear, so differences of any step are exact."""
