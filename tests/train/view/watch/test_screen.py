@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partialmethod
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("textual", reason="the extra tui is not installed")
+
+from textual.app import App
 
 from pyrite.train import (
     EpochEnded,
@@ -318,3 +321,19 @@ def test_without_colours_splits_have_marks_of_their_own(
         assert "⠒⠒ train  ● valid" in shown(dashboard)
 
     using(Dashboard(finished), check)
+
+
+def test_a_dashboard_that_breaks_says_so_in_a_line_and_where_to_read_more(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(self: Dashboard) -> None:
+        raise ValueError("no such \x1b[31mcolour")
+
+    monkeypatch.setattr(Dashboard, "draw", broken)
+    monkeypatch.setattr(Dashboard, "run", partialmethod(App.run, headless=True))
+    assert screen.show(finished) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"pyrite: the dashboard broke: ValueError: no such \x1b[31mcolour; see ")
+    report = Path(line.rsplit(" ", 1)[1])
+    assert "in broken" in report.read_text()
+    report.unlink()

@@ -20,7 +20,7 @@ p, space   pause the run, or let it go on
 s          save a checkpoint
 x          stop after this step, with a checkpoint
 X          stop at once: all after the last checkpoint is lost
-Ctrl-C     as x; a second time, as X
+Ctrl-C     {ctrl_c}
 
 n, right   next metric          N, left  the one before
 w          recent or whole curves
@@ -31,6 +31,7 @@ q          leave: {leave}
 
 Curves are means over the epoch so far; marks are whole epochs.
 Any key closes this."""
+CTRL_C, CTRL_C_WATCHED = "as x; a second time, as X", "as q"
 LEAVE = "the run goes on, and writes plain lines"
 LEAVE_WATCHED = "the run goes on where it was started"
 WATCHED = "This window only watches: p, s, x and X work where the run was started.\n\n"
@@ -54,10 +55,12 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Return the text."""
-        leave = LEAVE_WATCHED if self.is_only_watched else LEAVE
-        first = WATCHED if self.is_only_watched else ""
+        if self.is_only_watched:
+            text = WATCHED + HELP.format(leave=LEAVE_WATCHED, ctrl_c=CTRL_C_WATCHED)
+        else:
+            text = HELP.format(leave=LEAVE, ctrl_c=CTRL_C)
         with VerticalScroll():
-            yield Static(Text(first + HELP.format(leave=leave)))
+            yield Static(Text(text))
 
     def on_key(self) -> None:
         """Close."""

@@ -132,8 +132,9 @@ class Dashboard(App[None]):
         is_all = self.follower.read(READING)
         if self.other is not None:
             is_all = self.other.read(READING) and is_all
+        is_read = self._is_behind and is_all
         self._is_behind = not is_all
-        if self._is_frame_due():
+        if is_read or self._is_frame_due():
             self._frame_at, self._used = time.monotonic(), time.process_time()
             self._look_at_machine()
             self.draw()
@@ -342,7 +343,7 @@ class Dashboard(App[None]):
 
     def _compare(self, path: Path | None) -> None:
         if path is not None:
-            self.other = Follower(path / "events.jsonl")
+            self.other, self._is_behind = Follower(path / "events.jsonl"), True
             self.say(f"compared with {path.name}: its marks have no colour")
             self.look()
 

@@ -93,8 +93,22 @@ def bars(state: RunState, seconds: float, width: int) -> list[Text]:
 
 
 def table(state: RunState, selected: str, other: RunState | None, width: int) -> list[Text]:
-    """Return a row per metric: its value now and the best with its epoch, of each split."""
+    """Return a row per metric: its value now and the best with its epoch, of each split.
+
+    Where not all splits fit, the last ones are left out.
+    """
     splits = state.splits()
+    while True:
+        lines, is_whole = _table_of(splits, state, selected, other, width)
+        if is_whole or len(splits) <= 1:
+            return lines
+        splits = splits[:-1]
+
+
+def _table_of(
+    splits: list[str], state: RunState, selected: str, other: RunState | None, width: int
+) -> tuple[list[Text], bool]:
+    """The table of some splits, and whether it has room for the names of metrics."""
     names = [name for name in state.metrics() if any((s, name) in state.latest for s in splits)]
     head = ["", *(part for split in splits for part in (legible(split), "best"))]
     rows = [[_marked(name, selected), *_values(state, splits, name, other)] for name in names]
@@ -196,10 +210,15 @@ def _best(best: Best | None) -> str:
     return f"{legible(best.reading.text)} @ {best.epoch}" if best else ""
 
 
-def _columns(rows: list[list[Text]], width: int) -> list[Text]:
-    """Lay cells out: the first column to the left, the others to the right, names cut to fit."""
+def _columns(rows: list[list[Text]], width: int) -> tuple[list[Text], bool]:
+    """Lay cells out: the first column to the left, the others to the right, names cut to fit.
+
+    Also say whether names keep ten characters, or all of fewer.
+    """
     widths = [max(row[i].cell_len for row in rows) for i in range(len(rows[0]))]
-    widths[0] = max(6, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    room = width - sum(widths[1:]) - 2 * (len(widths) - 1)
+    is_whole = room >= min(widths[0], 12)
+    widths[0] = max(6, min(widths[0], room))
     lines = []
     for row in rows:
         row[0].truncate(widths[0], overflow="ellipsis", pad=True)
@@ -208,7 +227,7 @@ def _columns(rows: list[list[Text]], width: int) -> list[Text]:
             line = Text.assemble(line, " " * (2 + room - cell.cell_len), cell)
         line.truncate(width)
         lines.append(line)
-    return lines
+    return lines, is_whole
 
 
 def _wrapped(parts: list[str], width: int) -> list[Text]:
