@@ -85,7 +85,9 @@ def families() -> dict[str, list[Op]]:
         op = OPS[name]
         meaning = op.body or op.scalar or op.reference
         assert meaning is not None, f"{op} has no meaning"
-        _, package, *file = meaning.__module__.split(".")
-        family = file[-1].replace("_", " ") if package == "tensor" else package
+        root, package, *file = (*meaning.__module__.split("."), "")
+        if root != "pyrite":
+            continue  # an application's composite
+        family = file[-2].replace("_", " ") if package == "tensor" else package
         found.setdefault(family, []).append(op)
     return {name: found[name] for name in sorted(found)}

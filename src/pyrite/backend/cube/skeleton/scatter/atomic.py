@@ -34,7 +34,7 @@ def atomic_dtype(dtype: DType) -> DType | None:
 def atomic_of(collision: Collision, dtype: DType) -> str | None:
     """Return the atomic instruction that a collision of integers is, None where it is none.
 
-    >>> from pyrite.op.rule import ADD, MULTIPLY
+    >>> from pyrite.op.rule.scatter import ADD, MULTIPLY
     >>> atomic_of(ADD, int32), atomic_of(MULTIPLY, int32)
     ('add', None)
     """
