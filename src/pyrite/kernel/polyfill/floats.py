@@ -164,10 +164,10 @@ def with_exponent(k: KernelBuilder, x: Value, n: Value, *, is_normal: bool = Fal
     shifted, one = n << format.mantissa, format.bias << format.mantissa
     found = bits(k, x) + shifted
     if not is_normal:
-        # 2 ** (n + bias - 1), at most 1; of n above 2 the sum wraps around, and is less.
-        down = k.min(shifted + ((2 * format.bias - 1) << format.mantissa), one)
-        # Whichever of both is not meant is less.
-        found = k.max(found, bits(k, k.fma(x, k.bitcast(down, x.dtype), 1.0)) - one)
+        # z = x * 2 ** (n + bias - 1); of 1 + z and 2 z, whose bits these are, the greater is meant.
+        # From n = 2 on the sum is infinite, then wraps around, to what makes the bits negative.
+        up = k.bitcast(shifted + ((2 * format.bias - 1) << format.mantissa), x.dtype)
+        found = k.max(found, bits(k, k.fma(x, up, 1.0)) - one)
     return k.bitcast(k.min(found, format.infinity), x.dtype)
 
 
