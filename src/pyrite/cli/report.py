@@ -31,12 +31,7 @@ def report(
     drawing = _drawing()
     found = [read_run(path) for place in runs for path in _folders(place)]
     drawn, names = charts(found), run_names(found)
-    text = page(
-        found,
-        drawn,
-        lambda chart, key: drawing.svg(chart, names, key=key),
-        colours=list(zip(drawing.PALETTE, drawing.DARK, strict=True)),
-    )
+    text = page(found, drawn, lambda chart, key: drawing.svg(chart, names, key=key))
     _write(out, text.encode())
     for file, chart in _files(drawn[:CHARTS]):
         if png is not None:

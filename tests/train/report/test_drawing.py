@@ -12,7 +12,8 @@ import PIL.Image
 import pytest
 
 from pyrite.train.report.curve import LARGEST, Chart, Curve
-from pyrite.train.report.drawing import DARK, PALETTE, png, svg
+from pyrite.train.report.drawing import png, svg
+from pyrite.train.report.palette import DARK, PALETTE, colour, dash
 
 HOSTILE = '<script>alert(1)</script>]]>--> $\\frac{a}$ \x1b[31m\x00\ud800 &amp; id="x" \'東京'
 
@@ -88,3 +89,10 @@ def test_a_png_is_for_paper() -> None:
 
 def test_each_colour_has_one_for_dark_pages() -> None:
     assert len(PALETTE) == len(DARK) == len(set(PALETTE)) == len(set(DARK))
+
+
+def test_any_number_of_runs_has_colours_and_dashes() -> None:
+    marks = [(colour(run, "valid", 40), dash(run)[0]) for run in range(40)]
+    assert len(set(marks[:24])) == 24
+    assert all(number < len(PALETTE) for number, _ in marks)
+    assert {colour(0, split, 1) for split in ("train", "valid", "test", "else")} == {0, 1, 2, 3}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyrite.train.report.curve import charts
-from pyrite.train.report.drawing import DARK, PALETTE, svg
+from pyrite.train.report.drawing import svg
 from pyrite.train.report.html import escaped
 from pyrite.train.report.page import page, run_names
 from pyrite.train.report.run import read_run
@@ -55,8 +55,7 @@ class Reader(HTMLParser):
 def made(paths: Sequence[Path]) -> str:
     runs = [read_run(path) for path in paths]
     names = run_names(runs)
-    colours = list(zip(PALETTE, DARK, strict=True))
-    return page(runs, charts(runs), lambda c, key: svg(c, names, key=key), colours=colours)
+    return page(runs, charts(runs), lambda c, key: svg(c, names, key=key))
 
 
 def read(text: str) -> Reader:
@@ -100,6 +99,16 @@ def test_several_runs_are_laid_over_each_other(make_run: MakeRun) -> None:
     assert '<tr class="differs"><td>lr</td><td>0.1</td><td>0.2</td><td>0.1</td></tr>' in text
     best = re.findall(r"<b>0\.\d+ @ 3</b>", text)
     assert best == ["<b>0.2500 @ 3</b>"] * 2 + ["<b>0.2750 @ 3</b>"] * 2
+
+
+def test_runs_of_one_colour_differ_in_their_dashes(make_run: MakeRun) -> None:
+    text = made([make_run(f"r{i}", epochs=1) for i in range(17)])
+    read(text)
+    for said in ("s7", "s0"):
+        assert f'<i class="swatch {said}"></i>' in text
+    assert "r7<" in text
+    assert "r8 –·–" in text
+    assert "r16 ····" in text
 
 
 def test_whatever_the_files_say_stays_text(make_run: MakeRun) -> None:

@@ -21,14 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from pyrite.train.report.curve import Chart, Curve
+from pyrite.train.report.palette import INK, LINES, PALETTE, colour, dash
 from pyrite.train.view.legible import legible
-
-#: Of a run, or of a split where there is one run: told apart by people who see few colours
-#: (Okabe & Ito 2008), and legible on white.
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5195", "#777777")
-#: The same on a dark page.
-DARK = ("#4da3e0", "#ff8f4d", "#35c99b", "#e6a3c8", "#e6b422", "#8cd0f5", "#b48ad6", "#aaaaaa")
-INK, LINES = "#202124", "#dadce0"
 
 #: Colours that stand for variables; nothing else is drawn in them.
 _INK, _LINES = "#0102f0", "#0102f1"
@@ -78,13 +72,6 @@ def png(chart: Chart, runs: Sequence[str], *, dpi: int = 300) -> bytes:
     return stream.getvalue()
 
 
-def colour(run: int, split: str, runs: int) -> int:
-    """Return the number of a colour: of the run, or where there is one of the split."""
-    if runs > 1:
-        return run % len(PALETTE)
-    return {"train": 0, "valid": 1, "test": 2}.get(split, 3)
-
-
 @contextmanager
 def _styled() -> Iterator[None]:
     """Our style, and no warnings of letters that its fonts lack: a browser has others."""
@@ -128,7 +115,7 @@ def _draw(axes: Axes, curve: Curve, runs: Sequence[str], series: Sequence[str]) 
         curve.x, curve.y,
         color=series[colour(curve.run, curve.split, len(runs))],
         linewidth=0.9 if is_train and len(runs) > 1 else 1.4,
-        linestyle="--" if is_train and len(runs) > 1 else "-",
+        linestyle="--" if is_train and len(runs) > 1 else dash(curve.run)[0],
         marker="o" if len(curve.x) == 1 else marker, markersize=3,
         label=f"{name} {legible(curve.split)[:20]}".strip(),
     )  # fmt: skip

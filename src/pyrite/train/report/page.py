@@ -12,6 +12,7 @@ from datetime import datetime
 from pyrite._version import __version__
 from pyrite.train.report.curve import Chart
 from pyrite.train.report.html import Html, element, escaped, table
+from pyrite.train.report.palette import colour, dash
 from pyrite.train.report.run import RecordedRun, differing
 from pyrite.train.report.samples import samples
 from pyrite.train.report.stylesheet import stylesheet
@@ -24,14 +25,8 @@ Draw = Callable[[Chart, str], str]
 """From a chart, and a key of its own, to an element of the page."""
 
 
-def page(
-    runs: Sequence[RecordedRun],
-    charts: Sequence[Chart],
-    draw: Draw,
-    *,
-    colours: Sequence[tuple[str, str]],
-) -> str:
-    """Return the page.  colours: of each series, on a light page and on a dark one."""
+def page(runs: Sequence[RecordedRun], charts: Sequence[Chart], draw: Draw) -> str:
+    """Return the page of runs, whose charts are drawn by a function."""
     names = run_names(runs)
     title = f"Report: {names[0]}" if len(runs) == 1 else f"Report of {len(runs)} runs"
     body = "\n".join(
@@ -40,7 +35,7 @@ def page(
             *(_note(run, name) for run, name in zip(runs, names, strict=True) if run.notes),
             _runs(runs, names),
             _settings(runs, names),
-            _curves(charts, names, draw, len(colours)),
+            _curves(charts, names, draw),
             _results(runs, names),
             *(samples(run, name) for run, name in zip(runs, names, strict=True)),
             *(_log(run, name) for run, name in zip(runs, names, strict=True)),
@@ -53,7 +48,7 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escaped(title)}</title>\n<style>{stylesheet(colours)}</style>\n</head>\n"
+        f"<title>{escaped(title)}</title>\n<style>{stylesheet()}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -76,11 +71,15 @@ def _note(run: RecordedRun, name: str) -> Html:
 
 def _runs(runs: Sequence[RecordedRun], names: Sequence[str]) -> Html:
     rows = [
-        [_swatch(i, len(runs)) + escaped(name), *map(escaped, _facts(run))]
+        [_of_run(i, len(runs)) + escaped(name), *map(escaped, _facts(run))]
         for i, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
     headings = ("run", "state", "epochs", "started", "time", "device", "parameters", "seed")
     return table(headings, rows)
+
+
+def _of_run(number: int, runs: int) -> Html:
+    return _swatch(colour(number, "", runs)) if runs > 1 else ""
 
 
 def _facts(run: RecordedRun) -> list[str]:
@@ -121,7 +120,7 @@ def _settings(runs: Sequence[RecordedRun], names: Sequence[str]) -> Html:
     return _section("Settings", table(headings, rows, marks=marks))
 
 
-def _curves(charts: Sequence[Chart], names: Sequence[str], draw: Draw, colours: int) -> Html:
+def _curves(charts: Sequence[Chart], names: Sequence[str], draw: Draw) -> Html:
     if not charts:
         return _section("Curves", element("p", "No metric was read yet."))
     figures = "\n".join(
@@ -136,18 +135,18 @@ def _curves(charts: Sequence[Chart], names: Sequence[str], draw: Draw, colours: 
 def _legend(charts: Sequence[Chart], names: Sequence[str]) -> Html:
     splits = dict.fromkeys(curve.split for chart in charts for curve in chart.curves)
     if len(names) == 1:
-        entries = [
-            _swatch({"train": 0, "valid": 1, "test": 2}.get(split, 3), 2) + escaped(split)
-            for split in splits
-        ]
+        entries = [_swatch(colour(0, split, 1)) + escaped(split) for split in splits]
     else:
-        entries = [_swatch(i, len(names)) + escaped(name) for i, name in enumerate(names)]
+        entries = [
+            _swatch(colour(i, "", len(names))) + escaped(name + dash(i)[1])
+            for i, name in enumerate(names)
+        ]
         entries.append("dashed: train" if len(splits) > 1 else escaped("".join(splits)))
     return '<p class="legend">' + "".join(element("span", entry) for entry in entries) + "</p>"
 
 
-def _swatch(number: int, runs: int) -> Html:
-    return "" if runs == 1 else f'<i class="swatch s{number % 8}"></i>'
+def _swatch(number: int) -> Html:
+    return f'<i class="swatch s{number}"></i>'
 
 
 def _left_out(chart: Chart) -> Html:

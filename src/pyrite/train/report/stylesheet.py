@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pyrite.train.report.palette import DARK, PALETTE
 
 
-def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
-    """Return the style, with a variable and a class for each series' colour, light and dark."""
-    light = "".join(f"--series-{i}:{on_light};" for i, (on_light, _) in enumerate(colours))
-    dark = "".join(f"--series-{i}:{on_dark};" for i, (_, on_dark) in enumerate(colours))
-    swatches = "".join(f".s{i}{{background:var(--series-{i})}}" for i in range(len(colours)))
+def stylesheet() -> str:
+    """Return the style, with a variable and a class for each series' colour."""
+    light = "".join(f"--series-{i}:{colour};" for i, colour in enumerate(PALETTE))
+    dark = "".join(f"--series-{i}:{colour};" for i, colour in enumerate(DARK))
+    swatches = "".join(f".s{i}{{background:var(--series-{i})}}" for i in range(len(PALETTE)))
     return _STYLE.replace("/*light*/", light).replace("/*dark*/", dark) + swatches
 
 
