@@ -90,8 +90,11 @@ def kernels(peer: str) -> int:
     if peer != "pyrite":
         return 0
     from pyrite.backend import device
+    from pyrite.backend.cube import CubeBackend
 
-    return int(device("cpu").backend.root.launcher.kernels)  # type: ignore[attr-defined]
+    backend = device("cpu").backend.root
+    assert isinstance(backend, CubeBackend)
+    return backend.launcher.kernels
 
 
 # ---- the programs ----

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from pyrite.backend.tracing import forbid_in_bodies
+
 #: Autodiff levels that record nothing at present.
 _paused: ContextVar[Container[int]] = ContextVar("pyrite_paused", default=())
 _depth: ContextVar[int] = ContextVar("pyrite_depth", default=0)
@@ -93,6 +95,7 @@ def at_depth(level: int) -> Iterator[None]:
 
 def training() -> bool | None:
     """Return whether this context trains; None where nothing has said so."""
+    forbid_in_bodies("whether the context trains")
     return _training.get()
 
 

@@ -82,6 +82,8 @@ def composite(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the decorated method as an op made of others, which a backend may still run whole.
 
+    The body computes with its inputs and attributes, and what else it reads; a backend may run it
+    once for all calls of one kind, so what it does beside that (prints, counts) is not repeated.
     With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.  A ``rule`` of
     a class (`pyrite.op.rule`) says the same as the body, in a form that makes the better kernel; it
     needs ``infer``.

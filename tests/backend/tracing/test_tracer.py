@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, custom_op
+from pyrite.backend.device import device_names, device_problem
 from pyrite.backend.tracing import Graph, traced, why_untraceable
 from pyrite.op import OPS, Constant, Op, bind
 from pyrite.tensor.creation import full_like, zeros_like
@@ -242,3 +245,35 @@ def test_a_call_that_was_planned_for_another_device_is_traced_alike() -> None:
 
 def test_full_is_of_the_graph_but_refers_to_no_memory() -> None:
     assert graph_of(lambda x: full_like(x, 2.0) * x).out == (X,)
+
+
+CPU = pytest.mark.skipif(
+    "cpu" not in device_names() or device_problem("cpu") is not None, reason="no cpu here"
+)
+
+
+@pytest.mark.parametrize("device", ["numpy", pytest.param("cpu", marks=CPU)])
+def test_a_body_that_asks_whether_it_trains_is_asked_at_each_call(device: str) -> None:
+    @pyrite.composite()
+    def doubled_in_training(x: Tensor, /) -> Tensor:
+        return x * 2 if pyrite.training() else x * 3
+
+    x = pyrite.tensor([1.0], device=device)
+    assert doubled_in_training(x).item() == 3
+    with pyrite.training_mode(True):
+        assert doubled_in_training(x).item() == 2
+    assert doubled_in_training(x).item() == 3
+
+
+@pytest.mark.parametrize("device", ["numpy", pytest.param("cpu", marks=CPU)])
+@pytest.mark.parametrize("draw", [random.random, time.perf_counter], ids=["random", "clock"])
+def test_a_body_with_what_differs_from_call_to_call_is_run_at_each(
+    device: str, draw: Callable[[], float]
+) -> None:
+    @pyrite.composite()
+    def shifted(x: Tensor, /) -> Tensor:
+        return x + draw()
+
+    x = pyrite.zeros((), dtype=pyrite.float64, device=device)
+    assert shifted(x).item() != shifted(x).item()
+    assert why_untraceable(shifted.op, (x._type,), {}) == "what differs from call to call"  # type: ignore[attr-defined]

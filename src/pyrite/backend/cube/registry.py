@@ -94,7 +94,7 @@ def lowering_of(op: Op) -> Lowering | None:
     """Return the lowering under an op's name, or else that of the class of its rule."""
     is_by_rule = config.rules_only and op.rule_class is not None
     own = None if is_by_rule else LOWERINGS.get(op.name)
-    return own or SKELETONS.get(type(op.rule))  # type: ignore[arg-type]
+    return own or (None if op.rule is None else SKELETONS.get(type(op.rule)))
 
 
 def means_of(op: Op, lowering: Lowering) -> str:

@@ -239,9 +239,23 @@ def traced(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | None:
         return None
     found = _graphs.get(key)
     if found is None:
-        found = _trace(op, given, attrs)
+        found = _repeated(op, given, attrs)
         _graphs.put(key, found)
     return found if isinstance(found, Graph) else None
+
+
+def _repeated(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
+    """Return the graph of a body, or why there is none.
+
+    An application's body is run twice: where a clock or Python's own random numbers are in it, its
+    graph would hold those of the first call for ever.
+    """
+    found = _trace(op, given, attrs)
+    if op.body_reads is None or not isinstance(found, Graph):
+        return found
+    again = _trace(op, given, attrs)
+    is_same = isinstance(again, Graph) and again.key == found.key
+    return found if is_same else "what differs from call to call"
 
 
 @infers_bodies
@@ -299,5 +313,5 @@ def _argument(tracer: Tracer, position: int, x: Constant | None) -> Any:
 
 def why_untraceable(op: Op, given: Sequence[Given], attrs: Attributes) -> str | None:
     """Return why a body has no graph for such inputs, None where it has one."""
-    found = _trace(op, given, attrs)
+    found = _repeated(op, given, attrs)
     return found if isinstance(found, str) else None

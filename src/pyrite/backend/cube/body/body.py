@@ -83,7 +83,9 @@ class _Run:
         """Return the results of the body."""
         self.realise(self.graph.results)
         found = [self.real[value] for value in self.graph.results]
-        return [x for x in found if isinstance(x, CubeTensor)]
+        made = [x for x in found if isinstance(x, CubeTensor)]
+        assert len(made) == len(found), "a number of the call is no result"
+        return made
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""

@@ -348,12 +348,7 @@ def outer_of(region: Region, group: Group, real: dict[int, Input], parts: int) -
         steps = atoms.strides(region.axes(leaf), tensor.strides)
         if not all(a in steps for a in length) or steps[length[-1]] != 1:
             continue
-        first = len(length) - 1
-        while first and steps[length[first - 1]] == steps[length[first]] * atoms.size(
-            length[first]
-        ):
-            first -= 1
-        found = max(found, length[:first], key=len)
+        found = max(found, length[: _first_of_piece(atoms, length, steps)], key=len)
     if found or not parts:
         return found
     size = atoms.size(length[0])
