@@ -23,13 +23,16 @@ def called(
 
 def assert_agrees(
     device: DeviceLike, name: str, given: Sequence[Array | None],
-    tolerance: Mapping[str, float], **attrs: Any,
+    tolerance: Mapping[str, float], *, note: object = "", **attrs: Any,
 ) -> None:  # fmt: skip
-    """Compare types and values with NumPy's; the tolerance of a dtype is relative and absolute."""
+    """Compare types and values with NumPy's; the tolerance of a dtype is relative and absolute.
+
+    ``note`` is shown where they differ.
+    """
     want = called(name, given, "numpy", **attrs)
     for x, y in zip(called(name, given, device, **attrs), want, strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
         limit = tolerance[x.dtype.name]
         np.testing.assert_allclose(
-            x.astype(np.float64), y.astype(np.float64), rtol=limit, atol=limit
+            x.astype(np.float64), y.astype(np.float64), rtol=limit, atol=limit, err_msg=str(note)
         )

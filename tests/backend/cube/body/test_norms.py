@@ -13,6 +13,7 @@ from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
 from pyrite.tensor.creation import tensor
+from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import float32
 
 GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
@@ -23,17 +24,8 @@ def array(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-def run(device: Device | None, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
-    """An op's results on a device, as arrays."""
-    x, *rest = (None if i is None else tensor(i, device=device) for i in inputs)
-    found = getattr(x, name)(*rest, **attrs)
-    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
-
-
 def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: Any) -> None:
-    want = run(None, name, *inputs, **attrs)
-    for got, w in zip(run(device, name, *inputs, **attrs), want, strict=True):
-        np.testing.assert_allclose(got, w, rtol=2e-6, atol=2e-6, err_msg=str(note))
+    assert_agrees(device, name, inputs, {"float32": 2e-6}, note=note, **attrs)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +60,7 @@ def test_weights_lie_along_the_axes_in_order_whatever_the_order_asked(interprete
 
 def test_a_large_mean_does_no_harm(interpreter: Device) -> None:
     x = (array(2, 64) + 10_000).astype(np.float32)
-    (got,) = run(interpreter, "layer_norm", x, None, None)
+    (got,) = called("layer_norm", [x, None, None], interpreter)
     exact = x.astype(np.float64)
     exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
 

@@ -15,6 +15,7 @@ from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
 from pyrite.kernel.ir import walk
 from pyrite.tensor.creation import tensor
+from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import float16, float32, float64
 
 GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
@@ -26,17 +27,8 @@ def array(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-def run(device: Device | None, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
-    """An op's results on a device, as arrays."""
-    x, *rest = (None if i is None else tensor(i, device=device) for i in inputs)
-    found = getattr(x, name)(*rest, **attrs)
-    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
-
-
 def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: Any) -> None:
-    want = run(None, name, *inputs, **attrs)
-    for got, w in zip(run(device, name, *inputs, **attrs), want, strict=True):
-        np.testing.assert_allclose(got, w, rtol=2e-6, atol=2e-6, err_msg=str(note))
+    assert_agrees(device, name, inputs, {"float32": 2e-6}, note=note, **attrs)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +91,7 @@ def test_infinite_and_nan_rows_are_those_of_numpy(interpreter: Device, name: str
 
 def test_half_precision_is_computed_in_single(interpreter: Device) -> None:
     x = array(2, 300).astype(float16.numpy)
-    (got,) = run(interpreter, "softmax", x)
+    (got,) = called("softmax", [x], interpreter)
     power = np.exp(x.astype(np.float32) - x.max(1, keepdims=True).astype(np.float32))
 
     assert got.dtype == np.float16
