@@ -65,6 +65,8 @@ from pyrite.op.rule import Fold as Fold
 from pyrite.op.rule import Recurrence as Recurrence
 from pyrite.op.rule import Rule as Rule
 from pyrite.op.rule import Scan as Scan
+from pyrite.op.symbol import SymbolicFloat as SymbolicFloat
+from pyrite.op.symbol import SymbolicInteger as SymbolicInteger
 from pyrite.op.symbol import SymbolicNumber as SymbolicNumber
 from pyrite.op.symbol import UntraceableError as UntraceableError
 
@@ -85,6 +87,8 @@ __all__ = [
     "Sample",
     "Scan",
     "Spec",
+    "SymbolicFloat",
+    "SymbolicInteger",
     "SymbolicNumber",
     "TensorBase",
     "UntraceableError",

@@ -72,4 +72,26 @@ class SymbolicNumber:
 def _made(function: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
     if not all(isinstance(x, SymbolicNumber | int | float) for x in operands):
         return NotImplemented
-    return SymbolicNumber(function=function, operands=operands)
+    # As Python says it: isinstance is to hold of what is made of a SymbolicFloat too.
+    kind = next(type(x) for x in operands if isinstance(x, SymbolicNumber))
+    return kind(function=function, operands=operands)
+
+
+class SymbolicFloat(SymbolicNumber):
+    """One that passes for a float where its class is asked for."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return float
+
+
+class SymbolicInteger(SymbolicNumber):
+    """One that passes for an int where its class is asked for."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import random
 import time
 from collections.abc import Callable
@@ -277,3 +278,15 @@ def test_a_body_with_what_differs_from_call_to_call_is_run_at_each(
     x = pyrite.zeros((), dtype=pyrite.float64, device=device)
     assert shifted(x).item() != shifted(x).item()
     assert why_untraceable(shifted.op, (x._type,), {}) == "what differs from call to call"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("device", ["numpy", pytest.param("cpu", marks=CPU)])
+@pytest.mark.parametrize("kind", [float, int, numbers.Number], ids=lambda k: k.__name__)
+def test_a_body_may_ask_which_kind_of_number_it_got(device: str, kind: type) -> None:
+    @pyrite.composite()
+    def scaled(x: Tensor, n: float, /) -> Tensor:
+        return x * n if isinstance(n + n, kind) else x * 7.0
+
+    x = pyrite.tensor([1.0], device=device)
+    for n in (2.0, 3, 4.0):
+        assert scaled(x, n).item() == (n if isinstance(n, kind) else 7)

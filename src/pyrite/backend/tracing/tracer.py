@@ -20,6 +20,8 @@ from pyrite.op import (
     Constant,
     Op,
     Plan,
+    SymbolicFloat,
+    SymbolicInteger,
     SymbolicNumber,
     TensorBase,
     UntraceableError,
@@ -247,15 +249,18 @@ def traced(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | None:
 def _repeated(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
     """Return the graph of a body, or why there is none.
 
-    An application's body is run twice: where a clock or Python's own random numbers are in it, its
-    graph would hold those of the first call for ever.
+    An application's body is run again: where a clock or Python's own random numbers are in it, its
+    graph would hold those of the first call for ever.  And it may ask whether a number is a float
+    or an int, which calls of one graph may differ in.
     """
     found = _trace(op, given, attrs)
-    if op.body_reads is None or not isinstance(found, Graph):
+    if op.body_reads is None:
         return found
-    again = _trace(op, given, attrs)
-    is_same = isinstance(again, Graph) and again.key == found.key
-    return found if is_same else "what differs from call to call"
+    for numbers in (SymbolicFloat, SymbolicInteger):
+        again = _trace(op, given, attrs, numbers)
+        if not (isinstance(found, Graph) and isinstance(again, Graph) and again.key == found.key):
+            return found if isinstance(found, str) else "what differs from call to call"
+    return found
 
 
 @infers_bodies
@@ -276,15 +281,22 @@ def _form(given: Sequence[Given]) -> Hashable:
     )  # fmt: skip
 
 
-def _trace(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
+def _trace(
+    op: Op,
+    given: Sequence[Given],
+    attrs: Attributes,
+    numbers: type[SymbolicNumber] = SymbolicNumber,
+) -> Graph | str:
     """Return the graph of a body, or why there is none."""
     inputs = [Input(n, x) for n, x in enumerate(given) if isinstance(x, TensorType)]
     tracer = Tracer(inputs)
-    numbers = {i.position: n for n, i in enumerate(inputs)}
+    values = {i.position: n for n, i in enumerate(inputs)}
     before, _active.tracer = _active.tracer, tracer
     try:
         arguments = [
-            tracer.tensor(numbers[n], x) if isinstance(x, TensorType) else _argument(tracer, n, x)
+            tracer.tensor(values[n], x)
+            if isinstance(x, TensorType)
+            else _argument(tracer, n, x, numbers)
             for n, x in enumerate(given)
         ]
         assert op.body is not None, "a composite has a body"
@@ -299,7 +311,9 @@ def _trace(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
         _active.tracer = before
 
 
-def _argument(tracer: Tracer, position: int, x: Constant | None) -> Any:
+def _argument(
+    tracer: Tracer, position: int, x: Constant | None, numbers: type[SymbolicNumber]
+) -> Any:
     """Return what a body gets for a number or for what was left out."""
     if x is None:
         return None
@@ -308,7 +322,7 @@ def _argument(tracer: Tracer, position: int, x: Constant | None) -> Any:
         return bool(x.value)
     if not dtype.is_float:
         tracer.refuse("an integer that only a call knows")
-    return SymbolicNumber(position)
+    return numbers(position)
 
 
 def why_untraceable(op: Op, given: Sequence[Given], attrs: Attributes) -> str | None:
