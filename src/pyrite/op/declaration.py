@@ -192,6 +192,7 @@ def _made(
     name = function.__name__.strip("_")
     if (rule := rules.get("rule")) is not None:
         rules["rule"] = rule = rule.declared(name)
+        rules["canonical"] = rules.get("canonical") or rule.canonical(name)
     derived = None if variadic else derivative_of(rule, len(inputs))
     op = Op(
         name=name,

@@ -12,6 +12,7 @@ import pytest
 from pyrite import Tensor, custom_op
 from pyrite.autodiff import grad
 from pyrite.backend.device import device, device_names, device_problem
+from pyrite.errors import AxisError
 from pyrite.op import Fold
 from pyrite.tensor.axis import axes_of, reduced_shape, spread
 from pyrite.tensor.creation import tensor
@@ -233,3 +234,33 @@ def test_a_composite_with_a_fold_is_one_pass_over_memory(name: str) -> None:
         before = backend.runtime.report()["launches"]
         of(x)
         assert backend.runtime.report()["launches"] - before == 1
+
+
+@custom_op(
+    rule=Fold(
+        start=lambda dtype: ((0, dtype),),
+        take=lambda k, x: (x * x,),
+        join=lambda k, s, t: (s[0] + t[0],),
+    ),
+    infer=lambda x, *, axis: TensorType(
+        reduced_shape(x.shape, (axis,) if isinstance(axis, int) else axis, False), x.dtype
+    ),
+)
+def squares_summed(x: Tensor, /, axis: Any = None) -> Tensor:
+    """A reduction whose author says nothing of the forms of an axis."""
+    ...
+
+
+@pytest.mark.parametrize("axis", [-1, -2, 0, np.int64(-1), (0, -1), [-2]])
+@pytest.mark.parametrize("name", DEVICES)
+def test_axes_of_a_new_reduction_may_count_from_the_end(name: str, axis: Any) -> None:
+    """Without a ``canonical``: cpu summed other elements in silence, NumPy and PyTorch failed."""
+    array = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+    want = (array**2).sum(tuple(axis) if isinstance(axis, list) else axis)
+    np.testing.assert_array_equal(squares_summed(tensor(array, device=name), axis).numpy(), want)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_an_axis_that_is_not_there_is_an_error(name: str) -> None:
+    with pytest.raises(AxisError, match="squares_summed requires -2 <= axis < 2, got axis=2"):
+        squares_summed(tensor([[1.0]], device=name), 2)

@@ -137,3 +137,27 @@ def test_a_new_recurrence_with_two_links_works_on_every_device(
         before = want[:, i - 1] * decays[:, i - 1] if i else 0.0
         want[:, i] = np.maximum(before + terms[:, i] * (gains[:, i - 1] if i else 1.0), 0.0)
     np.testing.assert_allclose(got.numpy(), want[:, ::step], 1e-5, atol=1e-6)
+
+
+@custom_op(rule=Recurrence(step=lambda k, before, x: before * 0.5 + x), infer=lambda x, *, axis: x)
+def decayed(x: Tensor, /, axis: int) -> Tensor:
+    """A recurrence whose author says nothing of the forms of an axis."""
+    ...
+
+
+@custom_op(
+    rule=Scan(Fold(start=lambda dtype: ((0, dtype),), join=lambda k, s, t: (s[0] + t[0],))),
+    infer=lambda x, *, axis: x,
+)
+def added_up(x: Tensor, /, axis: int) -> Tensor:
+    """A scan of the same author."""
+    ...
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("name", DEVICES)
+def test_the_axis_of_a_new_scan_may_count_from_the_end(name: str, axis: int) -> None:
+    array = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+    x = tensor(array, device=name)
+    np.testing.assert_array_equal(added_up(x, axis - 3).numpy(), array.cumsum(axis))
+    np.testing.assert_array_equal(decayed(x, axis - 3).numpy(), decayed(x, axis).numpy())

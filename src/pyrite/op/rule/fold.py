@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from pyrite.content import content_of
 from pyrite.op.rule.rule import Rule
-from pyrite.types import DType, Number
+from pyrite.types import DType, Number, TensorType, normalize_axes, normalize_axis
 
 State = tuple[Any, ...]
 #: The state of no elements: a number and a dtype for each of its values.
@@ -68,6 +69,10 @@ class Fold(Rule):
     def reads_position(self) -> bool:
         """Whether it asks where an element is among those that meet."""
         return "position" in _keywords(self.take)
+
+    def canonical(self, op: str) -> Callable[..., Mapping[str, Any]]:
+        """Count axes from the first, as all readers of the rule do."""
+        return partial(with_axes, op)
 
     def of(
         self,
@@ -133,6 +138,23 @@ class BoundFold:
         found = self.rule.end(k, state, **self._of_end)
         results = found if isinstance(found, tuple) else (found,)
         return tuple(_held(k, v, d) for v, d in zip(results, self.results, strict=True))
+
+
+def with_axes(op: str, x: TensorType, *_: Any, **attrs: Any) -> Mapping[str, Any]:
+    """Return attributes with ``axis``, where they have it, counted from the first.
+
+    Raises AxisError for one that x has not.
+
+    >>> from pyrite.types import float32
+    >>> with_axes("f", TensorType((2, 3), float32), axis=-1)
+    {'axis': 1}
+    """
+    axis = attrs.get("axis")
+    if axis is None:
+        return attrs
+    if isinstance(axis, Sequence):
+        return {**attrs, "axis": normalize_axes(op, axis, x.ndim)}
+    return {**attrs, "axis": normalize_axis(op, axis, x.ndim)}
 
 
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:

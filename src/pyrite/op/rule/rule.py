@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
@@ -23,6 +23,13 @@ class Rule:
     def declared(self, op: str) -> Self:
         """Return it as the rule of an op of that name."""
         return self
+
+    def canonical(self, op: str) -> Callable[..., Mapping[str, Any]] | None:
+        """Return what brings attributes that the class gives a meaning into their one form.
+
+        It is that of an op which has no ``canonical`` of its own; None where there is no such form.
+        """
+        return None
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from pyrite.op.rule.fold import Fold
+from pyrite.op.rule.fold import Fold, with_axes
 from pyrite.op.rule.rule import Rule
 
 
@@ -25,6 +26,10 @@ class Scan(Rule):
 
     fold: Fold
 
+    def canonical(self, op: str) -> Callable[..., Mapping[str, Any]]:
+        """Count the axis from the first, as all readers of the rule do."""
+        return partial(with_axes, op)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recurrence(Rule):
@@ -41,3 +46,7 @@ class Recurrence(Rule):
 
     step: Callable[..., Any]
     first: Callable[..., Any] = lambda _, x: x
+
+    def canonical(self, op: str) -> Callable[..., Mapping[str, Any]]:
+        """Count the axis from the first, as all readers of the rule do."""
+        return partial(with_axes, op)

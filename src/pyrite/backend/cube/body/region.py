@@ -78,7 +78,7 @@ def is_inside(node: Node, graph: Graph) -> bool:
 def reduced_axes(graph: Graph, node: Node) -> tuple[int, ...]:
     """Return the axes over which a fold goes."""
     ndim = len(graph.types[node.values[0]].shape)
-    return axes_of(node.attrs["axis"], ndim)
+    return axes_of(node.attrs.get("axis"), ndim)
 
 
 @dataclass(eq=False)
