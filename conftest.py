@@ -13,6 +13,7 @@ import pyrite as pyrite
 _NEEDS = {
     "torch": ["src/pyrite/backend/torch"],
     "candle": ["src/pyrite/backend/candle"],
+    "onnx": ["src/pyrite/onnx"],
     "textual": [f"src/pyrite/train/view/watch/{name}.py" for name in ("screen", "dialog")],
     "plotext": ["src/pyrite/train/view/watch/plot.py", "src/pyrite/train/view/watch/screen.py"],
     "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],

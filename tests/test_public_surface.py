@@ -14,7 +14,7 @@ import pytest
 import pyrite
 
 #: Packages of Pyrite that import the optional package of the same name.
-OPTIONAL = ("torch",)
+OPTIONAL = ("torch", "onnx")
 
 
 def public_packages() -> list[ModuleType]:
@@ -30,8 +30,8 @@ def public_packages() -> list[ModuleType]:
 
 def is_installed(package: str) -> bool:
     """Whether the optional package that a package of Pyrite is named after is there, if any is."""
-    name = package.rpartition(".")[2]
-    return name not in OPTIONAL or importlib.util.find_spec(name) is not None
+    names = [name for name in package.split(".") if name in OPTIONAL]
+    return all(importlib.util.find_spec(name) is not None for name in names)
 
 
 each_package = pytest.mark.parametrize("package", public_packages(), ids=lambda p: p.__name__)

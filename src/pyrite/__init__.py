@@ -132,6 +132,7 @@ _declare_to_einops()
 # What needs more than NumPy, or is for the rare occasion, is imported when it is first used.
 if _typing.TYPE_CHECKING:
     from pyrite import extension as extension
+    from pyrite import onnx as onnx
     from pyrite import wgpu as wgpu
     from pyrite.testing.bisection import Bisection as Bisection
     from pyrite.testing.bisection import Divergence as Divergence
@@ -158,8 +159,8 @@ else:
     }
 
     def __getattr__(name):
-        """Import ``pyrite.extension``, ``pyrite.wgpu`` or `pyrite.bisect`."""
-        if name in ("extension", "wgpu"):
+        """Import ``pyrite.extension``, ``pyrite.onnx``, ``pyrite.wgpu`` or `pyrite.bisect`."""
+        if name in ("extension", "onnx", "wgpu"):
             return _import_module(f"pyrite.{name}")
         if name in ("bisect", "Bisection", "Divergence"):
             return getattr(_import_module("pyrite.testing.bisection"), name)

@@ -19,6 +19,7 @@ each class also derives from the built-in that a reader would expect to catch.
     │       └── UnsupportedDTypeError  that, for its dtypes; a DTypeError too
     ├── DataError (ValueError)         bad data files, and errors in loader workers
     ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
+    ├── ModelImportError (ValueError)  a model file that cannot be read, or has what is not supported
     └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
 """
 
@@ -102,3 +103,14 @@ class RecordError(PyriteError, ValueError):
 
 class TrainError(PyriteError, RuntimeError):
     """A training run cannot start, continue or be resumed."""
+
+
+class ModelImportError(PyriteError, ValueError):
+    """A model file is damaged, or has what cannot be run here: a string op, a float8 dtype.
+
+    ``problems`` are the single findings, all that the file has; the message lists them.
+    """
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
