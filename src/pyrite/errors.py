@@ -19,7 +19,7 @@ each class also derives from the built-in that a reader would expect to catch.
     │       └── UnsupportedDTypeError  that, for its dtypes; a DTypeError too
     ├── DataError (ValueError)         bad data files, and errors in loader workers
     ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
-    ├── ModelImportError (ValueError)  a model file that cannot be read, or has what is not supported
+    ├── ModelImportError (ValueError)  a model file that is bad, or has what is not supported
     └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
 """
 
