@@ -20,6 +20,7 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── DataError (ValueError)         bad data files, and errors in loader workers
     ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
     ├── ModelImportError (ValueError)  a model file that is bad, or has what is not supported
+    ├── ModelExportError (ValueError)  a model that a file format cannot hold
     └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
 """
 
@@ -99,6 +100,10 @@ class DataError(PyriteError, ValueError):
 
 class RecordError(PyriteError, ValueError):
     """A checkpoint or weight file is damaged or foreign, or its keys do not match the model."""
+
+
+class ModelExportError(PyriteError, ValueError):
+    """A model does what a file format cannot hold: ``if x.sum() > 0``; write ``x.where(...)``."""
 
 
 class TrainError(PyriteError, RuntimeError):

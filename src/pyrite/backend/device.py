@@ -7,7 +7,9 @@ A name is that of a backend, and where it has several devices a colon and which 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -116,6 +118,8 @@ _GPUS = ("cuda", "gpu", "hip", "metal", "mps", "rocm", "vulkan", "webgpu", "xpu"
 _lock = threading.RLock()
 _opened: dict[str, Backend] = {}
 _default: Device | None = None
+#: The default of a block, as that in which a model is recorded.
+_default_here: ContextVar[Device | None] = ContextVar("pyrite_default_device", default=None)
 
 
 def device(of: DeviceLike = None) -> Device:
@@ -145,6 +149,8 @@ def device(of: DeviceLike = None) -> Device:
 
 def default_device() -> Device:
     """Return the default device: as set, else as PYRITE_DEVICE says, else the best that works."""
+    if (here := _default_here.get()) is not None:
+        return here
     if _default is not None:
         return _default
     return device(config.device or _best())
@@ -161,6 +167,16 @@ def set_default_device(of: DeviceLike) -> None:
     """Make a device the default of this process; None goes back to the automatic choice."""
     global _default
     _default = None if of is None else device(of)
+
+
+@contextmanager
+def default_device_here(of: DeviceLike) -> Iterator[None]:
+    """Make a device the default in the block, in this thread and task alone."""
+    token = _default_here.set(device(of))
+    try:
+        yield
+    finally:
+        _default_here.reset(token)
 
 
 def device_names() -> list[str]:

@@ -1,8 +1,10 @@
-"""Models of ONNX: read as modules that run and train.
+"""Models of ONNX: read as modules that run and train, and written.
 
 Needs the extra: ``pip install 'pyrite[onnx]'``.
 """
 
+from pyrite.errors import ModelExportError as ModelExportError
 from pyrite.errors import ModelImportError as ModelImportError
+from pyrite.onnx.exporter import export as export
 
-__all__ = ["ModelImportError"]
+__all__ = ["ModelExportError", "ModelImportError", "export"]

@@ -1,0 +1,214 @@
+"""Recordings of a model at several sizes, laid over each other: one, whose integers may vary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pyrite.content import NoContentError, content_of
+from pyrite.errors import ArgumentError, ModelExportError
+from pyrite.onnx.exporter.recorder import Found, Handle, Recording, Step
+from pyrite.onnx.exporter.size import ValueType, Varying, size_of
+from pyrite.op import Attributes, Constant, Op
+from pyrite.types import DType, Number, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number that an op is applied to, in a dtype; an integer may vary."""
+
+    value: Number | Varying
+    dtype: DType
+
+
+#: What an op is applied to.
+Operand = Handle | Literal | None
+
+
+class DiffersError(Exception):
+    """Two recordings have something different in one place, which is no integer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """An op applied to operands, at all recordings; its results are the values from first on."""
+
+    op: Op
+    operands: tuple[Operand, ...]
+    attrs: Attributes
+    #: The attributes and the types of inputs at the first recording: they choose the exporter.
+    example: tuple[Attributes, tuple[TensorType | None, ...]]
+    results: tuple[Handle, ...]
+    layer: str
+    location: str
+    body: Program | None = None
+
+    def error(self, message: str) -> ModelExportError:
+        """Return an error of this op, at the user's line and in its layer."""
+        place = f" (layer {self.layer!r})" if self.layer else ""
+        error = ModelExportError(f"{self.op.name}{place} requires {message}")
+        error.location = self.location
+        error.add_note(f"at {self.location}")
+        return error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A model or a body: what is applied to what, at all sizes."""
+
+    inputs: tuple[Handle, ...]
+    constants: Mapping[Handle, Found]
+    steps: tuple[Application, ...]
+    results: tuple[Handle, ...]
+    types: Mapping[int, ValueType]
+
+
+def overlay(recordings: Sequence[Recording]) -> Program:
+    """Return recordings as one.  Raises ModelExportError where more than integers differ."""
+    first = recordings[0]
+    _require_same_steps(recordings)
+    types = {
+        number: _type([r.types[number] for r in recordings])
+        for number in first.types
+        if all(number in r.types for r in recordings)
+    }
+    _require_same_constants(recordings)
+    return _program(recordings, first, types)
+
+
+def _program(
+    recordings: Sequence[Recording], root: Recording, types: Mapping[int, ValueType]
+) -> Program:
+    """Return the recordings of a model, the root, or of one body in it, as one."""
+    first = recordings[0]
+    steps = [
+        _application([r.steps[i] for r in recordings], root, types) for i in range(len(first.steps))
+    ]
+    return Program(tuple(first.inputs), root.constants, tuple(steps), tuple(first.results), types)
+
+
+def _type(types: Sequence[TensorType]) -> ValueType:
+    shapes = zip(*(t.shape for t in types), strict=True)
+    return ValueType(tuple(size_of(sizes) for sizes in shapes), types[0].dtype)
+
+
+def _require_same_steps(recordings: Sequence[Recording]) -> None:
+    """Raise ModelExportError where models did different things at different sizes."""
+    first = recordings[0]
+    for other in recordings[1:]:
+        for a, b in zip(first.steps, other.steps, strict=False):
+            if _form(a) != _form(b):
+                _refuse_branch(a.location)
+            if a.body is not None and b.body is not None:
+                _require_same_steps([a.body, b.body])
+        if len(first.steps) != len(other.steps):
+            longer = max(first.steps, other.steps, key=len)
+            _refuse_branch(longer[min(len(first.steps), len(other.steps))].location)
+        if first.results != other.results:
+            _refuse_branch(first.steps[-1].location if first.steps else None)
+
+
+def _form(step: Step) -> Any:
+    """Return what must be the same at all sizes."""
+    operands = tuple(int(x) if isinstance(x, Handle) else type(x) for x in step.operands)
+    types = tuple((t.dtype, t.ndim) for t in step.types)
+    return step.op, operands, types, step.first, step.body is None
+
+
+def _refuse_branch(location: str | None) -> NoReturn:
+    error = ModelExportError(
+        "export requires the same ops at every size of a dynamic axis, got others: a loop over the "
+        "axis, or a branch on its size; leave it out of dynamic, or write ops over the whole axis"
+    )
+    error.location = location
+    if location is not None:
+        error.add_note(f"at {location}")
+    raise error
+
+
+def _require_same_constants(recordings: Sequence[Recording]) -> None:
+    """Raise ModelExportError for an array of the host that another size makes another one."""
+    first = recordings[0]
+    for other in recordings[1:]:
+        for handle, found in first.constants.items():
+            twin = other.constants.get(handle)
+            if twin is None:
+                _refuse_branch(found.location)
+            if twin.source is found.source:
+                continue
+            a, b = found.array(), twin.array()
+            if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+                error = ModelExportError(
+                    "export requires arrays that do not depend on a dynamic axis, got "
+                    f"{a.shape} and {b.shape} at two sizes; make it by ops: pyrite.arange(n)"
+                )
+                error.location = found.location
+                error.add_note(f"at {found.location}")
+                raise error
+
+
+def _application(
+    steps: Sequence[Step], root: Recording, types: Mapping[int, ValueType]
+) -> Application:
+    first = steps[0]
+    results = tuple(Handle(first.first + i) for i in range(len(first.types)))
+    given = tuple(
+        root.types[x] if isinstance(x, Handle) else x.type if isinstance(x, Constant) else None
+        for x in first.operands
+    )
+    bare = Application(first.op, (), {}, (first.attrs, given), results, first.layer, first.location)
+    try:
+        operands = tuple(
+            _operand(several) for several in zip(*(s.operands for s in steps), strict=True)
+        )
+        attrs = {name: _merged([s.attrs[name] for s in steps]) for name in first.attrs}
+    except DiffersError as error:
+        raise bare.error(
+            f"numbers that are the same at every size of a dynamic axis, or integers, got {error}"
+        ) from None
+    bodies = [s.body for s in steps if s.body is not None]
+    return Application(
+        first.op,
+        operands,
+        attrs,
+        bare.example,
+        results,
+        first.layer,
+        first.location,
+        _program(bodies, root, types) if bodies else None,
+    )
+
+
+def _operand(several: Sequence[Any]) -> Operand:
+    first = several[0]
+    if not isinstance(first, Constant):
+        return first  # type: ignore[no-any-return]
+    return Literal(_number([x.value for x in several]), first.type.dtype)
+
+
+def _number(values: Sequence[Any]) -> Any:
+    """Return a number; one that varies is an integer, also as a float: a count of elements."""
+    if all(float(v).is_integer() for v in values if v == v and abs(v) < 2**53) and not all(
+        v == values[0] for v in values
+    ):
+        return _merged([int(v) if abs(v) < 2**53 else v for v in values])
+    return _merged(values)
+
+
+def _merged(values: Sequence[Any]) -> Any:
+    """Return what stands in one place of the attributes at all recordings."""
+    first = values[0]
+    if isinstance(first, tuple) and all(
+        isinstance(v, tuple) and len(v) == len(first) for v in values
+    ):
+        return tuple(_merged(several) for several in zip(*values, strict=True))
+    if all(type(v) is int for v in values):
+        return size_of(values)
+    try:
+        same = all(content_of(v) == content_of(first) for v in values[1:])
+    except (NoContentError, ArgumentError):
+        same = all(v is first for v in values)
+    if not same:
+        raise DiffersError(" and ".join(dict.fromkeys(map(repr, values))))
+    return first

@@ -1,0 +1,247 @@
+"""Recording: a model is called once on tensors without values, and each op that it calls is noted.
+
+The tensors are real ones, on a backend whose handles are numbers of values, so a model may call all
+that a tensor has.  An op that ONNX has is noted whole, a composite of Pyrite that it has not is run
+by its body, and a composite of an application is noted with a recording of its body inside.
+
+Unlike `pyrite.backend.tracing`, which makes kernels, nothing is merged or left out: recordings at
+several sizes are laid over each other, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pyrite.backend.protocol import Backend
+from pyrite.errors import ModelExportError
+from pyrite.nn.module import layer_path
+from pyrite.op import OPS, Attributes, Constant, Op, Plan, TensorBase, user_location
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import Array, TensorType
+from pyrite.types import dtype as as_dtype
+
+
+class Handle(int):
+    """The number of a value, as a handle: a plain int would be taken for a number of Python's."""
+
+    __slots__ = ()
+
+
+#: What an op is applied to: a value, a number in a dtype, or nothing.
+Operand = Handle | Constant | None
+
+#: Whether a composite on inputs of these types, with these attributes, is to be noted whole.
+IsWhole = Callable[[Op, tuple[TensorType | None, ...], Attributes], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An op applied to operands; its results are the values from ``first`` on."""
+
+    op: Op
+    operands: tuple[Operand, ...]
+    attrs: Attributes
+    types: tuple[TensorType, ...]
+    first: int
+    #: The layer in whose forward pass it was, as ``encoder.linear1``.
+    layer: str
+    #: The user's ``file:line``.
+    location: str
+    #: Of an application's composite what its body does; its inputs are the operands.
+    body: Recording | None = None
+
+
+@dataclass(eq=False)
+class Recording:
+    """The steps of a model or of a body, in order."""
+
+    #: The values that it is given.
+    inputs: list[Handle] = field(default_factory=list)
+    #: The tensors that it found elsewhere: parameters, states, arrays of the host.
+    constants: dict[Handle, Found] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    results: list[Handle] = field(default_factory=list)
+    #: The type of each value.
+    types: dict[int, TensorType] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A tensor with values that a model found elsewhere: a parameter, a state, an array.
+
+    ``source`` is kept so that its identity stays its own.
+    """
+
+    #: Its path in the model; None for what is not of the model's tree.
+    name: str | None
+    source: Tensor | Array
+    location: str
+
+    def array(self) -> Array:
+        """Return the values."""
+        return self.source.detach().numpy() if isinstance(self.source, Tensor) else self.source
+
+
+class Recorder(Backend):
+    """A backend on which nothing is computed: it notes the ops that it is to run."""
+
+    # Above all that a model could hold, so that a call with one of its tensors comes here.
+    level = 1 << 16
+    name = "onnx"
+
+    def __init__(self, is_whole: IsWhole) -> None:
+        self._is_whole = is_whole
+        self._scopes = [Recording()]
+        self._types: list[TensorType] = []
+        self._seen: dict[int, Handle] = {}
+        self._constants: dict[Handle, Found] = {}
+
+    @property
+    def recording(self) -> Recording:
+        """What was noted, of the model or of the body that runs."""
+        return self._scopes[-1]
+
+    def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
+        """Whether a composite is noted whole."""
+        return False
+
+    # ---- values ----
+
+    def input(self, type: TensorType) -> Tensor:
+        """Return a new input of the model."""
+        handle = self._value(type)
+        self._scopes[0].inputs.append(handle)
+        return Tensor(handle, type, self)
+
+    def constant(self, tensor: Tensor, name: str | None) -> Tensor:
+        """Return a tensor with values as one of this backend, the same each time."""
+        handle = self._seen.get(id(tensor))
+        if handle is None:
+            handle = self._seen[id(tensor)] = self._constant(tensor._type, name, tensor)
+        return Tensor(handle, tensor._type, self)
+
+    def _constant(self, type: TensorType, name: str | None, source: Tensor | Array) -> Handle:
+        handle = self._value(type)
+        self._constants[handle] = Found(name, source, user_location())
+        return handle
+
+    def _value(self, type: TensorType) -> Handle:
+        self._types.append(type)
+        return Handle(len(self._types) - 1)
+
+    def finish(self, results: Sequence[Tensor]) -> Recording:
+        """Return what was noted of a model that returned these tensors."""
+        recording = self._scopes[0]
+        recording.results = [self.lift(t) for t in results]
+        recording.constants = self._constants
+        recording.types = dict(enumerate(self._types))
+        return recording
+
+    # ---- ops ----
+
+    def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Any] | None:
+        """Note an op; None for a composite whose body is to be run here."""
+        is_ours = OPS.get(op.name) is op
+        if op.body is not None and not self._is_noted_whole(op, inputs, plan):
+            return None if is_ours else self._note_with_body(op, inputs, plan)
+        if plan.out is None or op.sync:
+            self.refuse(f"{op.name}, whose result has a shape that depends on values")
+        if op.name == "random_bits":
+            self.refuse("a random draw")
+        return self._note(op, inputs, plan.attrs, plan.out)
+
+    def _is_noted_whole(self, op: Op, inputs: Sequence[Any], plan: Plan) -> bool:
+        types = tuple(
+            self._types[x] if isinstance(x, Handle) else None if x is None else x.type
+            for x in inputs
+        )
+        return plan.out is not None and self._is_whole(op, types, plan.attrs)
+
+    def _note(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        attrs: Attributes,
+        types: tuple[TensorType, ...],
+        body: Recording | None = None,
+    ) -> list[Handle]:
+        results = [self._value(type) for type in types]
+        first = results[0] if results else len(self._types)
+        where = layer_path(), user_location()
+        step = Step(op, tuple(inputs), attrs, types, first, *where, body)
+        self.recording.steps.append(step)
+        return results
+
+    def _note_with_body(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Handle]:
+        """Note an application's composite, with what its body does."""
+        arguments = [
+            Tensor(x, self._types[x], self)
+            if isinstance(x, Handle)
+            else x.value
+            if isinstance(x, Constant)
+            else x
+            for x in inputs
+        ]
+        assert op.body is not None
+        with self._scope([x for x in inputs if isinstance(x, Handle)]) as body:
+            found = op.body(*arguments, **plan.attrs)
+            results = found if isinstance(found, tuple | list) else (found,)
+            body.results = [self.lift(t) for t in results]
+        types = tuple(self._types[h] for h in body.results)
+        return self._note(op, inputs, plan.attrs, types, body)
+
+    @contextmanager
+    def _scope(self, inputs: list[Handle]) -> Iterator[Recording]:
+        body = Recording(inputs=inputs)
+        self._scopes.append(body)
+        try:
+            yield body
+        finally:
+            self._scopes.pop()
+
+    # ---- what a graph cannot hold ----
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise ModelExportError for what the graph of a model cannot hold."""
+        raise ModelExportError(
+            f"export requires a model whose ops and sizes depend on no value, got {what}; "
+            "move it out of the model"
+        )
+
+    def upload(self, array: Array) -> Any:
+        """Return an array of the host as a constant."""
+        return self._constant(TensorType(array.shape, as_dtype(array.dtype)), None, array.copy())
+
+    def download(self, handle: Any) -> Array:
+        """Return the values of a constant; refuse to tell others."""
+        if handle in self._constants:
+            return self._constants[handle].array()
+        self.refuse("a read of a tensor's values (item, numpy, bool or a branch on it)")
+
+    def lift(self, tensor: TensorBase) -> Any:
+        """Return the handle of a tensor of another device as a constant."""
+        if tensor._backend is self:
+            return tensor._handle
+        if not isinstance(tensor, Tensor):
+            self.refuse("a tensor of an unknown class")
+        if isinstance(tensor._backend.root, Recorder):
+            self.refuse("a tensor of a call before")
+        return self.constant(tensor, None)._handle
+
+    def type_of(self, handle: Any) -> TensorType:
+        """Return the type of a value."""
+        found: TensorType = self._types[handle]
+        return found
+
+    def primitive(self, handle: Any) -> Any:
+        """Refuse to show memory."""
+        self.refuse("the memory of a tensor")
+
+    def synchronize(self) -> None:
+        """Return at once: nothing runs."""
+
+    def __repr__(self) -> str:
+        return "Recorder()"
