@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from onnx import TensorProto, helper
+
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter.formula import Formula, Term, formula_of
 from pyrite.onnx.exporter.graph import Graph

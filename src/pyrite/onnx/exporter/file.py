@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-
 from onnx import (
     ModelProto,
     TensorProto,
@@ -17,6 +16,7 @@ from onnx import (
     numpy_helper,
     shape_inference,
 )
+
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter.call import onnx_dtype
 from pyrite.onnx.exporter.size import ValueType

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import onnx
 from onnx import NodeProto, numpy_helper
+
 from pyrite.types import Array
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 from onnx import ModelProto, helper
+
 from pyrite._version import __version__
 from pyrite.autodiff.mode import training_mode
 from pyrite.backend.device import default_device_here

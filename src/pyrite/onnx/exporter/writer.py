@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx import FunctionProto, NodeProto, helper
+
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter import ops
 from pyrite.onnx.exporter.algebra import computed

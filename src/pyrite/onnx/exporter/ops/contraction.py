@@ -5,7 +5,8 @@ from __future__ import annotations
 import string
 
 from pyrite.onnx.exporter.call import Call, Value
-from pyrite.onnx.exporter.registry import exports
+from pyrite.onnx.exporter.registry import Types, exports
+from pyrite.op import Attributes
 
 
 @exports("matmul")
@@ -30,12 +31,20 @@ def _bilinear(call: Call, x: Value, y: Value, weight: Value, bias: Value | None)
     return found if bias is None else call.emit("Add", found, bias)
 
 
-def _is_plain(equation: str) -> bool:
-    """Whether an equation has letters alone: of ellipses that stretch, shape inference errs."""
-    letters = equation.replace("->", "").replace(",", "").replace(" ", "")
-    return all(c in string.ascii_letters for c in letters)
+def _is_plain(types: Types, attrs: Attributes) -> bool:
+    """Whether ONNX's Einsum says the same: letters alone, none of an axis that is stretched."""
+    inputs, _, _ = attrs["equation"].replace(" ", "").partition("->")
+    sizes: dict[str, int] = {}
+    for letters, type in zip(inputs.split(","), types, strict=True):
+        assert type is not None
+        if len(letters) != type.ndim or not set(letters) <= set(string.ascii_letters):
+            return False
+        for letter, size in zip(letters, type.shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                return False
+    return True
 
 
-@exports("einsum", when=lambda types, attrs: _is_plain(attrs["equation"]))
+@exports("einsum", when=_is_plain)
 def _einsum(call: Call, *operands: Value, equation: str) -> Value:
     return call.emit("Einsum", *operands, equation=equation)

@@ -1,0 +1,76 @@
+"""Judges of exported models: onnxruntime runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite import Tensor, nn
+from pyrite.onnx import export
+from pyrite.onnx.exporter.signature import arguments_of, named_results, named_tensors
+from pyrite.types import Array
+
+collect_ignore_glob = [] if find_spec("onnxruntime") else ["test_*.py"]
+
+#: From a file and its inputs to its outputs.
+Run = Callable[[Path, Mapping[str, Array]], dict[str, Array]]
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a file in onnxruntime."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+
+    def ran(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+    return ran
+
+
+Judge = Callable[..., Path]
+
+
+@pytest.fixture
+def judge(run: Run, tmp_path: Path) -> Judge:
+    """Export a model and compare what onnxruntime makes of it with what it does itself.
+
+    ``others`` are further examples, of other sizes.  Returns the file.
+    """
+
+    def judged(
+        model: nn.Module, example: Any, *, others: Sequence[Any] = (), atol: float = 2e-5,
+        **options: Any,
+    ) -> Path:  # fmt: skip
+        path = tmp_path / "model.onnx"
+        export(model, example, path, **options)
+        for given in (example, *others):
+            arguments = arguments_of(model, given)
+            inputs = {name: t.numpy() for name, t in named_tensors(arguments, "")}
+            want = dict(named_results(model(**arguments)))
+            got = run(path, inputs)
+            assert list(got) == list(want)
+            for name, result in want.items():
+                assert_same(got[name], result, atol, name)
+        return path
+
+    return judged
+
+
+def assert_same(got: Array, want: Tensor, atol: float, name: str = "") -> None:
+    """Compare dtype, shape and values; NaN and infinities are to be in the same places."""
+    expected = want.numpy()
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape), name
+    np.testing.assert_allclose(
+        got.astype(np.float64), expected.astype(np.float64), rtol=1e-4, atol=atol, err_msg=name
+    )
