@@ -1,0 +1,145 @@
+"""`load`: a file of ONNX becomes a module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pyrite.backend import Device
+from pyrite.backend import device as as_device
+from pyrite.backend.device import DeviceLike
+from pyrite.errors import ModelImportError
+from pyrite.onnx import ops as ops  # the converters file themselves
+from pyrite.onnx.graph import Graph, Weight
+from pyrite.onnx.inspection import Inspection, inspect_apart
+from pyrite.onnx.module import OnnxModule, Weights
+from pyrite.onnx.naming import paths
+from pyrite.onnx.program import compiled, narrowed
+from pyrite.onnx.reading import read_graph, read_model
+from pyrite.onnx.role import Role, roles
+from pyrite.onnx.static import static_inputs
+from pyrite.onnx.support import problems
+from pyrite.op import public
+from pyrite.opening import PathLike
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.parameter import Parameter, State
+from pyrite.tensor.tensor import Tensor
+
+
+@public
+def load(
+    source: PathLike | bytes,
+    *,
+    device: DeviceLike = None,
+    trainable: bool | Sequence[str] | None = None,
+    narrow_int64: bool = False,
+) -> OnnxModule:
+    """Return the model of a file, or of its bytes, as a module.
+
+    Floating-point weights are parameters; means and variances of batch norms are states; scalars
+    and operands that are bounds, axes or scales of quantization are constants.
+
+    trainable: which parameters train: all, none, or those whose path fits a pattern, which may name
+    constants too.  narrow_int64: 64-bit integers are carried in 32 bits, for a device without them;
+    a value that does not fit is a DTypeError.
+
+    Raises ModelImportError for a file that is damaged, and with one list of all that it has and
+    that is not supported.
+    """
+    model = _load(source, as_device(device), narrow_int64, inspect_apart, trainable)
+    return model
+
+
+def _load(
+    source: PathLike | bytes,
+    place: Device,
+    narrow_int64: bool,
+    inspection: Inspection,
+    trainable: bool | Sequence[str] | None = None,
+) -> OnnxModule:
+    model, folder = read_model(source)
+    graph = read_graph(model, folder, inspection)
+    require_supported(graph)
+    return built(graph, place, narrow_int64, trainable)
+
+
+def require_supported(graph: Graph) -> None:
+    """Raise ModelImportError with all of a graph that is not supported."""
+    found = problems(graph)
+    if found:
+        raise ModelImportError(
+            f"load requires ops and types that are supported, got {len(found)} that "
+            f"{'is' if len(found) == 1 else 'are'} not: {'; '.join(found)}",
+            tuple(found),
+        )
+
+
+def built(
+    graph: Graph,
+    place: Device,
+    narrow_int64: bool,
+    trainable: bool | Sequence[str] | None,
+) -> OnnxModule:
+    """Return the module of a graph, whose weights are read here."""
+    by_key = weights_of(graph)
+    found = roles(graph)
+    arrays = {k: w.read() for k, w in by_key.items() if found[k] == "host" and w.element.carrier}
+    named = paths(key for key in by_key if found[key] != "host")
+    chosen = None if trainable is None or isinstance(trainable, bool) else list(trainable)
+    children: dict[str, Any] = {}
+    for key, path in named.items():
+        role = _role_asked_for(path, found[key], chosen)
+        _place(children, path, _tensor(by_key[key], role, place, narrow_int64, trainable))
+    return OnnxModule(
+        compiled(graph),
+        {name: _grouped(child) for name, child in children.items()},
+        paths=named,
+        arrays=arrays,
+        static=static_inputs(graph),
+        device=place,
+        narrow_int64=narrow_int64,
+    )
+
+
+def weights_of(graph: Graph) -> dict[str, Weight]:
+    """Return the weights of a graph and its bodies by key."""
+    found = {w.key: w for w in graph.weights.values()}
+    for node in graph.nodes:
+        for body in node.bodies:
+            found.update(weights_of(body))
+    return found
+
+
+def _role_asked_for(path: str, role: Role, patterns: Sequence[str] | None) -> Role:
+    is_named = patterns is not None and any(fnmatchcase(path, p) for p in patterns)
+    return "parameter" if is_named else role
+
+
+def _tensor(
+    weight: Weight,
+    role: Role,
+    place: Device,
+    narrow: bool,
+    trainable: bool | Sequence[str] | None,
+) -> Tensor:
+    array = weight.read()
+    value = tensor(narrowed(array) if narrow else array, device=place)
+    if role == "state":
+        return State(value)
+    if role == "parameter":
+        return Parameter(value, trainable=trainable is not False)
+    return value
+
+
+def _place(tree: dict[str, Any], path: str, leaf: Tensor) -> None:
+    *groups, name = path.split(".")
+    for group in groups:
+        tree = tree.setdefault(group, {})
+    tree[name] = leaf
+
+
+def _grouped(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    return Weights({name: _grouped(child) for name, child in tree.items()})

@@ -1,0 +1,220 @@
+"""A graph made ready to run: each node with its converter, and with what may be let go after it.
+
+Values are of two kinds.  A tensor lies on the model's device.  A NumPy array lies on the host:
+shapes and what is computed from them, so that shape arithmetic neither waits for a device nor needs
+a dtype that it lacks.  A node whose tensors are all on the host runs there, by the same converter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pyrite.backend import Device, device
+from pyrite.errors import DTypeError
+from pyrite.onnx.converter import Converter, converter
+from pyrite.onnx.element import Element
+from pyrite.onnx.graph import Graph, Node
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
+from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
+
+#: Elements of the largest array that stays on the host.  Shapes are far smaller; a mask made of
+#: them may not be, and is the device's to compute with.
+HOST_LIMIT = 1 << 14
+
+NARROWED: Mapping[DType, DType] = {int64: int32, uint64: uint32}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One node of a program."""
+
+    node: Node
+    converter: Converter
+    attributes: Mapping[str, Any]
+    #: Names of values that nothing reads after it.
+    releases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The steps of a graph, in order."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    captured: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Context:
+    """What all steps of one run share."""
+
+    device: Device
+    #: By key: tensors, and arrays of the host.
+    weights: Mapping[str, Any]
+    #: Whether 64-bit integers are carried in 32 bits.
+    narrow: bool = False
+    #: Tensors made of arrays of the host that live as long as the model, by the arrays' ids.
+    lifted: dict[int, Tensor] = field(default_factory=dict)
+
+    def tensor(self, value: Any) -> Any:
+        """Return an array of the host as a tensor of the device; a tensor as it is."""
+        if not isinstance(value, np.ndarray | np.generic):
+            return value
+        found = self.lifted.get(id(value))
+        return tensor(self._narrowed(value), device=self.device) if found is None else found
+
+    def dtype(self, wanted: DType) -> DType:
+        """Return the dtype that carries another here."""
+        return NARROWED.get(wanted, wanted) if self.narrow else wanted
+
+    def _narrowed(self, value: Array | np.generic) -> Array:
+        array = np.asarray(value)
+        return narrowed(array) if self.narrow else array
+
+
+def narrowed(array: Array) -> Array:
+    """Return 64-bit integers as 32-bit ones.  Raises DTypeError for a value that does not fit."""
+    kind = NARROWED.get(dtype(array.dtype))
+    if kind is None:
+        return array
+    if array.size and not kind.lowest <= array.min() <= array.max() <= kind.highest:
+        raise DTypeError(
+            f"narrow_int64 requires values that {kind.name} holds, got {array.min()} to "
+            f"{array.max()}; load the model without it, on a device that has {array.dtype}"
+        )
+    return array.astype(kind.numpy)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a converter: the node, and where it runs."""
+
+    node: Node
+    device: Device
+    context: Context
+    scope: Mapping[str, Any]
+
+    def run(self, body: Program, inputs: Sequence[Any]) -> list[Any]:
+        """Return the outputs of a body of this node, which sees the values around it."""
+        return run(body, inputs, self.scope, self.context)
+
+    def tensor(self, value: Any) -> Tensor:
+        """Return a value as a tensor of the device that this call runs on."""
+        if isinstance(value, Tensor):
+            return value
+        if self.device is self.context.device:
+            lifted: Tensor = self.context.tensor(value)
+            return lifted
+        return tensor(np.asarray(value), device=self.device)
+
+    def dtype(self, wanted: DType) -> DType:
+        """Return the dtype that carries another where this call runs."""
+        return self.context.dtype(wanted) if self.device is self.context.device else wanted
+
+    def element(self, position: int) -> Element | None:
+        """Return the element type that the file says an operand has, if it does."""
+        types = self.node.input_types
+        return types[position].element if position < len(types) else None
+
+    def has_output(self, position: int) -> bool:
+        """Whether the node's output at a position is asked for."""
+        return position < len(self.node.outputs) and bool(self.node.outputs[position])
+
+
+def compiled(graph: Graph) -> Program:
+    """Return a graph ready to run.  Every node must have a converter (`support.problems`)."""
+    last = _last_uses(graph)
+    steps = []
+    for position, node in enumerate(graph.nodes):
+        found = converter(node.domain, node.op, node.version)
+        assert found is not None, node.label
+        attributes = {
+            name: compiled(value) if isinstance(value, Graph) else value
+            for name, value in node.attributes.items()
+        }
+        steps.append(Step(node, found, attributes, last.get(position, ())))
+    return Program(graph, tuple(steps), graph.captured)
+
+
+def _last_uses(graph: Graph) -> dict[int, tuple[str, ...]]:
+    """Return, by a node's position, the names that nothing reads after it."""
+    last: dict[str, int] = {}
+    for position, node in enumerate(graph.nodes):
+        last.update(dict.fromkeys((*filter(None, node.outputs), *node.uses), position))
+    own = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
+    kept = {*graph.outputs, *graph.weights}
+    released: dict[int, tuple[str, ...]] = {}
+    for name, position in last.items():
+        if name in own and name not in kept:
+            released[position] = (*released.get(position, ()), name)
+    return released
+
+
+def run(
+    program: Program, inputs: Sequence[Any], outer: Mapping[str, Any], context: Context
+) -> list[Any]:
+    """Return the outputs of a program for inputs, with the values around it."""
+    graph = program.graph
+    scope = {name: outer[name] for name in program.captured}
+    scope.update({name: context.weights[w.key] for name, w in graph.weights.items()})
+    scope.update(zip(graph.inputs, inputs, strict=True))
+    for step in program.steps:
+        try:
+            outputs = _outputs(step, scope, context)
+        except Exception as error:
+            if not getattr(error, "_at_node", False):
+                error.add_note(f"at node {step.node.label}")
+                error._at_node = True  # type: ignore[attr-defined]
+            raise
+        scope.update(zip(step.node.outputs, outputs, strict=False))
+        for name in step.releases:
+            scope.pop(name, None)
+    return [scope[name] for name in graph.outputs]
+
+
+def _outputs(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:
+    found = step.converter
+    values = [scope[name] if name else None for name in step.node.inputs]
+    kinds = [found.kind(i) for i in range(len(values))]
+    on_host = _is_on_host(values, kinds)
+    call = Call(step.node, HOST if on_host else context.device, context, scope)
+    given = [_operand(call, v, kind) for v, kind in zip(values, kinds, strict=True)]
+    arguments = (call, *given) if found.takes_call else given
+    made = found.function(*arguments, **step.attributes)
+    outputs = made if isinstance(made, tuple) else (made,)
+    return [_from_host(v, context) for v in outputs] if on_host else outputs
+
+
+#: Where nodes run that compute shapes.
+HOST = device("numpy")
+
+
+def _is_on_host(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
+    tensors = [
+        v
+        for v, kind in zip(values, kinds, strict=True)
+        if kind not in ("host", "value") and v is not None
+    ]
+    return bool(tensors) and all(isinstance(v, np.ndarray | np.generic) for v in tensors)
+
+
+def _operand(call: Call, value: Any, kind: str | None) -> Any:
+    if value is None or kind == "value":
+        return value
+    if kind == "host":
+        # A tensor here is data that steers the graph: it is waited for, which `no_sync` refuses.
+        return value.numpy() if isinstance(value, Tensor) else value
+    is_number = kind == "scalar" and not isinstance(value, Tensor) and not value.ndim
+    return value.item() if is_number and call.device is not HOST else call.tensor(value)
+
+
+def _from_host(value: Any, context: Context) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    array = np.asarray(value.unwrap())
+    return context.tensor(array) if array.size > HOST_LIMIT else array

@@ -1,0 +1,48 @@
+"""Which inputs of a model steer it: sizes, axes, counts.  They stay on the host.
+
+An input is followed backwards from the operands that have to be on the host, through the
+arithmetic of small integers and through nothing else.
+"""
+
+from __future__ import annotations
+
+from pyrite.onnx.converter import converter
+from pyrite.onnx.graph import Graph, Node
+
+_ARITHMETIC = {
+    "Add", "Cast", "Concat", "Div", "Identity", "Max", "Min", "Mul", "Neg", "Reshape", "Slice",
+    "Squeeze", "Sub", "Unsqueeze", "Abs", "Where", "And", "Or", "Not", "Equal", "Less", "Greater",
+    "Flatten", "Split", "Mod", "Ceil", "Floor", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin",
+}  # fmt: skip
+
+
+def static_inputs(graph: Graph) -> frozenset[str]:
+    """Return the names of the inputs that steer a graph."""
+    wanted: set[str] = set()
+    _collect(graph, wanted)
+    return frozenset(name for name in graph.inputs if name in wanted and _is_steering(graph, name))
+
+
+def _collect(graph: Graph, wanted: set[str]) -> None:
+    for node in reversed(graph.nodes):
+        for body in node.bodies:
+            _collect(body, wanted)
+        wanted.update(_host_operands(node))
+        if node.op in _ARITHMETIC and any(name in wanted for name in node.outputs):
+            wanted.update(filter(None, node.inputs))
+
+
+def _host_operands(node: Node) -> list[str]:
+    found = converter(node.domain, node.op, node.version)
+    if found is None:
+        return []
+    return [n for i, n in enumerate(node.inputs) if n and found.kind(i) == "host"]
+
+
+def _is_steering(graph: Graph, name: str) -> bool:
+    of = graph.types.get(name)
+    if of is None or of.kind != "tensor":
+        return False
+    is_short = of.shape is None or len(of.shape) <= 1
+    is_number = of.element is not None and of.element.carrier is not None
+    return is_short and is_number
