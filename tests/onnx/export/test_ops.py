@@ -34,8 +34,8 @@ NOT_WRITTEN = {
     "scatter_nd_reduce", "scatter_reduce",
 }  # fmt: skip
 
-#: Ops of which some calls are not written: windows of unequal sizes, attention's second result.
-NOT_ALWAYS_WRITTEN = {"adaptive_max_pool_with_indices", "scaled_dot_product_attention"}
+#: Ops of which some calls are not written: those that want the second result of attention.
+NOT_ALWAYS_WRITTEN = {"scaled_dot_product_attention"}
 
 #: Examples that are written, and that onnxruntime cannot run.
 NOT_JUDGED = {"group_norm-3": "onnxruntime reshapes no empty batch"}
@@ -64,7 +64,7 @@ def inputs_of(example: Example) -> dict[str, Tensor]:
     return {f"x{i}": pyrite.tensor(a) for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
 
 
-@pytest.mark.sample(250, varies=True)
+@pytest.mark.sample(80, varies=True)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.id for e in EXAMPLES])
 def test_an_op_is_in_onnxruntime_what_it_is_here(example: Example, judge: Any) -> None:
     if example.id in NOT_JUDGED:

@@ -17,9 +17,10 @@ from pyrite.onnx.exporter.call import Value, onnx_dtype
 from pyrite.onnx.exporter.file import require_valid, save
 from pyrite.onnx.exporter.overlay import overlay
 from pyrite.onnx.exporter.recorder import Recorder, Recording
-from pyrite.onnx.exporter.registry import DEFAULT_OPSET, OLDEST_OPSET, Types, exporter_of
+from pyrite.onnx.exporter.registry import DEFAULT_OPSET, OLDEST_OPSET, Types, exporter_of, is_own
 from pyrite.onnx.exporter.sampling import Point, Samples, sampled
 from pyrite.onnx.exporter.signature import (
+    Arguments,
     Axes,
     arguments_of,
     dynamic_axes,
@@ -29,7 +30,7 @@ from pyrite.onnx.exporter.signature import (
 )
 from pyrite.onnx.exporter.size import Size, Varying
 from pyrite.onnx.exporter.writer import Writer, renamed
-from pyrite.op import OPS, Attributes, Op, public
+from pyrite.op import Attributes, Op, public
 from pyrite.opening import PathLike
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_items, tree_map
@@ -76,7 +77,7 @@ def export(
             f"export requires {OLDEST_OPSET} <= opset <= {NEWEST_OPSET}, got {opset}"
         )
     arguments = arguments_of(model, example)
-    tensors = dict(named_tensors(arguments, ""))
+    tensors = dict(named_tensors(arguments.values, ""))
     axes = dynamic_axes(tensors, dynamic or {})
     recorder = _Recording(model, arguments, tensors, axes, opset, domains or {})
     samples = sampled(recorder, sizes_of(tensors, axes))
@@ -108,7 +109,7 @@ class _Recording:
     def __init__(
         self,
         model: Module,
-        arguments: Mapping[str, Any],
+        arguments: Arguments,
         tensors: Mapping[str, Tensor],
         axes: Mapping[str, Mapping[int, str]],
         opset: int,
@@ -129,10 +130,12 @@ class _Recording:
             id(tensor): recorder.input(self._type(name, tensor, point))
             for name, tensor in self._tensors.items()
         }
-        arguments = tree_map(lambda t: inputs[id(t)], dict(self._arguments))
+        arguments = Arguments(
+            tree_map(lambda t: inputs[id(t)], self._arguments.values), self._arguments.in_order
+        )
         model = _on(self._model, recorder)
         with training_mode(False), default_device_here(recorder):
-            found = named_results(model(**arguments))
+            found = named_results(arguments.call(model))
         self.results = [name for name, _ in found]
         if not found:
             raise ModelExportError("export requires a model that returns tensors, got none")
@@ -144,7 +147,7 @@ class _Recording:
         return TensorType(tuple(shape), tensor.dtype)
 
     def _is_whole(self, op: Op, types: Types, attrs: Attributes) -> bool:
-        if OPS.get(op.name) is not op:
+        if not is_own(op):
             return op.name in self._domains
         return exporter_of(op, types, attrs, self._opset) is not None
 
@@ -158,15 +161,20 @@ def _on(model: Module, recorder: Recorder) -> Module:
 def _name_results(
     writer: Writer, inputs: Sequence[Value], results: list[Value], names: Sequence[str]
 ) -> None:
-    """Give results their names; one that is an input, a constant or given twice is a copy."""
+    """Give results their names, ``output.x`` where x is an input's.
+
+    One that is an input, a constant or given twice is a copy.
+    """
     graph = writer.graph
-    taken = {x.name for x in inputs} | set(graph.initializers)
+    given = {x.name for x in inputs}
+    taken = given | set(graph.initializers)
     for i, (value, wanted) in enumerate(zip(results, names, strict=True)):
-        name = graph.name(wanted)
-        if value.name in taken:
-            (copy,) = graph.add("Identity", [value.name], 1, attrs={})
-            value = Value(copy, value.dtype, value.shape)
-        renamed(graph.nodes, value.name, name)
+        name = graph.name(f"output.{wanted}" if wanted in given else wanted)
+        source = value.name
+        if source in taken:
+            (source,) = graph.add("Identity", [source], 1, attrs={})
+        renamed(graph.nodes, source, name)
+        results[:] = [Value(name, r.dtype, r.shape) if r.name == source else r for r in results]
         results[i] = Value(name, value.dtype, value.shape)
         taken.add(name)
 

@@ -113,7 +113,9 @@ def _form(step: Step) -> Any:
     """Return what must be the same at all sizes."""
     operands = tuple(int(x) if isinstance(x, Handle) else type(x) for x in step.operands)
     types = tuple((t.dtype, t.ndim) for t in step.types)
-    return step.op, operands, types, step.first, step.body is None
+    # An application may declare an op anew each time: its body says what it is.
+    op = step.op.name if step.body is not None else step.op
+    return op, operands, types, step.first
 
 
 def _refuse_branch(location: str | None) -> NoReturn:

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ModelExportError
 from pyrite.nn.module import layer_path
-from pyrite.op import OPS, Attributes, Constant, Op, Plan, TensorBase, user_location
+from pyrite.onnx.exporter.registry import is_own
+from pyrite.op import Attributes, Constant, Op, Plan, TensorBase, user_location
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
 from pyrite.types import dtype as as_dtype
@@ -144,9 +145,8 @@ class Recorder(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Any] | None:
         """Note an op; None for a composite whose body is to be run here."""
-        is_ours = OPS.get(op.name) is op
         if op.body is not None and not self._is_noted_whole(op, inputs, plan):
-            return None if is_ours else self._note_with_body(op, inputs, plan)
+            return None if is_own(op) else self._note_with_body(op, inputs, plan)
         if plan.out is None or op.sync:
             self.refuse(f"{op.name}, whose result has a shape that depends on values")
         if op.name == "random_bits":
@@ -177,16 +177,18 @@ class Recorder(Backend):
 
     def _note_with_body(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Handle]:
         """Note an application's composite, with what its body does."""
+        # New values: one that is given twice is two inputs of the body.
+        given = [self._value(self._types[x]) if isinstance(x, Handle) else x for x in inputs]
         arguments = [
             Tensor(x, self._types[x], self)
             if isinstance(x, Handle)
             else x.value
             if isinstance(x, Constant)
             else x
-            for x in inputs
+            for x in given
         ]
         assert op.body is not None
-        with self._scope([x for x in inputs if isinstance(x, Handle)]) as body:
+        with self._scope([x for x in given if isinstance(x, Handle)]) as body:
             found = op.body(*arguments, **plan.attrs)
             results = found if isinstance(found, tuple | list) else (found,)
             body.results = [self.lift(t) for t in results]

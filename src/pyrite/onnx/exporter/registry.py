@@ -58,9 +58,14 @@ def exports(
     return mark
 
 
+def is_own(op: Op) -> bool:
+    """Whether an op is Pyrite's, not an application's."""
+    return op.reads is None and op.body_reads is None
+
+
 def exporter_of(op: Op, types: Types, attrs: Attributes, opset: int) -> Exporter | None:
-    """Return what writes a call of an op; None where nothing does."""
-    for exporter in EXPORTERS.get(op.name, ()):
+    """Return what writes a call of an op of Pyrite; None where nothing does."""
+    for exporter in EXPORTERS.get(op.name, ()) if is_own(op) else ():
         if exporter.writes(types, attrs, opset):
             return exporter
     return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fnmatch import fnmatchcase
 from inspect import Parameter, signature
 from typing import Any
 
-from pyrite.errors import ArgumentError, ModelExportError
+from pyrite.errors import ArgumentError
 from pyrite.nn import Module
 from pyrite.tensor.tensor import Tensor
 
@@ -16,31 +16,50 @@ from pyrite.tensor.tensor import Tensor
 Axes = Mapping[int, str]
 
 
-def arguments_of(model: Module, example: Any) -> dict[str, Any]:
-    """Return the example as arguments of forward, by name.
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of forward by name, and whether they are given in order or by name."""
 
-    example: a tensor, a tuple of arguments in order, or a dict of them by name.
+    values: dict[str, Any]
+    in_order: bool
+
+    def call(self, model: Module) -> Any:
+        """Return what a model returns for them."""
+        if self.in_order:
+            return model(*self.values.values())
+        return model(**self.values)
+
+
+def arguments_of(model: Module, example: Any) -> Arguments:
+    """Return the example as arguments of forward.
+
+    example: a tensor, a tuple or list of arguments in order, or a dict of them by name.
     """
-    parameters = signature(model.forward).parameters.values()
-    if any(p.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY) for p in parameters):
-        raise ModelExportError(
-            f"export requires a forward whose arguments have names, got {type(model).__name__}"
-            f"{signature(model.forward)}"
-        )
-    names = [p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
-    if isinstance(example, Mapping):
-        given = dict(example)
+    if type(example) is dict:
+        found = Arguments(dict(example), in_order=False)
     else:
         values = example if type(example) in (tuple, list) else (example,)
-        if len(values) > len(names):
-            raise ArgumentError(
-                f"export requires an example of at most {len(names)} arguments of forward "
-                f"({', '.join(names)}), got {len(values)}"
-            )
-        given = dict(zip(names, values, strict=False))
-    if not any(True for _ in named_tensors(given, "")):
+        names = _names(model, len(values))
+        found = Arguments(dict(zip(names, values, strict=True)), in_order=True)
+    if not any(True for _ in named_tensors(found.values, "")):
         raise ArgumentError("export requires an example with tensors, got none")
-    return given
+    return found
+
+
+def _names(model: Module, count: int) -> list[str]:
+    """Return the names of the first arguments of forward."""
+    found: list[str] = []
+    for parameter in signature(model.forward).parameters.values():
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            found += [f"{parameter.name}_{i}" for i in range(count - len(found))]
+        elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            found.append(parameter.name)
+    if count > len(found):
+        raise ArgumentError(
+            f"export requires an example of at most {len(found)} arguments of forward in order "
+            f"({', '.join(found)}), got {count}; give others by name, in a dict"
+        )
+    return found[:count]
 
 
 def named_tensors(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:

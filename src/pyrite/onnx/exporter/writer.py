@@ -18,9 +18,8 @@ from pyrite.onnx.exporter.call import Call, Sizes, Value
 from pyrite.onnx.exporter.graph import Graph
 from pyrite.onnx.exporter.overlay import Application, Literal, Operand, Program
 from pyrite.onnx.exporter.recorder import Handle
-from pyrite.onnx.exporter.registry import exporter_of
+from pyrite.onnx.exporter.registry import exporter_of, is_own
 from pyrite.onnx.exporter.size import ValueType, Varying
-from pyrite.op import OPS
 
 # Imported for the exporters that it declares.
 assert ops
@@ -139,14 +138,13 @@ class Writer:
         if step.body is not None:
             return self._called(scope, call, step, step.body)
         op = step.op
-        is_ours = OPS.get(op.name) is op
-        if not is_ours and op.name in self.domains:
+        if not is_own(op) and op.name in self.domains:
             return call.emit_many(
                 op.name, call.inputs, [t.dtype for t in call.out],
                 domain=self.domains[op.name], **step.attrs,
             )  # fmt: skip
         attrs, types = step.example
-        exporter = exporter_of(op, types, attrs, call.opset) if is_ours else None
+        exporter = exporter_of(op, types, attrs, call.opset)
         if exporter is not None:
             found = exporter.write(call, *call.inputs, **step.attrs)
         elif op.is_elementwise and op.scalar is not None:
@@ -165,34 +163,25 @@ class Writer:
     ) -> Sequence[Value]:
         """Return the results of a function that is an application's composite."""
         given = [h for h in step.operands if isinstance(h, Handle)]
-        captured = list(dict.fromkeys(h for h in _reads(body) if h not in given))
-        name = self._function(scope, step, body, given, captured)
+        captured = list(dict.fromkeys(_reads(body)))
+        name = self._function(step, body, captured)
         inputs = [self._value(scope, h) for h in (*given, *captured)]
         return call.emit_many(name, inputs, [t.dtype for t in call.out], domain=DOMAIN)
 
-    def _function(
-        self,
-        outer: _Scope,
-        step: Application,
-        body: Program,
-        given: Sequence[Handle],
-        captured: Sequence[Handle],
-    ) -> str:
+    def _function(self, step: Application, body: Program, captured: Sequence[Handle]) -> str:
         """Return the name of the function of a body; bodies that do the same share one."""
         graph = Graph(self.opset, is_function=True)
-        tensors = [n for n, x in zip(_input_names(step), step.operands, strict=True)
-                   if isinstance(x, Handle)]  # fmt: skip
-        names = [*tensors, *(f"captured_{i}" for i in range(len(captured)))]
+        names = [*_input_names(step), *(f"captured_{i}" for i in range(len(captured)))]
         values = {}
-        for handle, name in zip((*given, *captured), names, strict=True):
+        for handle, name in zip((*body.inputs, *captured), names, strict=True):
             type = body.types[handle]
             values[handle] = Value(graph.name(name), type.dtype, type.shape)
-        sizes = Sizes(self.fitted, ()).with_values(list(values.values()))
-        inner = _Scope(body, graph, values, sizes, layer="")
-        results = _distinct(graph, self._written(inner), list(values.values()))
+        inputs = list(values.values())
+        inner = _Scope(body, graph, values, Sizes(self.fitted, ()).with_values(inputs), layer="")
+        results = _distinct(graph, self._written(inner), inputs)
         domains = sorted({"", *graph.domains})
         made = helper.make_function(
-            DOMAIN, "", [values[h].name for h in (*given, *captured)], [r.name for r in results],
+            DOMAIN, "", [x.name for x in inputs], [r.name for r in results],
             graph.nodes, [helper.make_opsetid(d, self.opset if not d else 1) for d in domains],
         )  # fmt: skip
         return self._named(step.op.name, made)
@@ -216,16 +205,16 @@ def _left_out(program: Program, handle: Handle) -> ModelExportError:
 
 
 def _input_names(step: Application) -> list[str]:
-    """Return a name for each operand: its parameter's, numbered where there are any number."""
-    names = step.op.inputs
-    if len(names) == len(step.operands):
-        return list(names)
-    return [f"{names[0] if names else 'input'}_{i}" for i in range(len(step.operands))]
+    """Return a name for each tensor among the operands: its parameter's, if there is one."""
+    names: Sequence[str] = step.op.inputs
+    if len(names) != len(step.operands):
+        names = [f"{names[0]}_{i}" for i in range(len(step.operands))]
+    return [n for n, x in zip(names, step.operands, strict=True) if isinstance(x, Handle)]
 
 
 def _reads(body: Program) -> Iterator[Handle]:
-    """Give the values that a body reads and does not make."""
-    made: set[Handle] = set()
+    """Give the values that a body reads, and is not given and does not make."""
+    made: set[Handle] = set(body.inputs)
     for step in body.steps:
         of_body = _reads(step.body) if step.body is not None else ()
         for x in (*step.operands, *of_body):

@@ -1,6 +1,7 @@
 """How each op is written, by family: importing this fills the table of exporters."""
 
 from pyrite.onnx.exporter.ops import activation as activation
+from pyrite.onnx.exporter.ops import adaptive as adaptive
 from pyrite.onnx.exporter.ops import attention as attention
 from pyrite.onnx.exporter.ops import contraction as contraction
 from pyrite.onnx.exporter.ops import creation as creation

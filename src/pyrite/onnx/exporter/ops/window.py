@@ -10,9 +10,8 @@ import numpy as np
 
 from pyrite.onnx.exporter.call import Call, Value
 from pyrite.onnx.exporter.ops.movement import sliced
-from pyrite.onnx.exporter.registry import Types, exports
+from pyrite.onnx.exporter.registry import exports
 from pyrite.onnx.exporter.size import Size, Varying, size_of, values_of
-from pyrite.op import Attributes
 from pyrite.tensor.window import extent
 from pyrite.types import int32, int64
 
@@ -249,57 +248,6 @@ def _at_least_zero(size: Size) -> Size:
 def _points(*sizes: Size) -> int:
     """Return at how many recordings some of the sizes are known."""
     return max((len(s.values) for s in sizes if isinstance(s, Varying)), default=1)
-
-
-def _averages_all(types: Types, attrs: Attributes) -> bool:
-    return all(size == 1 for size in attrs["output_size"])
-
-
-@exports("adaptive_avg_pool", when=_averages_all)
-def _global_average(call: Call, x: Value, *, output_size: Sequence[int]) -> Value:
-    return call.emit("GlobalAveragePool", x)
-
-
-def _divides(types: Types, attrs: Attributes) -> bool:
-    """Whether all windows are of one size, side by side."""
-    assert types[0] is not None
-    pairs = zip(types[0].shape[2:], attrs["output_size"], strict=True)
-    return all(n % count == 0 for n, count in pairs)
-
-
-@exports("adaptive_avg_pool", when=_divides)
-def _adaptive_average(call: Call, x: Value, *, output_size: Sequence[int]) -> Value:
-    kernel = _equal_windows(call, x, output_size)
-    return call.emit("AveragePool", x, kernel_shape=kernel, strides=kernel)
-
-
-def _equal_windows(call: Call, x: Value, output_size: Sequence[int]) -> list[int]:
-    sizes = call.static("an axis that is pooled", x.shape[2:])
-    return [n // count for n, count in zip(sizes, output_size, strict=True)]
-
-
-@exports("adaptive_max_pool_with_indices", when=_divides)
-def _adaptive_maximum(call: Call, x: Value, *, output_size: Sequence[int]) -> tuple[Value, ...]:
-    if all(size == 1 for size in output_size):
-        return _global_maximum(call, x)
-    kernel = _equal_windows(call, x, output_size)
-    rank = len(kernel)
-    return _max_pool_with_indices(
-        call, x, kernel_size=kernel, stride=kernel, padding=((0, 0),) * rank,
-        dilation=(1,) * rank, ceil_mode=False,
-    )  # fmt: skip
-
-
-def _global_maximum(call: Call, x: Value) -> tuple[Value, Value]:
-    flat = call.emit("Flatten", x, axis=2) if x.ndim == 2 else _flattened(call, x)
-    place = call.emit("ArgMax", flat, dtype=int64, axis=2, keepdims=1)
-    ones = (*x.shape[:2], *(1,) * (x.ndim - 2))
-    at = call.reshape(Value(place.name, int64, (*x.shape[:2], 1)), ones)
-    return call.emit("GlobalMaxPool", x), call.cast(at, int32)
-
-
-def _flattened(call: Call, x: Value) -> Value:
-    return call.emit("Reshape", x, call.axes((0, 0, -1)))
 
 
 # ---- columns ----
