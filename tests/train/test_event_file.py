@@ -97,7 +97,10 @@ def test_lines_are_json_that_any_reader_takes(tmp_path: Path) -> None:
     assert all(set(line) >= {"event", "time"} for line in told)
     assert [line["values"] for line in told if "values" in line] == []
     assert told[4]["metrics"]["Loss"] == {"unit": "", "better": "lower"}
-    assert told[5]["readings"]["Loss"] == 0.25
+    assert [line["event"] for line in told[4:7]] == ["metrics", "columns", "step_ended"]
+    named = dict(zip(told[5]["fields"] + told[5]["readings"], told[6]["row"], strict=True))
+    assert told[6]["columns"] == told[5]["number"]
+    assert (named["Loss"], named["items"], named["gradient_norm"]) == (0.25, 32, "Infinity")
     spelled = [line["readings"]["Loss"] for line in told if line["event"] == "epoch_ended"]
     assert spelled == ["NaN", "Infinity", "-Infinity"]
 
@@ -162,6 +165,13 @@ def test_what_a_resumed_run_does_again_is_void(tmp_path: Path) -> None:
         b'{"event": "metrics", "time": 1, "metrics": {"Loss": {"unit": 3, "better": "up"}}}',
         b"[" * 100_000,
         b'{"event": "epoch_ended", "split": "x", "epoch": 1, "seconds": 1, "readings": {"L": "1"}}',
+        b'{"event": "columns", "number": 1, "split": "x", "steps": 1, "fields": [], "readings": 1}',
+        b'{"event": "columns", "number": 1, "split": "x", "steps": 1, "fields": ["a", "a"], '
+        b'"readings": []}',
+        b'{"event": "columns", "number": true, "split": "x", "steps": 1, "fields": [], '
+        b'"readings": []}',
+        b'{"event":"step_ended","time":1,"columns":-1,"row":[1,1,0.1,0,0,null,null,0.5]}',
+        b'{"event":"step_ended","time":1,"columns":[],"row":[1,1,0.1,0,0,null,null,0.5]}',
     ],
 )  # fmt: skip
 def test_a_line_that_says_nothing_known_is_skipped(tmp_path: Path, line: bytes) -> None:
@@ -223,6 +233,84 @@ def test_a_disk_that_is_full_is_logged_once_and_the_training_goes_on(
     (record,) = caplog.records
     assert "cannot be written, the training goes on: No space left" in record.message
     assert read(path) == [step(1, 1), step(1, 4)]
+
+
+def test_what_a_full_disk_has_cut_off_is_told_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "e"
+    with EventWriter(path) as writer:
+        monkeypatch.setattr(os, "write", full)
+        writer.append(step(1, 1))  # the lines before it say what its numbers mean
+        monkeypatch.undo()
+        writer.append(step(1, 2))
+    assert read(path) == [step(1, 2)]
+
+
+METRICS = {"Loss": 0.3015113445777636, "Accuracy": 0.8125, "F1": 0.79032258064, "AUROC": 0.913,
+           "Perplexity": 1.35188}  # fmt: skip
+
+
+def test_a_million_steps_of_five_metrics_take_at_most_200_mb(tmp_path: Path) -> None:
+    """As with read_every=1, in epochs of a hundred steps, a fifth of them of validation."""
+    path = tmp_path / "e"
+    with EventWriter(path) as writer:
+        for number in range(500):
+            epoch, at = number // 100 + 1, number % 100 + 1
+            split, rate = ("train", 0.001 / (1 + number)) if at <= 80 else ("valid", None)
+            readings = tuple(Reading(name, value / (1 + number)) for name, value in METRICS.items())
+            norm = None if rate is None else 1.2345678901 / rate
+            times = 0.00123456789 * (1 + at), 0.000123456
+            writer.append(StepEnded(split, epoch, at, 80, readings, *times, 64, rate, norm))
+    assert path.stat().st_size <= 200 * 500
+
+
+def test_a_row_tells_any_two_float32_apart_and_integers_whole(tmp_path: Path) -> None:
+    values = [float(np.float32(1) / np.float32(n)) for n in range(1, 200)] + [2**53, -0.0, 1e-38]
+    readings = tuple(Reading(str(n), value) for n, value in enumerate(values))
+    written(tmp_path / "e", [StepEnded("train", 1, 1, 1, readings, 0.25, items=2**60)])
+    (event,) = read(tmp_path / "e")
+    assert isinstance(event, StepEnded)
+    assert event.items == 2**60
+    assert [np.float32(reading.value) for reading in event.readings] == [
+        np.float32(value) for value in values
+    ]
+
+
+def test_columns_are_told_once_and_again_where_a_step_has_others(tmp_path: Path) -> None:
+    speed = (LOSS, SPEED)
+    steps = [step(1, 1), step(1, 2), step(1, 1, "valid"), step(2, 1), step(2, 1, "valid"),
+             StepEnded("train", 2, 2, 4, speed, 0.1), step(2, 3)]  # fmt: skip
+    lines = [json.loads(line) for line in written(tmp_path / "e", [*steps])]
+    assert [line["split"] for line in lines if line["event"] == "columns"] == [
+        "train", "valid", "train",
+    ]  # fmt: skip
+    assert read(tmp_path / "e") == steps
+
+
+def test_rows_whose_columns_are_lost_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    first, second = step(1, 1), StepEnded("train", 1, 2, 4, (Reading("Other", 1.0),), 0.1)
+    lines = written(path, [first, second])
+    assert [json.loads(line)["event"] for line in lines[2:]] == [
+        "step_ended", "metrics", "columns", "step_ended",
+    ]  # fmt: skip
+    path.write_text("\n".join([*lines[:4], *lines[5:]]) + "\n")
+    reader = EventReader(path)
+    assert [entry.event for entry in reader.new()] == [first]
+    assert reader.skipped == 1
+
+
+def test_fields_of_a_later_version_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    columns = {"event": "columns", "time": 1, "number": 1, "split": "train", "steps": 4,
+               "fields": ["epoch", "mood", "step", "seconds"], "readings": ["Loss"]}  # fmt: skip
+    row = {"event": "step_ended", "time": 1, "columns": 1, "row": [1, "good", 2, 0.1, 0.5]}
+    path.write_text(json.dumps(columns) + "\n" + json.dumps(row) + "\n")
+    assert read(path) == [StepEnded("train", 1, 2, 4, (Reading("Loss", 0.5),), 0.1)]
 
 
 def test_the_history_is_that_of_the_events(task, tmp_path: Path) -> None:

@@ -43,9 +43,16 @@ def damaged(line: bytes, generator: random.Random) -> bytes:
         del told[name]
     elif how == 3:
         told[name] = generator.choice([None, "x", [1], {"a": 1}, True, 0.5, -3, {}, 10**400])
+    elif isinstance(told.get("row"), list):
+        told["row"][generator.randrange(len(told["row"]))] = generator.choice(SOME)
+        told["row"] += generator.choice([[], [], [], [1]])
     elif isinstance(told.get("readings"), dict):
         told["readings"]["more"] = generator.choice([1, 0.5, "NaN", True, None, "x"])
-    return json.dumps(told).encode() + b"\n"
+    separators = generator.choice([(", ", ": "), (",", ":")])  # of rows, and of all others
+    return json.dumps(told, separators=separators).encode() + b"\n"
+
+
+SOME = [1, 0.5, "NaN", "Infinity", True, None, "x", -1, 2**53 + 1, 10**400, [1]]
 
 
 def rows(table: EventTable) -> dict[str, list[Any]]:
@@ -95,6 +102,51 @@ def test_it_is_what_the_events_say(
     assert len(list(reader.new())) >= len(others)
     assert (table.skipped, table.metrics) == (reader.skipped, reader.metrics)
     assert repr(read_event_table(path, steps=False).entries) == repr(others)
+
+
+OLD = (
+    '{"event": "step_ended", "time": 1763885700.123456, "split": "train", "epoch": 1, "step": %d, '
+    '"steps": 9, "readings": {"Loss": %s}, "seconds": 0.5, "waited": 0.1, "items": 32, '
+    '"learning_rate": 0.001, "gradient_norm": null}\n'
+)
+
+
+def test_a_file_whose_steps_are_not_rows_is_read(tmp_path: Path) -> None:
+    """As runs wrote before 23 November 2026."""
+    path = tmp_path / "e"
+    path.write_text("".join(OLD % (n, v) for n, v in ((1, "0.5"), (2, '"NaN"'), (3, "0.25"))))
+    steps = read_event_table(path).steps["train"]
+    assert steps.values["Loss"].tolist()[::2] == [0.5, 0.25]
+    assert steps.fields["learning_rate"].tolist() == [0.001] * 3
+    assert rows(read_event_table(path)) == rows_one_by_one(path)
+    assert read_event_table(path, steps=False).steps == {}
+
+
+@pytest.mark.parametrize("value", [0.5, math.nan])
+def test_rows_are_decoded_together(
+    tmp_path: Path, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EventWriter(tmp_path / "e") as writer:
+        for number in range(1, 5):
+            writer.append(step(1, number, loss=value))
+    told = len((tmp_path / "e").read_text().splitlines()) - 4
+    monkeypatch.setattr(EventReader, "decode", decoded := Counted(EventReader.decode))
+    assert len(read_event_table(tmp_path / "e").steps["train"]) == 4
+    assert decoded.calls == told
+
+
+class Counted:
+    """A method that counts its calls."""
+
+    def __init__(self, method: Any) -> None:
+        self.method, self.calls = method, 0
+
+    def __get__(self, reader: Any, kind: Any = None) -> Any:
+        def call(line: bytes) -> Any:
+            self.calls += 1
+            return self.method(reader, line)
+
+        return call
 
 
 def test_steps_are_placed_by_epochs(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """events.jsonl: what a run tells, appended as it happens, one JSON object a line.
 
 Each line has ``event``, the kind in snake case; ``time``, in seconds since 1970; and the fields of
-the event's class, `pyrite.train.event`.  docs/guide/runs.md lists them.  Three rules make the file
-one that can be read at any moment, from anywhere:
+the event's class, `pyrite.train.event`; of a step as a row, `pyrite.train.event_row`.
+docs/guide/runs.md lists them.  Three rules make the file one that can be read at any moment, from
+anywhere:
 
 - A line is appended by one write.  A line that is torn, or that says nothing known, is skipped.
 - Readings are numbers by name; a line ``metrics`` has told their units before.  JSON has no number
@@ -16,21 +17,18 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 from pyrite.opening import open_file, regular
 from pyrite.train.event import (
-    EVENTS,
     Checkpointed,
     EpochEnded,
     EpochStarted,
@@ -39,18 +37,24 @@ from pyrite.train.event import (
     Sampled,
     StepEnded,
 )
+from pyrite.train.event_json import (
+    DECODERS,
+    EVENT,
+    KIND,
+    MALFORMED,
+    encoded,
+    metric_table,
+    number,
+    only,
+)
+from pyrite.train.event_row import Columns, RowWriter, row_line
 from pyrite.train.reading import Better, Reading
-from pyrite.train.sample import ImageSample, Sample, sample_from_json, sample_to_json
+from pyrite.train.sample import ImageSample, Sample
 from pyrite.train.sample_folder import SampleFolder
 
 logger = logging.getLogger("pyrite.train")
 
 _UNKNOWN = ("", None)
-
-#: What decoding a line raises that no run wrote.
-MALFORMED = (
-    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class EventWriter:
         self._failed = False
         self._lock = threading.Lock()  # what a view tells comes from a thread of its own
         self._known: dict[str, tuple[str, Better | None]] = {}
+        self._rows = RowWriter()
         self._written: tuple[Reading, ...] = ()
 
     def append(self, event: Event) -> None:
@@ -93,10 +98,20 @@ class EventWriter:
         now = round(time.time(), 6)
         told = self._new_metrics(getattr(event, "readings", ()))
         lines = [{"event": "metrics", "time": now, "metrics": told}] if told else []
+        if isinstance(event, StepEnded):
+            self._write(_text(lines) + self._row(event, now))
+            return
         if isinstance(event, Sampled):
             self._store(event.sample)
-        lines.append({"event": _KIND[type(event)], "time": now, **_encoded(event)})
-        self._write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
+        lines.append({"event": KIND[type(event)], "time": now, **encoded(event)})
+        self._write(_text(lines))
+
+    def _row(self, event: StepEnded, now: float) -> str:
+        """The line of a step, after that of its columns where they are new."""
+        columns = Columns.of(event)
+        number, is_new = self._rows.number(columns)
+        told = {"event": "columns", "time": now, "number": number, **columns.to_json()}
+        return _text([told] if is_new else []) + row_line(now, number, event)
 
     def _store(self, sample: Sample) -> None:
         """Write the file of an image; where that fails, readers find none, and the run goes on."""
@@ -110,6 +125,7 @@ class EventWriter:
     def restart(self) -> None:
         """Begin a new file: of a run that is not resumed."""
         self._close()
+        self._forget()
         with suppress(OSError):  # what cannot be removed cannot be written either, which is told
             if self._samples is not None:
                 self._samples.clear()
@@ -133,17 +149,23 @@ class EventWriter:
         self._known.update(new)
         return {name: {"unit": unit, "better": better} for name, (unit, better) in new.items()}
 
-    def _write(self, lines: bytes) -> None:
+    def _forget(self) -> None:
+        """Tell again what readers need to know beforehand: it may not stand in the file."""
+        self._known.clear()
+        self._rows.forget()
+
+    def _write(self, lines: str) -> None:
         try:
             if self._descriptor is None:
                 self._open()
             assert self._descriptor is not None
-            left = b"\n" + lines if self._is_torn else lines
+            left = (b"\n" if self._is_torn else b"") + lines.encode()
             self._is_torn = True
             while left:
                 left = left[os.write(self._descriptor, left) :]
             self._is_torn = self._failed = False
         except OSError as error:
+            self._forget()
             if not self._failed:
                 logger.error(
                     "%s cannot be written, the training goes on: %s", self.path, error.strerror
@@ -175,6 +197,7 @@ class EventReader:
         self._position = 0
         self._first = b""
         self.metrics: dict[str, tuple[str, Better | None]] = {}
+        self.columns: dict[int, Columns] = {}
 
     def new(self) -> Iterator[Entry]:
         """Give the entries that were appended since the last call, void ones too.
@@ -197,21 +220,29 @@ class EventReader:
                     yield entry
 
     def decode(self, line: bytes) -> Entry | None:
-        """Return what a line says; None where it says nothing known, or tells of metrics."""
+        """Return what a line says; None where it says nothing known, or how others are read."""
         try:
             told = json.loads(line)
-            if told["event"] == "metrics":
-                self.metrics.update(_metrics(told["metrics"]))
-                return None
-            kind = _EVENT[told["event"]]
-            return Entry(_number(told["time"]), self._decoded(kind, told))
+            match told["event"]:
+                case "metrics":
+                    self.metrics.update(metric_table(told["metrics"]))
+                    return None
+                case "columns":
+                    self.columns[only(int)(told["number"])] = Columns.from_json(told)
+                    return None
+                case "step_ended" if "row" in told:
+                    columns = self.columns[only(int)(told["columns"])]
+                    event: Event = columns.step(told["row"], self.metrics)
+                case name:
+                    event = self._decoded(EVENT[name], told)
+            return Entry(number(told["time"]), event)
         except MALFORMED:
             self.skipped += bool(line.strip())
             return None
 
     def _decoded(self, kind: type[Event], told: Mapping[str, Any]) -> Event:
         given = {}
-        for name, decode in _DECODERS[kind].items():
+        for name, decode in DECODERS[kind].items():
             if name == "readings":
                 given[name] = self._readings(told[name])
             elif name in told:
@@ -220,7 +251,7 @@ class EventReader:
 
     def _readings(self, values: Mapping[str, Any]) -> tuple[Reading, ...]:
         return tuple(
-            Reading(name, _number(value), *self.metrics.get(name, _UNKNOWN))
+            Reading(name, number(value), *self.metrics.get(name, _UNKNOWN))
             for name, value in values.items()
         )
 
@@ -255,98 +286,5 @@ def is_void(event: Event, resumed: Resumed) -> bool:
     return False
 
 
-# ---- one event as JSON, and back ----
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-_KIND = {kind: _snake(kind.__name__) for kind in EVENTS}
-_EVENT = {name: kind for kind, name in _KIND.items()}
-
-
-def _encoded(event: Event) -> dict[str, Any]:
-    return {field.name: _json(getattr(event, field.name)) for field in fields(event)}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _SPELLING[str(value)]
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, tuple):
-        return {reading.name: _json(reading.value) for reading in value}
-    if isinstance(value, Sample):
-        return sample_to_json(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-_NUMBERS = {spelled: float(number) for number, spelled in _SPELLING.items()}
-
-
-def _number(told: Any) -> float:
-    if isinstance(told, str):
-        return _NUMBERS[told]
-    if type(told) is float:  # most numbers of most lines
-        return told
-    return float(_whole_or_not(told))
-
-
-def _of(*kinds: type) -> Callable[[Any], Any]:
-    """A decoder that refuses what is of no such type; a bool is no number."""
-
-    def decode(told: Any) -> Any:
-        if type(told) not in kinds:
-            raise TypeError(told)
-        return told
-
-    return decode
-
-
-_whole_or_not = _of(float, int)
-
-
-def _whole(told: Any) -> int:
-    """A count or a seed; what is larger than any would overflow in whoever computes with it."""
-    number: int = _of(int)(told)
-    if not -(2**64) < number < 2**64:
-        raise ValueError(told)
-    return number
-
-
-def _optional_path(told: Any) -> Path | None:
-    return None if told is None else Path(_of(str)(told))
-
-
-def _optional_number(told: Any) -> float | None:
-    return None if told is None else _number(told)
-
-
-def _counts(told: Any) -> dict[str, int]:
-    return {_of(str)(name): _whole(count) for name, count in _of(dict)(told).items()}
-
-
-def _metrics(told: Any) -> dict[str, tuple[str, Better | None]]:
-    directions: dict[Any, Better | None] = {"lower": "lower", "higher": "higher", None: None}
-    return {name: (_of(str)(of["unit"]), directions[of["better"]]) for name, of in told.items()}
-
-
-def _decoder(hint: Any) -> Callable[[Any], Any]:
-    if hint is int:
-        return _whole
-    if hint is float:
-        return _number
-    if hint == float | None:
-        return _optional_number
-    if hint == Path | None or hint is Path:
-        return _optional_path
-    if hint == Sample:
-        return sample_from_json
-    return _counts if hint == Mapping[str, int] else _of(str)
-
-
-_DECODERS = {
-    kind: {name: _decoder(hint) for name, hint in get_type_hints(kind).items()} for kind in EVENTS
-}
+def _text(lines: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)

@@ -8,24 +8,27 @@ half the time of one event each, and a fraction of the memory.  Invariant: what 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike
-from typing import Any, BinaryIO, get_type_hints
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.opening import open_file
 from pyrite.train.event import Resumed, StepEnded
-from pyrite.train.event_file import MALFORMED, Entry, EventReader, is_void
+from pyrite.train.event_file import Entry, EventReader, is_void
+from pyrite.train.event_json import MALFORMED, NUMBERS
+from pyrite.train.event_row import FIELDS, ROW, Columns
 from pyrite.train.reading import Better
 
 #: Lines that are decoded together.
 _LINES = 2000
-#: How the lines of steps begin, in files that a run has written.
-_STEP = b'{"event": "step_ended"'
+#: How the lines of steps begin: rows, and of files from before 23 November 2026.
+_STEPS = (ROW, b'{"event": "step_ended"')
 
 Numbers = NDArray[np.float64]
 
@@ -85,7 +88,7 @@ def read_event_table(path: str | PathLike[str], *, steps: bool = True) -> EventT
     with open_file(path) as file:
         for lines in _blocks(file):
             if not steps:
-                lines = [line for line in lines if not line.startswith(_STEP)]
+                lines = [line for line in lines if not line.startswith(_STEPS)]
             builder.add(lines)
     return builder.table()
 
@@ -97,13 +100,28 @@ def _blocks(file: BinaryIO) -> Iterator[list[bytes]]:
         yield lines
 
 
+#: Steps that were decoded one by one, before they are made columns.
+_SINGLE = 2000
+
+
 @dataclass
-class _Rows:
-    """Steps of one split as they come: blocks of columns."""
+class _Split:
+    """Steps of one split as they come: blocks of columns, and after them single ones."""
 
     blocks: list[Steps] = field(default_factory=list)
+    single: list[tuple[float, StepEnded]] = field(default_factory=list)
+
+    def add_block(self, steps: Steps) -> None:
+        self._gather()
+        self.blocks.append(steps)
+
+    def add(self, time: float, event: StepEnded) -> None:
+        self.single.append((time, event))
+        if len(self.single) == _SINGLE:
+            self._gather()
 
     def joined(self) -> Steps:
+        self._gather()
         names = dict.fromkeys(name for block in self.blocks for name in block.values)
         return Steps(
             {
@@ -116,6 +134,11 @@ class _Rows:
             },
         )
 
+    def _gather(self) -> None:
+        if self.single:
+            self.blocks.append(_of_steps(self.single))
+            self.single = []
+
 
 def _column(block: Steps, name: str) -> Numbers:
     found = block.values.get(name)
@@ -126,36 +149,36 @@ class _Builder:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.reader = EventReader(path)
         self.entries: list[Entry] = []
-        self.rows: dict[str, _Rows] = {}
+        self.splits: dict[str, _Split] = {}
 
     def add(self, lines: Sequence[bytes]) -> None:
-        """Take in lines: runs of steps as columns, every other one as an event."""
+        """Take in lines: runs of rows as columns, every other one as an event."""
         first = 0
         for number, line in enumerate(lines):
-            if not line.startswith(_STEP):
-                self._add_steps(lines[first:number])
+            if not line.startswith(ROW):
+                self._add_rows(lines[first:number])
                 self._add_line(line)
                 first = number + 1
-        self._add_steps(lines[first:])
+        self._add_rows(lines[first:])
 
     def table(self) -> EventTable:
-        steps = {split: rows.joined() for split, rows in self.rows.items() if rows.blocks}
+        steps = {name: split.joined() for name, split in self.splits.items()}
         return EventTable(self.entries, steps, self.reader.metrics, self.reader.skipped)
 
-    def _add_steps(self, lines: Sequence[bytes]) -> None:
+    def _add_rows(self, lines: Sequence[bytes]) -> None:
         if not lines:
             return
         try:
             told = json.loads(b"[%s]" % b",".join(lines))
             if len(told) != len(lines):
                 raise ValueError
-            blocks = _by_split(told)
+            blocks = _blocks_of(told, self.reader.columns)
         except MALFORMED:
             for line in lines:
                 self._add_line(line)
             return
-        for split, block in blocks.items():
-            self.rows.setdefault(split, _Rows()).blocks.append(block)
+        for split, block in blocks:
+            self._split(split).add_block(block)
 
     def _add_line(self, line: bytes) -> None:
         entry = self.reader.decode(line)
@@ -163,8 +186,7 @@ class _Builder:
             return
         event = entry.event
         if isinstance(event, StepEnded):
-            block = _of_step(entry.time, event)
-            self.rows.setdefault(event.split, _Rows()).blocks.append(block)
+            self._split(event.split).add(entry.time, event)
             return
         if isinstance(event, Resumed):
             self._void(event)
@@ -172,65 +194,80 @@ class _Builder:
 
     def _void(self, resumed: Resumed) -> None:
         self.entries = [entry for entry in self.entries if not is_void(entry.event, resumed)]
-        for split, rows in self.rows.items():
-            if rows.blocks:
-                steps = rows.joined()
-                epoch, step = steps.fields["epoch"], steps.fields["step"]
-                kept = epoch <= resumed.epoch
-                if split == "train":
-                    kept |= (epoch - 1 == resumed.epoch) & (step <= resumed.step)
-                rows.blocks = [steps.select(kept)]
+        for name, split in self.splits.items():
+            steps = split.joined()
+            epoch, step = steps.fields["epoch"], steps.fields["step"]
+            kept = epoch <= resumed.epoch
+            if name == "train":
+                kept |= (epoch - 1 == resumed.epoch) & (step <= resumed.step)
+            split.blocks = [steps.select(kept)]
+
+    def _split(self, name: str) -> _Split:
+        return self.splits.setdefault(name, _Split())
 
 
-def _by_split(told: Sequence[Any]) -> dict[str, Steps]:
-    """Columns of steps, as long as all are as a run writes them; else some error."""
-    splits: dict[str, list[Any]] = {}
+def _blocks_of(told: Sequence[Any], columns: Mapping[int, Columns]) -> list[tuple[str, Steps]]:
+    """A block of each split, as long as all rows are as a run writes them; else some error."""
+    groups: dict[int, list[Any]] = {}
     for one in told:
-        splits.setdefault(one["split"], []).append(one)
-    return {split: _columns(ones) for split, ones in splits.items()}
+        if one.keys() != _KEYS or type(one["columns"]) is not int:
+            raise ValueError
+        groups.setdefault(one["columns"], []).append(one)
+    blocks = [_block(columns[number], group) for number, group in groups.items()]
+    if len({split for split, _ in blocks}) < len(blocks):
+        raise ValueError  # a metric came or went: one by one, in their order
+    return blocks
 
 
-def _columns(told: Sequence[Any]) -> Steps:
-    if any(one.keys() != _KINDS.keys() for one in told):
+def _block(columns: Columns, told: Sequence[Any]) -> tuple[str, Steps]:
+    if columns.fields != FIELDS or any(type(one["row"]) is not list for one in told):
         raise ValueError
-    columns = {name: _column_of([one[name] for one in told], _KINDS[name]) for name in _KINDS}
-    names = columns["readings"][0].keys()
-    if any(each.keys() != names for each in columns["readings"]):
-        raise ValueError  # a metric that came or went: one by one
-    readings = {name: [each[name] for each in columns["readings"]] for name in names}
-    return Steps(
-        {name: np.array(columns[name], np.float64) for name in _FIELDS},
-        {name: np.array(_column_of(each, _NUMBER), np.float64) for name, each in readings.items()},
+    turned = list(zip(*(one["row"] for one in told), strict=True))
+    if len(turned) != len(FIELDS) + len(columns.readings):
+        raise ValueError
+    named = dict(zip(FIELDS, turned, strict=False))
+    named["time"] = tuple(one["time"] for one in told)
+    fields = {name: _numbers(named[name], _KINDS.get(name, _NUMBER)) for name in named}
+    fields["steps"] = np.full(len(told), columns.steps, np.float64)
+    readings = zip(columns.readings, turned[len(FIELDS) :], strict=True)
+    return columns.split, Steps(
+        {name: fields[name] for name in _FIELDS},
+        {name: _numbers(values, _NUMBER) for name, values in readings},
     )
 
 
-def _column_of(values: list[Any], kinds: frozenset[type]) -> list[Any]:
-    """The values; an error where one is of another kind, as NaN, which is told as text."""
+#: The keys of a row's line, and of which kinds the fields are that are no plain numbers.
+_KEYS = {"event", "time", "columns", "row"}
+_NUMBER = frozenset({int, float, str})
+_OPTIONAL = _NUMBER | {type(None)}
+_WHOLE = frozenset({int})
+_KINDS = {
+    "epoch": _WHOLE,
+    "step": _WHOLE,
+    "items": _WHOLE,
+    "learning_rate": _OPTIONAL,
+    "gradient_norm": _OPTIONAL,
+}
+
+
+def _numbers(values: Sequence[Any], kinds: frozenset[type]) -> Numbers:
+    """Return a column; raise an error where a value is of another kind than a run writes."""
     found = set(map(type, values))
     if not found <= kinds:
         raise TypeError
     if int in found and any(type(value) is int and abs(value) > 2**53 for value in values):
         raise ValueError
-    return values
+    if str in found:
+        values = [NUMBERS[value] if type(value) is str else value for value in values]
+    return np.array(values, np.float64)
 
 
-_NUMBER = frozenset({int, float})
-_KIND_OF = {int: frozenset({int}), float: _NUMBER, str: frozenset({str})}
-#: The fields of a line, and of which kinds their values are.
-_KINDS = {
-    "event": frozenset({str}),
-    "time": _NUMBER,
-    **{
-        name: _KIND_OF.get(hint, _NUMBER | {type(None)})
-        for name, hint in get_type_hints(StepEnded).items()
-    },
-    "readings": frozenset({dict}),
-}
-
-
-def _of_step(time: float, event: StepEnded) -> Steps:
-    told = {"time": time, **vars(event)}
+def _of_steps(told: Sequence[tuple[float, StepEnded]]) -> Steps:
+    """Return columns of steps that were decoded one by one; readings may come and go."""
+    rows = [{"time": time, **vars(event)} for time, event in told]
+    names = dict.fromkeys(reading.name for _, event in told for reading in event.readings)
+    readings = [{each.name: each.value for each in event.readings} for _, event in told]
     return Steps(
-        {name: np.array([told[name]], np.float64) for name in _FIELDS},
-        {reading.name: np.array([reading.value]) for reading in event.readings},
+        {name: np.array([row[name] for row in rows], np.float64) for name in _FIELDS},
+        {name: np.array([row.get(name, math.nan) for row in readings]) for name in names},
     )

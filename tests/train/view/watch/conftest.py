@@ -59,7 +59,7 @@ def write(folder: Path, told: list[Told]) -> Path:
     times, lines = iter([time for time, _ in told]), before
     for text in path.read_text().splitlines()[len(before) :]:
         line = json.loads(text)
-        if line["event"] != "metrics":
+        if line["event"] not in ("metrics", "columns"):
             line["time"] = next(times)
         lines.append(json.dumps(line))
     path.write_text("\n".join(lines) + "\n")
