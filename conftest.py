@@ -15,7 +15,6 @@ _NEEDS = {
     "candle": ["src/pyrite/backend/candle"],
     "onnx": ["src/pyrite/onnx"],
     "textual": [f"src/pyrite/train/view/watch/{name}.py" for name in ("screen", "dialog")],
-    "plotext": ["src/pyrite/train/view/watch/plot.py", "src/pyrite/train/view/watch/screen.py"],
     "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],
 }
 collect_ignore = [path for name, paths in _NEEDS.items() if not find_spec(name) for path in paths]

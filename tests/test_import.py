@@ -15,7 +15,6 @@ HEAVY = {
     "typer",
     "scipy",
     "textual",
-    "plotext",
     "pynvml",
     "tensorboardX",
     "onnx",
@@ -42,7 +41,7 @@ def test_importing_the_training_imports_no_terminal_library() -> None:
     ).stdout.split()
 
     assert "pyrite.train" in loaded
-    assert not {"textual", "plotext", "rich"} & set(loaded)
+    assert not {"textual", "rich"} & set(loaded)
 
 
 def test_importing_the_training_imports_no_extra() -> None:
@@ -53,5 +52,5 @@ def test_importing_the_training_imports_no_extra() -> None:
     ).stdout.split()
 
     assert "pyrite.train.report" in loaded
-    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "plotext", "onnx"}
+    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx"}
     assert not extras & set(loaded)

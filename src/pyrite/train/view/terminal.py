@@ -11,15 +11,14 @@ if sys.platform != "win32":
     import termios
 
 #: What the extra ``tui`` brings, as it is imported.
-PACKAGES = ("textual", "plotext")
+PACKAGE = "textual"
 
 
 def problem(stdin: int = 0, stdout: int = 1) -> str | None:
     """Return why no dashboard can be shown in the terminal of two descriptors, None if it can."""
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    if find_spec(PACKAGE) is None:
         return (
-            f"{' and '.join(missing)} cannot be imported; get it: "
-            f"{sys.executable} -m pip install 'pyrite[tui]'"
+            f"{PACKAGE} cannot be imported; get it: {sys.executable} -m pip install 'pyrite[tui]'"
         )
     if sys.platform == "win32":
         return "no process can be handed the terminal here"

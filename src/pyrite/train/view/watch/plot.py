@@ -1,4 +1,4 @@
-"""Curves as a plot of text.  plotext draws; what reaches it is thinned to the pixels there are."""
+"""Curves as a plot of text: what is drawn of a metric, where axes begin and end, their labels."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import plotext
 from rich.text import Text
 
 from pyrite.train.view.legible import legible
+from pyrite.train.view.watch.canvas import DOTS_X, Canvas, framed, label_width
 from pyrite.train.view.watch.run import RunState
 from pyrite.train.view.watch.series import Numbers, drawable, smoothed, thinned
 from pyrite.train.view.watch.text import colour
 
-#: Braille has two columns of dots a cell.
-DOTS = 2
 #: The least size of a plot with axes.
 LEAST_WIDTH, LEAST_HEIGHT = 24, 5
 #: A cell of text by the mark of a split: they can be told apart without colours.
@@ -37,7 +35,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Curve:
-    """What to draw of one split."""
+    """What to draw of one split: as a line where the mark is braille, else as marks."""
 
     label: str
     points: Numbers
@@ -141,24 +139,23 @@ def _picture(
     height: int,
 ) -> Text:
     drawn = [
-        (curve, thinned(curve.points, DOTS * width)) for curve in found if curve.points.shape[1]
+        (curve, thinned(curve.points, DOTS_X * width)) for curve in found if curve.points.shape[1]
     ]
     low, high = _range(np.concatenate([points[1] for _, points in drawn]))
-    begin, end = (extent[0], extent[1]) if extent[1] > extent[0] else (extent[0], extent[0] + 1)
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plotsize(width, height)
-    plotext.xlim(begin * scale, end * scale)
-    plotext.ylim(low, high)
-    for curve, (x, y) in sorted(drawn, key=_depth):
-        # Few points are set as marks; what is a line is drawn through all of them.
-        draw = plotext.plot if curve.mark == "braille" and len(x) > 1 else plotext.scatter
-        draw((x * scale).tolist(), y.tolist(), marker=curve.mark, color=curve.colour)
-    places = ticks(begin * scale, end * scale, width // 14)
-    plotext.xticks(places, [f"{place:g}" for place in places])
-    places = ticks(low, high, max(3, height // 3))
-    plotext.yticks(places, _labels(places, is_share))
-    return Text.from_ansi(plotext.build().rstrip("\n"))
+    begin, end = extent
+    if not end > begin:
+        end = begin + max(1.0, abs(begin) / 10)
+    y = [(at, _label(at, is_share)) for at in ticks(low, high, max(3, height // 3))]
+    room = width - label_width(y) - 2
+    canvas = Canvas(room, height - 3, (begin * scale, end * scale), (low, high))
+    for curve, points in sorted(drawn, key=_depth):
+        scaled = np.stack([points[0] * scale, points[1]])
+        if curve.mark == "braille" and points.shape[1] > 1:
+            canvas.line(scaled, curve.colour)
+        else:
+            canvas.marks(scaled, "•" if curve.mark == "braille" else curve.mark, curve.colour)
+    x = [(at, f"{at:g}") for at in ticks(begin * scale, end * scale, width // 14)]
+    return framed(canvas, x, y)
 
 
 def _depth(drawn: tuple[Curve, Numbers]) -> int:
@@ -169,16 +166,14 @@ def _depth(drawn: tuple[Curve, Numbers]) -> int:
 
 def _range(y: Numbers) -> tuple[float, float]:
     low, high = float(y.min()), float(y.max())
-    if high > low:
+    if high / 2 > low / 2:  # the distance itself may be larger than any number
         return low, high
     pad = abs(low) / 10 or 1.0
     return low - pad, high + pad
 
 
-def _labels(places: Sequence[float], is_share: bool) -> list[str]:
-    if is_share:
-        return [f"{100 * place:.4g} %" for place in places]
-    return [f"{place:.4g}" for place in places]
+def _label(place: float, is_share: bool) -> str:
+    return f"{100 * place:.4g} %" if is_share else f"{place:.4g}"
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:

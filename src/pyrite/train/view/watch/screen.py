@@ -29,7 +29,7 @@ from pyrite.train.view.watch.machine import Machine, Use
 from pyrite.train.view.watch.neighbours import neighbours
 from pyrite.train.view.watch.plot import SMOOTHING, Aspect, plot
 from pyrite.train.view.watch.run import RunState
-from pyrite.train.view.watch.text import bars, duration, facts, heading, log_line, table
+from pyrite.train.view.watch.text import bars, duration, facts, heading, log_line, table, tail
 
 #: Seconds between two looks at the file, and so between two frames.
 INTERVAL = 0.5
@@ -37,7 +37,7 @@ INTERVAL = 0.5
 READING = 0.1
 #: The most of one processor that all this may take: where frames are dear, they are fewer, but one
 #: in so many seconds is drawn in any case.
-SHARE, SLOWEST = 0.015, 3.0
+SHARE, SLOWEST = 0.01, 3.0
 #: Seconds without a word after which a run is said to be silent, and for which a message stays.
 SILENCE, MESSAGE = 60.0, 6.0
 
@@ -111,6 +111,7 @@ class Dashboard(App[None]):
         yield Grid(id="plots")
         yield Static(id="table")
         yield Static(id="facts")
+        yield Static(id="tail")
         yield RichLog(id="log", max_lines=1000, wrap=True, auto_scroll=True, min_width=1)
         yield Static(id="keys")
 
@@ -163,7 +164,8 @@ class Dashboard(App[None]):
         other = None if self.other is None else self.other.state
         self._show("table", table(self.state, self.metric, other, width), layout.table)
         self._show("facts", told, layout.facts)
-        self._show_log(layout.log)
+        self._show_tail(0 if self.wide_log else layout.log, width)
+        self._show_log(layout.log if self.wide_log else 0)
         self._show("keys", [self._keys(width)], layout.keys)
 
     def status(self) -> str:
@@ -210,6 +212,10 @@ class Dashboard(App[None]):
             plot_of.display = False
         if len(plots) < len(shown):
             self.call_after_refresh(self.draw)
+
+    def _show_tail(self, rows: int, width: int) -> None:
+        """Show the last lines of the log.  A widget that scrolls lays all out anew at each line."""
+        self._show("tail", tail(self.state.log, rows, width, self.console), rows)
 
     def _show_log(self, rows: int) -> None:
         log = self.query_one(RichLog)
@@ -376,9 +382,10 @@ class Dashboard(App[None]):
 
 
 def _update(widget: Static, text: Text) -> None:
+    """Show a text where it is new.  The size is given by styles: to lay all out anew is dear."""
     if getattr(widget, "shown", None) != text:
         widget.shown = text
-        widget.update(text)
+        widget.update(text, layout=False)
 
 
 def _from(names: list[str], first: str) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
 
+from rich.console import Console
 from rich.text import Text
 
 from pyrite.train.reading import Reading, format_number
@@ -168,6 +170,16 @@ def log_line(line: Line) -> Text:
     source = f"{legible(line.source)}: " if line.source not in ("", "stdout", "stderr") else ""
     style = _LEVELS.get(line.level, "default")
     return Text.assemble((clock(line.time), "dim"), " ", (source + legible(line.text), style))
+
+
+def tail(log: Sequence[Line], rows: int, width: int, console: Console) -> list[Text]:
+    """Return so many rows of the end of the log; the first may be the end of a line."""
+    shown: list[Text] = []
+    for line in reversed(log):
+        if len(shown) >= rows:
+            break
+        shown = [*log_line(line).wrap(console, max(1, width)), *shown]
+    return shown[max(0, len(shown) - rows) :]
 
 
 # ---- parts of lines ----
