@@ -27,7 +27,7 @@ from pyrite.train import (
 )
 from pyrite.train.view.watch import screen
 from pyrite.train.view.watch.machine import Machine, Use
-from pyrite.train.view.watch.screen import Dashboard
+from pyrite.train.view.watch.screen import SHARE, Dashboard
 
 HOSTILE = "[red]Loss[/] \x1b[2J\x1b]0;title\x07\x9b31m\u202e[@click=app.quit]x[/]"
 Check = Callable[[Dashboard, Any], Awaitable[None]]
@@ -294,7 +294,7 @@ def test_frames_that_are_dear_are_fewer(finished: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
         monkeypatch.setattr(screen.time, "process_time", lambda: used[0])
         monkeypatch.setattr(dashboard, "draw", lambda: frames.append(now[0]))
-        for cost, until in ((0.001, 103.0), (0.030, 109.0), (1.0, 118.0)):
+        for cost, until in ((0.001, 103.0), (2 * SHARE, 109.0), (1.0, 118.0)):
             while now[0] < until:
                 count = len(frames)
                 dashboard.look()
