@@ -47,21 +47,24 @@ def load(
     Raises ModelImportError for a file that is damaged, and with one list of all that it has and
     that is not supported.
     """
-    model = _load(source, as_device(device), narrow_int64, inspect_apart, trainable)
-    return model
+    return load_with(
+        source, inspect_apart, device=device, trainable=trainable, narrow_int64=narrow_int64
+    )
 
 
-def _load(
+def load_with(
     source: PathLike | bytes,
-    place: Device,
-    narrow_int64: bool,
     inspection: Inspection,
+    *,
+    device: DeviceLike = None,
     trainable: bool | Sequence[str] | None = None,
+    narrow_int64: bool = False,
 ) -> OnnxModule:
+    """Return `load`'s module, with ONNX's native code run in a way of the caller's."""
     model, folder = read_model(source)
     graph = read_graph(model, folder, inspection)
     require_supported(graph)
-    return built(graph, place, narrow_int64, trainable)
+    return built(graph, as_device(device), narrow_int64, trainable)
 
 
 def require_supported(graph: Graph) -> None:

@@ -1,0 +1,192 @@
+"""Writes which ops of ONNX are imported, and which cases of its node suite are left out, into docs.
+
+    python scripts/onnx_table.py            writes docs/onnx.md
+    python scripts/onnx_table.py --check    says whether it is out of date, and then exits with 1
+
+What stands between the two markers of the file is made here; a test compares.  A case is left out
+by its dtypes or its domain, which are read from its model, and not by whether it passes.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.defs
+from onnx import AttributeProto, TensorProto
+from onnx.backend.test.case.node import collect_testcases
+
+from pyrite.onnx.converter import CONVERTERS
+from pyrite.onnx.loading import load  # noqa: F401 - files the converters
+
+ROOT = Path(__file__).resolve().parent.parent
+PATH = ROOT / "docs" / "onnx.md"
+BEGIN = "<!-- made by scripts/onnx_table.py -->"
+END = "<!-- end of what was made -->"
+
+TRAINING = "ai.onnx.preview.training"
+#: What no dtype of Pyrite carries, by the first letters of the type's name.
+LEFT_OUT = {
+    "STRING": "strings",
+    "FLOAT8": "8-bit floats",
+    "FLOAT6": "6-bit floats",
+    "COMPLEX": "complex numbers",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file, or check it; return the exit status."""
+    text = wanted()
+    if PATH.read_text() == text:
+        return 0
+    if "--check" in arguments:
+        print(f"{PATH.relative_to(ROOT)} is out of date; run scripts/onnx_table.py")
+        return 1
+    PATH.write_text(text)
+    print(f"wrote {PATH.relative_to(ROOT)}")
+    return 0
+
+
+def wanted() -> str:
+    """Return the text that the file should have."""
+    before, _, rest = PATH.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{exclusions()}\n\n{ops()}\n{END}{after}"
+
+
+# ---- cases of the node suite ----
+
+
+@cache
+def cases() -> list[Any]:
+    """Return the cases of ONNX's node suite."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, from the making of some expected values
+        return list(collect_testcases(None))
+
+
+def exclusion(model: Any) -> str | None:
+    """Return why a model is left out: a domain, or a type that it uses; None if it is not."""
+    if any(node.domain == TRAINING for node in model.graph.node):
+        return "training ops"
+    names = {TensorProto.DataType.Name(number) for number in _types(model.graph)}
+    for prefix, reason in LEFT_OUT.items():
+        if any(name.startswith(prefix) for name in names):
+            return reason
+    return None
+
+
+def _types(graph: Any) -> Iterator[int]:
+    """Give the numbers of the element types that a graph names."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield from _element_types(value.type)
+    for tensor in graph.initializer:
+        yield tensor.data_type
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from _attribute_types(attribute)
+
+
+def _element_types(of: Any) -> Iterator[int]:
+    kind = of.WhichOneof("value")
+    if kind == "tensor_type":
+        yield of.tensor_type.elem_type
+    elif kind in ("sequence_type", "optional_type"):
+        yield from _element_types(getattr(of, kind).elem_type)
+
+
+def _attribute_types(attribute: Any) -> Iterator[int]:
+    if attribute.type == AttributeProto.TENSOR:
+        yield attribute.t.data_type
+    elif attribute.type == AttributeProto.GRAPH:
+        yield from _types(attribute.g)
+    elif attribute.name in ("to", "dtype", "output_dtype"):
+        yield attribute.i
+
+
+def exclusions() -> str:
+    """Return the table of cases that are left out."""
+    found: Counter[str] = Counter()
+    by_op: dict[str, Counter[str]] = defaultdict(Counter)
+    total = 0
+    for case in cases():
+        total += 1
+        reason = exclusion(case.model)
+        if reason is not None:
+            found[reason] += 1
+            by_op[reason][_op_of(case)] += 1
+    left_out = sum(found.values())
+    rows = [
+        f"| {reason} | {count} | {_listed(by_op[reason])} |"
+        for reason, count in found.most_common()
+    ]
+    return "\n".join(
+        [
+            f"Of the {total:,} cases of the node suite of onnx {onnx.__version__}, {left_out} are "
+            f"left out ({left_out / total:.1%}), and all others pass.",
+            "",
+            "| left out for | cases | by op |",
+            "| --- | ---: | --- |",
+            *rows,
+        ]
+    )
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{op} {count}" for op, count in sorted(counts.items()))
+
+
+def _op_of(case: Any) -> str:
+    """Return the op that a case is for: the longest that its name begins with, or its first."""
+    ops = sorted({node.op_type for node in case.model.graph.node}, key=len, reverse=True)
+    name = case.name.replace("_", "").lower()
+    return next((op for op in ops if op.lower() in name), "expanded functions")
+
+
+# ---- ops ----
+
+
+def ops() -> str:
+    """Return the table of ops by domain: from which opset on, and how."""
+    schemas: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        schemas[schema.domain, schema.name].append(schema)
+    rows = [_row(domain, op, schemas[domain, op]) for domain, op in sorted(schemas)]
+    counts = Counter(row.split("|")[-2].strip().split(",")[0] for row in rows)
+    summary = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
+    return "\n".join(
+        [
+            f"## Ops\n\nOf {len(rows)} ops: {summary}.",
+            "",
+            "| op | versions of the specification | converters from | how |",
+            "| --- | --- | --- | --- |",
+            *rows,
+        ]
+    )
+
+
+def _row(domain: str, op: str, schemas: list[Any]) -> str:
+    versions = sorted(schema.since_version for schema in schemas)
+    converters = CONVERTERS.get((domain, op))
+    name = f"{domain}.{op}" if domain else op
+    first = ", ".join(str(c.since) for c in converters) if converters else ""
+    return f"| {name} | {', '.join(map(str, versions))} | {first} | {_how(schemas, converters)} |"
+
+
+def _how(schemas: list[Any], converters: Any) -> str:
+    if converters:
+        return "converted"
+    newest = max(schemas, key=lambda schema: schema.since_version)
+    if newest.has_function or newest.has_context_dependent_function:
+        return "expanded"
+    return "part of a graph" if newest.name == "Constant" else "not imported"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

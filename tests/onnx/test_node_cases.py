@@ -1,0 +1,206 @@
+"""ONNX's own node suite on every device.
+
+A case is left out by its dtypes or its domain only (scripts/onnx_table.py, docs/onnx.md), and then
+`load` refuses it.  Expected values are those of the suite, within its own tolerances, but for what
+their making rounds: half floats to 4 units of the last place, Fourier transforms to 1e-6 of the
+greatest value.  Random ops agree in shape, dtype and moments.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import pyrite
+from pyrite.backend.device import device_problem
+from pyrite.errors import DTypeError
+from pyrite.onnx import ModelImportError
+from pyrite.onnx.inspection import inspect_here
+from pyrite.onnx.loading import load_with
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "onnx_table.py"
+
+#: How many cases of each device `make test` runs.
+SAMPLE = {"numpy": 150, "cpu": 40, "wgpu": 10, "torch:cpu": 20}
+
+#: The dtypes that carry those of few bits.
+CARRIERS = {
+    np.dtype(ml_dtypes.int4): np.int8,
+    np.dtype(ml_dtypes.int2): np.int8,
+    np.dtype(ml_dtypes.uint4): np.uint8,
+    np.dtype(ml_dtypes.uint2): np.uint8,
+    np.dtype(ml_dtypes.float4_e2m1fn): np.float32,
+}
+HALVES = {np.dtype(np.float16): 2.0**-10, np.dtype(ml_dtypes.bfloat16): 2.0**-7}
+
+
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("onnx_table", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def cases(table: ModuleType) -> list[Any]:
+    return table.cases()
+
+
+@pytest.mark.parametrize("device", SAMPLE)
+def test_a_case_gives_what_the_suite_expects(
+    device: str, cases: list[Any], table: ModuleType, full: bool, rng: random.Random
+) -> None:
+    if problem := device_problem(device):
+        pytest.skip(problem)
+    wanted = [case for case in cases if table.exclusion(case.model) is None]
+    chosen = wanted if full else rng.sample(wanted, SAMPLE[device])
+
+    wrong = {case.name: said for case in chosen if (said := what_is_wrong(case, device))}
+
+    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+def test_what_is_left_out_is_refused(
+    cases: list[Any], table: ModuleType, full: bool, rng: random.Random
+) -> None:
+    left_out = [case for case in cases if table.exclusion(case.model) is not None]
+    for case in left_out if full else rng.sample(left_out, 20):
+        with pytest.raises(ModelImportError) as caught:
+            loaded(case.model, "numpy")
+        assert caught.value.problems, case.name
+
+
+def test_the_page_of_ops_is_up_to_date(table: ModuleType) -> None:
+    text = table.PATH.read_text()
+    if f"onnx {onnx.__version__}," not in text:
+        pytest.skip("the page is of another version of onnx")
+    assert table.wanted() == text, "run scripts/onnx_table.py"
+
+
+def loaded(model: Any, device: str) -> Any:
+    narrow = device == "wgpu"
+    return load_with(model.SerializeToString(), inspect_here, device=device, narrow_int64=narrow)
+
+
+def what_is_wrong(case: Any, device: str) -> str | None:
+    """In which way a case fails on a device; None if it passes, or the device lacks its dtypes."""
+    try:
+        model = loaded(case.model, device)
+        for inputs, outputs in case.data_sets:
+            made = model(*map(carried, inputs))
+            found = [made] if len(model.outputs) == 1 else list(made)
+            check = require_like if is_random(case) else require_close
+            for one, expected in zip(found, outputs, strict=True):
+                check(one, carried(expected), case, device)
+    except DTypeError as error:
+        return None if device == "wgpu" and "dtype" in str(error) else f"{error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return None
+
+
+def is_random(case: Any) -> bool:
+    drawn = ("bernoulli", "training_dropout")
+    return case.name.startswith(tuple(f"test_{name}" for name in drawn)) and "zero_ratio" not in (
+        case.name
+    )
+
+
+def carried(value: Any) -> Any:
+    """A value of the suite as Pyrite has it."""
+    if isinstance(value, list):
+        return [carried(item) for item in value]
+    if isinstance(value, onnx.TensorProto):
+        return carried(onnx.numpy_helper.to_array(value))
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.astype(CARRIERS.get(array.dtype, array.dtype))
+
+
+def array_of(value: Any, expected: Any, device: str) -> Any:
+    found = value.numpy() if isinstance(value, pyrite.Tensor) else np.asarray(value)
+    if device == "wgpu" and found.dtype in (np.int32, np.uint32) and expected.dtype.itemsize == 8:
+        return found.astype(expected.dtype)  # carried in 32 bits, as asked for
+    return found
+
+
+def require_close(value: Any, expected: Any, case: Any, device: str) -> None:
+    if isinstance(expected, list):
+        for one, other in zip(value, expected, strict=True):
+            require_close(one, other, case, device)
+        return
+    if expected is None:
+        assert value is None
+        return
+    found = array_of(value, expected, device)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, expected)
+        return
+    rtol, atol = max(case.rtol, 4 * HALVES.get(expected.dtype, 0.0)), case.atol
+    wide = expected.astype(np.float64)
+    if wide.size and "dft" in case.name:
+        atol = 1e-6 * float(np.abs(wide).max())
+    if expected.dtype in HALVES:
+        atol = max(atol, HALVES[expected.dtype] * float(np.abs(wide[np.isfinite(wide)]).max()))
+    np.testing.assert_allclose(found.astype(np.float64), wide, rtol=rtol, atol=atol)
+
+
+def require_like(value: Any, expected: Any, case: Any, device: str) -> None:
+    """Shape and dtype agree, and the values are of those that may be drawn."""
+    found = array_of(value, expected, device)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if "dropout" in case.name and found.dtype != bool:
+        inputs = case.data_sets[0][0]
+        ratio = float(inputs[1]) if len(inputs) > 1 else 0.5
+        kept = np.isclose(found, inputs[0] / (1 - ratio), rtol=1e-5)
+        assert np.all(kept | (found == 0))
+    elif found.dtype != bool:
+        assert set(np.unique(found)) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "mean", "spread"),
+    [
+        ("RandomNormal", {"mean": 2.0, "scale": 3.0}, 2.0, 3.0),
+        ("RandomUniform", {"low": -1.0, "high": 3.0}, 1.0, 4 / 12**0.5),
+        ("Bernoulli", {}, 0.3, 0.21**0.5),
+        ("Dropout", {}, 0.3, 0.3),
+    ],
+)
+def test_a_random_op_has_the_moments_that_it_is_asked_for(
+    op: str, attributes: dict[str, float], mean: float, spread: float
+) -> None:
+    shape = (200, 500)
+    inputs, initializers = [], []
+    if op.endswith(("Normal", "Uniform")):
+        attributes = {**attributes, "shape": shape}
+    else:
+        inputs = ["x"]
+        initializers = [onnx.numpy_helper.from_array(np.full(shape, 0.3, np.float32), "x")]
+    if op == "Dropout":
+        inputs += ["", "on"]
+        initializers.append(onnx.numpy_helper.from_array(np.array(True), "on"))
+    node = onnx.helper.make_node(op, inputs, ["y"], **attributes)
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, shape)
+    graph = onnx.helper.make_graph([node], "random", [], [y], initializers)
+    opset = onnx.helper.make_opsetid("", 22)
+
+    values = loaded(onnx.helper.make_model(graph, opset_imports=[opset]), "numpy")().numpy()
+
+    # 5 standard errors of the mean, and of the spread of a normal distribution.
+    assert abs(values.mean() - mean) < 5 * spread / values.size**0.5
+    assert abs(values.std() - spread) < 5 * spread / values.size**0.5
