@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from pyrite.train.view import capture
-from pyrite.train.view.capture import LONGEST, REPLAYED, Capture
+from pyrite.train.view.capture import LIMIT, LONGEST, REPLAYED, Capture
 
 pty = pytest.importorskip("pty")
 
@@ -83,3 +84,48 @@ def test_what_leads_to_a_file_is_left_alone(
         caught = Capture()
         caught.begin()
         assert caught.streams == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere what was caught lies on disk")
+def test_the_memory_of_what_was_read_is_given_back(terminal: tuple[int, int]) -> None:
+    _, slave = terminal
+    caught = Capture()
+    caught.begin()
+    line = b"x" * 999 + b"\n"
+    for number in range(8):
+        os.write(slave, line * (LIMIT // 1000))
+        assert sum(1 for _ in caught.lines()) == LIMIT // 1000
+        held = os.fstat(caught.streams[slave].now).st_blocks * 512
+        assert held <= 2 * LIMIT + 8192, number
+    os.write(slave, b"after\n")
+    assert list(caught.lines()) == [("stdout", "after")]
+    caught.release()
+
+
+def test_of_output_that_comes_too_fast_the_last_is_read_and_the_rest_counted(
+    terminal: tuple[int, int],
+) -> None:
+    _, slave = terminal
+    caught = Capture()
+    caught.begin()
+    lines = b"".join(b"%06d\n" % i for i in range(3 * LIMIT // 7))
+    os.write(slave, lines)
+    (_, first), *told = list(caught.lines())
+    assert first == f"({len(lines) - LIMIT:,} bytes left out: output is read up to 1 MiB a look)"
+    assert len(told) * 7 > LIMIT - 14
+    assert told[-1] == ("stdout", lines[-7:-1].decode())
+    caught.release()
+
+
+def test_somebody_who_writes_for_ever_does_not_hold_the_reader(
+    terminal: tuple[int, int],
+) -> None:
+    _, slave = terminal
+    caught = Capture()
+    caught.begin()
+    os.write(slave, b"one\n")
+    told = caught.lines()
+    for _ in range(5):
+        assert next(told, None) in (("stdout", "one"), None)
+        os.write(slave, b"more\n")
+    caught.release()

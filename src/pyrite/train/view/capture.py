@@ -2,11 +2,13 @@
 
 Descriptors are redirected, not streams, so that what C libraries and other processes write is
 caught too.  They lead into memory and not into a pipe: a pipe that is full would stop a library
-that writes while it holds the interpreter's lock, for ever.
+that writes while it holds the interpreter's lock, for ever.  The memory is bounded: what was read
+is given back, and of output that comes faster than `LIMIT` a look the last of it is read.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import tempfile
@@ -21,16 +23,33 @@ STREAMS = {1: "stdout", 2: "stderr"}
 REPLAYED = 200
 #: The longest line; what is longer is told in pieces.
 LONGEST = 4000
+#: The most bytes of a stream that are read in a look; and that are held after they were read.
+LIMIT = 1 << 20
 
 
 @dataclass
 class _Stream:
-    """One descriptor: where it led before, where it leads now, what of that was read."""
+    """One descriptor: where it led before, where it leads now, what of that was read and freed."""
 
     before: int
     now: int
     position: int = 0
+    freed: int = 0
     begun: bytes = b""
+
+    def skip(self) -> tuple[int, int]:
+        """Go on where `LIMIT` bytes are left; return where they end, and how many were left out."""
+        end = os.fstat(self.now).st_size
+        left_out = max(0, end - LIMIT - self.position)
+        if left_out:
+            self.position, self.begun = self.position + left_out, b""
+        return end, left_out
+
+    def free(self) -> None:
+        """Give back the memory of what was read, where that is much."""
+        if self.position - self.freed >= LIMIT:
+            _punch(self.now, self.freed, self.position - self.freed)
+            self.freed = self.position
 
 
 @dataclass
@@ -58,13 +77,23 @@ class Capture:
     def lines(self, *, also_begun: bool = False) -> Iterator[tuple[str, str]]:
         """Give the lines that are new, each with the name of its stream."""
         for descriptor, stream in self.streams.items():
-            while piece := os.pread(stream.now, 1 << 16, stream.position):
+            end, left_out = stream.skip()
+            if left_out:
+                note = (
+                    f"({left_out:,} bytes left out: output is read up to {LIMIT >> 20} MiB a look)"
+                )
+                yield from self._tell(descriptor, note.encode())
+            while stream.position < end:  # and no further: somebody may write for ever
+                piece = os.pread(stream.now, min(1 << 16, end - stream.position), stream.position)
+                if not piece:
+                    break
                 stream.position += len(piece)
                 *whole, stream.begun = (stream.begun + piece).split(b"\n")
                 if len(stream.begun) > LONGEST:
                     whole, stream.begun = [*whole, stream.begun], b""
                 for line in whole:
                     yield from self._tell(descriptor, line)
+            stream.free()
             if also_begun and stream.begun:
                 line, stream.begun = stream.begun, b""
                 yield from self._tell(descriptor, line)
@@ -107,6 +136,19 @@ def _memory() -> int:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     return descriptor
+
+
+#: fallocate's PUNCH_HOLE | KEEP_SIZE, of Linux's <linux/falloc.h>: whoever writes goes on at the
+#: same place, and so no byte is lost, as one may be where a file is cut off.
+_PUNCH_HOLE = 0x02 | 0x01
+
+
+def _punch(descriptor: int, begin: int, count: int) -> None:
+    """Free bytes of a file in memory.  Elsewhere than on Linux it is one on disk, and stays."""
+    if sys.platform == "linux":
+        fallocate = ctypes.CDLL(None).fallocate
+        fallocate.argtypes = ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long
+        fallocate(descriptor, _PUNCH_HOLE, begin, count)
 
 
 def _flush() -> None:
