@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pyrite
 from pyrite import Tensor, nn
-from pyrite.onnx import export
+from pyrite.onnx import export, load
 from pyrite.onnx.exporter.signature import arguments_of, named_results, named_tensors
 from pyrite.types import Array
 
@@ -42,18 +43,20 @@ Judge = Callable[..., Path]
 
 
 @pytest.fixture
-def judge(run: Run, tmp_path: Path) -> Judge:
+def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
     """Export a model and compare what onnxruntime makes of it with what it does itself.
 
-    ``others`` are further examples, of other sizes.  Returns the file.
+    ``others`` are further examples, of other sizes; with ``imports`` the file is also loaded again
+    and run here, which takes a second.  Returns the file.
     """
 
     def judged(
         model: nn.Module, example: Any, *, others: Sequence[Any] = (), atol: float = 2e-5,
-        **options: Any,
+        imports: bool = full, **options: Any,
     ) -> Path:  # fmt: skip
         path = tmp_path / "model.onnx"
         export(model, example, path, **options)
+        imported = load(path) if imports else None
         for given in (example, *others):
             arguments = arguments_of(model, given)
             inputs = {name: t.numpy() for name, t in named_tensors(arguments.values, "")}
@@ -63,6 +66,10 @@ def judge(run: Run, tmp_path: Path) -> Judge:
             for (name, result), (found, array) in zip(want, got.items(), strict=True):
                 assert found in (name, f"output.{name}")
                 assert_same(array, result, atol, name)
+            if imported is not None:
+                back = imported(**{name: pyrite.tensor(array) for name, array in inputs.items()})
+                for (name, result), (_, again) in zip(want, named_results(back), strict=True):
+                    assert_same(again.numpy(), result, atol, name)
         return path
 
     return judged

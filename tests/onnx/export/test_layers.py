@@ -216,7 +216,16 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_in_onnxruntime_what_it_is_here_at_all_sizes(name: str, judge: Any) -> None:
-    case = CASES[name]
+    judge_case(CASES[name], judge)
+
+
+@pytest.mark.sample(2, varies=True)
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_that_is_loaded_again_is_what_it_was(name: str, judge: Any) -> None:
+    judge_case(CASES[name], judge, imports=True)
+
+
+def judge_case(case: Case, judge: Any, **options: Any) -> None:
     model = case.make()
     names = list(inspect.signature(model.forward).parameters)
     if names == ["args", "kwargs"]:
@@ -227,7 +236,7 @@ def test_a_layer_is_in_onnxruntime_what_it_is_here_at_all_sizes(name: str, judge
         return {**dict(zip(names, inputs, strict=False)), **case.named} if case.named else inputs
 
     others = [example(1), example(2)] if case.is_dynamic else []
-    judge(model, example(0), others=others, dynamic=case.dynamic(names))
+    judge(model, example(0), others=others, dynamic=case.dynamic(names), **options)
 
 
 def test_every_layer_is_judged() -> None:

@@ -42,7 +42,9 @@ class MLP(nn.Module):
 
 
 def test_an_mlp(judge: Any) -> None:
-    path = judge(MLP((6, 16, 16, 3)), floats(4, 6), others=[floats(1, 6)], dynamic=BATCH)
+    path = judge(
+        MLP((6, 16, 16, 3)), floats(4, 6), others=[floats(1, 6)], dynamic=BATCH, imports=True
+    )
 
     assert op_types(path) == ["Gemm", "Gelu", "Gemm", "Gelu", "Gemm"]
 

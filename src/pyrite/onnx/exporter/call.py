@@ -37,9 +37,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What sizes follow from: at each recording those that can be measured, and where they lie."""
+    """What sizes follow from: at each trace those that can be measured, and where they lie."""
 
-    #: How many of the recordings formulas are found from; the others judge them.
+    #: How many of the traces formulas are found from; the others judge them.
     fitted: int
     #: The value and axis of each, and its sizes.
     axes: tuple[tuple[str, int, Varying], ...]

@@ -1,7 +1,7 @@
 """Formulas: how an integer of a model follows from sizes that the graph can measure.
 
 A formula is floor((a u + b v + c) / q) of products u and v of sizes.  It is found from the values
-at some recordings and holds at all: those that it was not found from judge it.
+at some traces and holds at all: those that it was not found from judge it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def formula_of(
 ) -> Formula | None:
     """Return the simplest formula that gives the values from the sizes; None where there is none.
 
-    values: the integer at each recording; sizes: at each recording those that can be measured.
-    It is found from the first ``fitted`` recordings, and must be right at the others too.
+    values: the integer at each trace; sizes: at each trace those that can be measured.
+    It is found from the first ``fitted`` traces, and must be right at the others too.
     """
     seen, known = values[:fitted], sizes[:fitted]
     for formula in _candidates(seen, known):
@@ -57,7 +57,7 @@ def formula_of(
 
 
 def _candidates(values: Sequence[int], sizes: Sequence[Sequence[int]]) -> Iterator[Formula]:
-    """Give formulas that are right at these recordings, simple ones first."""
+    """Give formulas that are right at these traces, simple ones first."""
     columns = range(len(sizes[0]))
     for count in (1, 2, 3):
         for chosen in combinations_with_replacement(columns, count):

@@ -55,6 +55,17 @@ class Graph:
         )
         return names
 
+    def prune(self, results: Sequence[str]) -> None:
+        """Leave out nodes and initializers that no result is made of."""
+        wanted = set(results)
+        kept: list[NodeProto] = []
+        for node in reversed(self.nodes):
+            if not wanted.isdisjoint(node.output):
+                wanted.update(node.input)
+                kept.append(node)
+        self.nodes[:] = reversed(kept)
+        self.initializers = {n: a for n, a in self.initializers.items() if n in wanted}
+
     def parameter(self, name: str, array: Array) -> str:
         """Add an initializer; return its name."""
         found = self.name(name)

@@ -16,7 +16,6 @@ from pyrite.nn import Module
 from pyrite.onnx.exporter.call import Value, onnx_dtype
 from pyrite.onnx.exporter.file import require_valid, save
 from pyrite.onnx.exporter.overlay import overlay
-from pyrite.onnx.exporter.recorder import Recorder, Recording
 from pyrite.onnx.exporter.registry import DEFAULT_OPSET, OLDEST_OPSET, Types, exporter_of, is_own
 from pyrite.onnx.exporter.sampling import Point, Samples, sampled
 from pyrite.onnx.exporter.signature import (
@@ -29,6 +28,7 @@ from pyrite.onnx.exporter.signature import (
     sizes_of,
 )
 from pyrite.onnx.exporter.size import Size, Varying
+from pyrite.onnx.exporter.tracer import ModelTracer, Trace
 from pyrite.onnx.exporter.writer import Writer, renamed
 from pyrite.op import Attributes, Op, public
 from pyrite.opening import PathLike
@@ -79,12 +79,13 @@ def export(
     arguments = arguments_of(model, example)
     tensors = dict(named_tensors(arguments.values, ""))
     axes = dynamic_axes(tensors, dynamic or {})
-    recorder = _Recording(model, arguments, tensors, axes, opset, domains or {})
-    samples = sampled(recorder, sizes_of(tensors, axes))
-    program = overlay(samples.recordings)
+    tracer = _Tracing(model, arguments, tensors, axes, opset, domains or {})
+    samples = sampled(tracer, sizes_of(tensors, axes))
+    trace = overlay(samples.traces)
     writer = Writer(opset, samples.fitted, domains or {})
-    inputs, results = writer.write(program, list(tensors))
-    _name_results(writer, inputs, results, recorder.results)
+    inputs, results = writer.write(trace, list(tensors))
+    _name_results(writer, inputs, results, tracer.results)
+    writer.graph.prune([r.name for r in results])
     made = _model(writer, inputs, results, _symbols(samples))
     arrays = writer.graph.initializers
     require_valid(made, arrays, writer.types)
@@ -103,8 +104,8 @@ def _require_evaluation(model: Module) -> None:
         )
 
 
-class _Recording:
-    """Records a model at given sizes of its dynamic axes."""
+class _Tracing:
+    """Traces a model at given sizes of its dynamic axes."""
 
     def __init__(
         self,
@@ -121,25 +122,25 @@ class _Recording:
         self._tensors = tensors
         self._axes = axes
         self._opset = opset
-        #: The names of the results, of the latest recording.
+        #: The names of the results, of the latest trace.
         self.results: list[str] = []
 
-    def __call__(self, point: Point) -> Recording:
-        recorder = Recorder(self._is_whole)
+    def __call__(self, point: Point) -> Trace:
+        tracer = ModelTracer(self._is_whole)
         inputs = {
-            id(tensor): recorder.input(self._type(name, tensor, point))
+            id(tensor): tracer.input(self._type(name, tensor, point))
             for name, tensor in self._tensors.items()
         }
         arguments = Arguments(
             tree_map(lambda t: inputs[id(t)], self._arguments.values), self._arguments.in_order
         )
-        model = _on(self._model, recorder)
-        with training_mode(False), default_device_here(recorder):
+        model = _on(self._model, tracer)
+        with training_mode(False), default_device_here(tracer):
             found = named_results(arguments.call(model))
         self.results = [name for name, _ in found]
         if not found:
             raise ModelExportError("export requires a model that returns tensors, got none")
-        return recorder.finish([tensor for _, tensor in found])
+        return tracer.finish([tensor for _, tensor in found])
 
     def _type(self, name: str, tensor: Tensor, point: Point) -> TensorType:
         symbols = self._axes[name]
@@ -152,10 +153,10 @@ class _Recording:
         return exporter_of(op, types, attrs, self._opset) is not None
 
 
-def _on(model: Module, recorder: Recorder) -> Module:
-    """Return a model whose parameters, states and constants are values of a recording."""
+def _on(model: Module, tracer: ModelTracer) -> Module:
+    """Return a model whose parameters, states and constants are values of a trace."""
     names = {id(t): path for path, t in tree_items(model)}
-    return tree_map(lambda t: recorder.constant(t, names[id(t)]), model)
+    return tree_map(lambda t: tracer.constant(t, names[id(t)]), model)
 
 
 def _name_results(

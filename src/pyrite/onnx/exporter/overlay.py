@@ -1,4 +1,4 @@
-"""Recordings of a model at several sizes, laid over each other: one, whose integers may vary."""
+"""Traces of a model at several sizes, laid over each other: one, whose integers may vary."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, ModelExportError
-from pyrite.onnx.exporter.recorder import Found, Handle, Recording, Step
 from pyrite.onnx.exporter.size import ValueType, Varying, size_of
+from pyrite.onnx.exporter.tracer import Found, Handle, Step, Trace
 from pyrite.op import Attributes, Constant, Op
 from pyrite.types import DType, Number, TensorType
 
@@ -27,22 +27,22 @@ Operand = Handle | Literal | None
 
 
 class DiffersError(Exception):
-    """Two recordings have something different in one place, which is no integer."""
+    """Two traces have something different in one place, which is no integer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Application:
-    """An op applied to operands, at all recordings; its results are the values from first on."""
+    """An op applied to operands, at all traces; its results are the values from first on."""
 
     op: Op
     operands: tuple[Operand, ...]
     attrs: Attributes
-    #: The attributes and the types of inputs at the first recording: they choose the exporter.
+    #: The attributes and the types of inputs at the first trace: they choose the exporter.
     example: tuple[Attributes, tuple[TensorType | None, ...]]
     results: tuple[Handle, ...]
     layer: str
     location: str
-    body: Program | None = None
+    body: SymbolicTrace | None = None
 
     def error(self, message: str) -> ModelExportError:
         """Return an error of this op, at the user's line and in its layer."""
@@ -54,7 +54,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class SymbolicTrace:
     """A model or a body: what is applied to what, at all sizes."""
 
     inputs: tuple[Handle, ...]
@@ -64,28 +64,30 @@ class Program:
     types: Mapping[int, ValueType]
 
 
-def overlay(recordings: Sequence[Recording]) -> Program:
-    """Return recordings as one.  Raises ModelExportError where more than integers differ."""
-    first = recordings[0]
-    _require_same_steps(recordings)
+def overlay(traces: Sequence[Trace]) -> SymbolicTrace:
+    """Return traces as one.  Raises ModelExportError where more than integers differ."""
+    first = traces[0]
+    _require_same_steps(traces)
     types = {
-        number: _type([r.types[number] for r in recordings])
+        number: _type([r.types[number] for r in traces])
         for number in first.types
-        if all(number in r.types for r in recordings)
+        if all(number in r.types for r in traces)
     }
-    _require_same_constants(recordings)
-    return _program(recordings, first, types)
+    _require_same_constants(traces)
+    return _laid_over(traces, first, types)
 
 
-def _program(
-    recordings: Sequence[Recording], root: Recording, types: Mapping[int, ValueType]
-) -> Program:
-    """Return the recordings of a model, the root, or of one body in it, as one."""
-    first = recordings[0]
+def _laid_over(
+    traces: Sequence[Trace], root: Trace, types: Mapping[int, ValueType]
+) -> SymbolicTrace:
+    """Return the traces of a model, the root, or of one body in it, as one."""
+    first = traces[0]
     steps = [
-        _application([r.steps[i] for r in recordings], root, types) for i in range(len(first.steps))
+        _application([r.steps[i] for r in traces], root, types) for i in range(len(first.steps))
     ]
-    return Program(tuple(first.inputs), root.constants, tuple(steps), tuple(first.results), types)
+    return SymbolicTrace(
+        tuple(first.inputs), root.constants, tuple(steps), tuple(first.results), types
+    )
 
 
 def _type(types: Sequence[TensorType]) -> ValueType:
@@ -93,10 +95,10 @@ def _type(types: Sequence[TensorType]) -> ValueType:
     return ValueType(tuple(size_of(sizes) for sizes in shapes), types[0].dtype)
 
 
-def _require_same_steps(recordings: Sequence[Recording]) -> None:
+def _require_same_steps(traces: Sequence[Trace]) -> None:
     """Raise ModelExportError where models did different things at different sizes."""
-    first = recordings[0]
-    for other in recordings[1:]:
+    first = traces[0]
+    for other in traces[1:]:
         for a, b in zip(first.steps, other.steps, strict=False):
             if _form(a) != _form(b):
                 _refuse_branch(a.location)
@@ -129,10 +131,10 @@ def _refuse_branch(location: str | None) -> NoReturn:
     raise error
 
 
-def _require_same_constants(recordings: Sequence[Recording]) -> None:
+def _require_same_constants(traces: Sequence[Trace]) -> None:
     """Raise ModelExportError for an array of the host that another size makes another one."""
-    first = recordings[0]
-    for other in recordings[1:]:
+    first = traces[0]
+    for other in traces[1:]:
         for handle, found in first.constants.items():
             twin = other.constants.get(handle)
             if twin is None:
@@ -150,9 +152,7 @@ def _require_same_constants(recordings: Sequence[Recording]) -> None:
                 raise error
 
 
-def _application(
-    steps: Sequence[Step], root: Recording, types: Mapping[int, ValueType]
-) -> Application:
+def _application(steps: Sequence[Step], root: Trace, types: Mapping[int, ValueType]) -> Application:
     first = steps[0]
     results = tuple(Handle(first.first + i) for i in range(len(first.types)))
     given = tuple(
@@ -178,7 +178,7 @@ def _application(
         results,
         first.layer,
         first.location,
-        _program(bodies, root, types) if bodies else None,
+        _laid_over(bodies, root, types) if bodies else None,
     )
 
 
@@ -199,7 +199,7 @@ def _number(values: Sequence[Any]) -> Any:
 
 
 def _merged(values: Sequence[Any]) -> Any:
-    """Return what stands in one place of the attributes at all recordings."""
+    """Return what stands in one place of the attributes at all traces."""
     first = values[0]
     if isinstance(first, tuple) and all(
         isinstance(v, tuple) and len(v) == len(first) for v in values

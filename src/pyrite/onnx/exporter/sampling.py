@@ -1,4 +1,4 @@
-"""At which sizes a model is recorded: three of each dynamic axis, and two more that judge.
+"""At which sizes a model is traced: three of each dynamic axis, and two more that judge.
 
 The first is the example's.  The others are chosen so that the model takes them: one more and so on,
 one less and so on, or multiples, as a network that halves its input three times needs.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyrite.errors import ModelExportError, PyriteError, ShapeError
-from pyrite.onnx.exporter.recorder import Recording
+from pyrite.onnx.exporter.tracer import Trace
 
 #: Sizes of the dynamic axes, by symbol.
 Point = Mapping[str, int]
@@ -26,46 +26,46 @@ _STEPS = (1, -1, 2, 4, 8, 16, 32, 64, -2, -4, -8)
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Recordings of a model at several sizes."""
+    """Traces of a model at several sizes."""
 
-    recordings: Sequence[Recording]
+    traces: Sequence[Trace]
     #: How many of them formulas are found from.
     fitted: int
     #: The sizes of each.
     points: Sequence[Point]
 
 
-def sampled(record: Callable[[Point], Recording], example: Point) -> Samples:
-    """Return recordings at the example's sizes and at others.
+def sampled(trace: Callable[[Point], Trace], example: Point) -> Samples:
+    """Return traces at the example's sizes and at others.
 
     A size of 1 in the example is taken as 2: what has one element is also what is stretched.
     Raises what the model raises at the example's, and what it raises at others where it takes none.
     """
-    recording = _Kept(record)
+    traced = _Kept(trace)
     if not example:
-        return Samples([recording(example)], 1, [example])
-    recording(example)
+        return Samples([traced(example)], 1, [example])
+    traced(example)
     start = {symbol: max(size, 2) for symbol, size in example.items()}
-    steps = {symbol: _step_of(recording, start, symbol) for symbol in start}
+    steps = {symbol: _step_of(traced, start, symbol) for symbol in start}
     points = list(_points(start, steps))
-    return Samples([recording(p) for p in points], len(points) - len(_JUDGES), points)
+    return Samples([traced(p) for p in points], len(points) - len(_JUDGES), points)
 
 
 class _Kept:
-    """Recordings by the sizes at which they were made."""
+    """Traces by the sizes at which they were made."""
 
-    def __init__(self, record: Callable[[Point], Recording]) -> None:
-        self._record = record
-        self._made: dict[tuple[tuple[str, int], ...], Recording] = {}
+    def __init__(self, trace: Callable[[Point], Trace]) -> None:
+        self._trace = trace
+        self._made: dict[tuple[tuple[str, int], ...], Trace] = {}
 
-    def __call__(self, point: Point) -> Recording:
+    def __call__(self, point: Point) -> Trace:
         key = tuple(point.items())
         if key not in self._made:
-            self._made[key] = self._record(point)
+            self._made[key] = self._trace(point)
         return self._made[key]
 
 
-def _step_of(recording: _Kept, start: Point, symbol: str) -> int:
+def _step_of(traced: _Kept, start: Point, symbol: str) -> int:
     """Return a distance between sizes of one axis that the model takes."""
     refusal: PyriteError | None = None
     for step in _STEPS:
@@ -74,7 +74,7 @@ def _step_of(recording: _Kept, start: Point, symbol: str) -> int:
             continue
         try:
             for size in sizes:
-                recording({**start, symbol: size})
+                traced({**start, symbol: size})
         except (ShapeError, ModelExportError) as error:
             refusal = refusal or error
             continue

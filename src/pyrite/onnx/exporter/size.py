@@ -1,7 +1,7 @@
-"""Sizes that vary: an integer of a model at each of the sizes at which it was recorded.
+"""Sizes that vary: an integer of a model at each of the sizes at which it was traced.
 
-A `Varying` holds one integer for each recording, and is computed with as an integer is, at each
-recording apart.  Only where the graph needs its value is it asked which formula of sizes it is.
+A `Varying` holds one integer for each trace, and is computed with as an integer is, at each
+trace apart.  Only where the graph needs its value is it asked which formula of sizes it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyrite.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Varying:
-    """An integer that differs between recordings."""
+    """An integer that differs between traces."""
 
     values: tuple[int, ...]
 
@@ -50,7 +50,7 @@ Size = int | Varying
 
 
 def size_of(values: Sequence[int]) -> Size:
-    """Return the integer that a model has at each recording: an int where it is always the same."""
+    """Return the integer that a model has at each trace: an int where it is always the same."""
     return values[0] if len(set(values)) == 1 else Varying(tuple(values))
 
 
@@ -60,7 +60,7 @@ def is_static(sizes: Iterable[Size]) -> bool:
 
 
 def values_of(size: Size, count: int) -> tuple[int, ...]:
-    """Return an integer at each of ``count`` recordings."""
+    """Return an integer at each of ``count`` traces."""
     return size.values if isinstance(size, Varying) else (size,) * count
 
 

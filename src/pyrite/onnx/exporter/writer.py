@@ -1,4 +1,4 @@
-"""Writing: a program of Pyrite's ops becomes a graph of ONNX's.
+"""Writing: what a model does becomes a graph of ONNX.
 
 An application's composite becomes a function of the model, by its body.  What its body reads
 beside its inputs, as a parameter of the model, is one more input of the function.
@@ -16,10 +16,10 @@ from pyrite.onnx.exporter import ops
 from pyrite.onnx.exporter.algebra import computed
 from pyrite.onnx.exporter.call import Call, Sizes, Value
 from pyrite.onnx.exporter.graph import Graph
-from pyrite.onnx.exporter.overlay import Application, Literal, Operand, Program
-from pyrite.onnx.exporter.recorder import Handle
+from pyrite.onnx.exporter.overlay import Application, Literal, Operand, SymbolicTrace
 from pyrite.onnx.exporter.registry import exporter_of, is_own
 from pyrite.onnx.exporter.size import ValueType, Varying
+from pyrite.onnx.exporter.tracer import Handle
 
 # Imported for the exporters that it declares.
 assert ops
@@ -30,9 +30,9 @@ DOMAIN = "pyrite"
 
 @dataclass(eq=False)
 class _Scope:
-    """The model or a function: a program, its graph, and the values written so far."""
+    """The model or a function: its trace, its graph, and the values written so far."""
 
-    program: Program
+    trace: SymbolicTrace
     graph: Graph
     values: dict[Handle, Value]
     sizes: Sizes
@@ -45,10 +45,10 @@ class _Scope:
 
 @dataclass(eq=False)
 class Writer:
-    """Writes programs into a graph."""
+    """Writes symbolic traces into a graph."""
 
     opset: int
-    #: How many of the recordings formulas are found from.
+    #: How many of the traces formulas are found from.
     fitted: int
     #: Domains of an application's ops that are written as one node without a function.
     domains: Mapping[str, str]
@@ -62,22 +62,22 @@ class Writer:
     def __post_init__(self) -> None:
         self.graph = Graph(self.opset)
 
-    def write(self, program: Program, names: Sequence[str]) -> tuple[list[Value], list[Value]]:
+    def write(self, trace: SymbolicTrace, names: Sequence[str]) -> tuple[list[Value], list[Value]]:
         """Write a model with inputs of these names; return its inputs and results."""
         inputs = [
             Value(self.graph.name(name), type.dtype, type.shape)
-            for name, type in zip(names, (program.types[h] for h in program.inputs), strict=True)
+            for name, type in zip(names, (trace.types[h] for h in trace.inputs), strict=True)
         ]
         scope = _Scope(
-            program,
+            trace,
             self.graph,
-            dict(zip(program.inputs, inputs, strict=True)),
+            dict(zip(trace.inputs, inputs, strict=True)),
             Sizes(self.fitted, ()).with_values(inputs),
         )
         return inputs, self._written(scope)
 
     def _written(self, scope: _Scope) -> list[Value]:
-        for step in scope.program.steps:
+        for step in scope.trace.steps:
             inputs = tuple(self._operand(scope, step, x) for x in step.operands)
             call = self._call(scope, step, inputs)
             results = self._results(scope, call, step)
@@ -86,14 +86,14 @@ class Writer:
                     scope.values[handle] = Value(result.name, type.dtype, type.shape)
                     if scope.layer is None:
                         self.types[result.name] = type
-        return [self._value(scope, handle) for handle in scope.program.results]
+        return [self._value(scope, handle) for handle in scope.trace.results]
 
     def _call(self, scope: _Scope, step: Application, inputs: tuple[Value | None, ...]) -> Call:
         return Call(
             scope.graph,
             scope.layer_of(step),
             inputs,
-            tuple(scope.program.types[h] for h in step.results),
+            tuple(scope.trace.types[h] for h in step.results),
             scope.sizes.with_values(inputs),
             step.error,
         )
@@ -121,9 +121,9 @@ class Writer:
         """Return a value; a constant becomes an initializer when it is first used."""
         found = scope.values.get(handle)
         if found is None:
-            if handle not in scope.program.constants:
-                raise _left_out(scope.program, handle)
-            constant, type = scope.program.constants[handle], scope.program.types[handle]
+            if handle not in scope.trace.constants:
+                raise _left_out(scope.trace, handle)
+            constant, type = scope.trace.constants[handle], scope.trace.types[handle]
             array = constant.array()
             if constant.name is None:
                 name = scope.graph.constant(array)
@@ -159,7 +159,7 @@ class Writer:
     # ---- functions ----
 
     def _called(
-        self, scope: _Scope, call: Call, step: Application, body: Program
+        self, scope: _Scope, call: Call, step: Application, body: SymbolicTrace
     ) -> Sequence[Value]:
         """Return the results of a function that is an application's composite."""
         given = [h for h in step.operands if isinstance(h, Handle)]
@@ -168,7 +168,7 @@ class Writer:
         inputs = [self._value(scope, h) for h in (*given, *captured)]
         return call.emit_many(name, inputs, [t.dtype for t in call.out], domain=DOMAIN)
 
-    def _function(self, step: Application, body: Program, captured: Sequence[Handle]) -> str:
+    def _function(self, step: Application, body: SymbolicTrace, captured: Sequence[Handle]) -> str:
         """Return the name of the function of a body; bodies that do the same share one."""
         graph = Graph(self.opset, is_function=True)
         names = [*_input_names(step), *(f"captured_{i}" for i in range(len(captured)))]
@@ -179,6 +179,7 @@ class Writer:
         inputs = list(values.values())
         inner = _Scope(body, graph, values, Sizes(self.fitted, ()).with_values(inputs), layer="")
         results = _distinct(graph, self._written(inner), inputs)
+        graph.prune([r.name for r in results])
         domains = sorted({"", *graph.domains})
         made = helper.make_function(
             DOMAIN, "", [x.name for x in inputs], [r.name for r in results],
@@ -197,9 +198,9 @@ class Writer:
         return name
 
 
-def _left_out(program: Program, handle: Handle) -> ModelExportError:
+def _left_out(trace: SymbolicTrace, handle: Handle) -> ModelExportError:
     """Return the error of a result that is wanted, and that ONNX's op does not give."""
-    maker = next(step for step in program.steps if handle in step.results)
+    maker = next(step for step in trace.steps if handle in step.results)
     number = maker.results.index(handle)
     return maker.error(f"that its result {number} is not used: ONNX's op does not give it")
 
@@ -212,7 +213,7 @@ def _input_names(step: Application) -> list[str]:
     return [n for n, x in zip(names, step.operands, strict=True) if isinstance(x, Handle)]
 
 
-def _reads(body: Program) -> Iterator[Handle]:
+def _reads(body: SymbolicTrace) -> Iterator[Handle]:
     """Give the values that a body reads, and is not given and does not make."""
     made: set[Handle] = set(body.inputs)
     for step in body.steps:

@@ -85,7 +85,7 @@ def _end(n: Size, first: Size, count: Size, stride: int) -> Size:
 
 
 def _reaches_end(beyond: Size, n: Size) -> bool:
-    """Whether the next element would lie beyond the axis, at each recording by as much."""
+    """Whether the next element would lie beyond the axis, at each trace by as much."""
     distance = beyond - n
     return isinstance(distance, int) and distance >= 0
 

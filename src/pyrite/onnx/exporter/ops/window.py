@@ -246,7 +246,7 @@ def _at_least_zero(size: Size) -> Size:
 
 
 def _points(*sizes: Size) -> int:
-    """Return at how many recordings some of the sizes are known."""
+    """Return at how many traces some of the sizes are known."""
     return max((len(s.values) for s in sizes if isinstance(s, Varying)), default=1)
 
 

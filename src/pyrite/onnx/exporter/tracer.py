@@ -1,10 +1,10 @@
-"""Recording: a model is called once on tensors without values, and each op that it calls is noted.
+"""Tracing: a model is called once on tensors without values, and each op that it calls is noted.
 
 The tensors are real ones, on a backend whose handles are numbers of values, so a model may call all
 that a tensor has.  An op that ONNX has is noted whole, a composite of Pyrite that it has not is run
-by its body, and a composite of an application is noted with a recording of its body inside.
+by its body, and a composite of an application is noted with a trace of its body inside.
 
-Unlike `pyrite.backend.tracing`, which makes kernels, nothing is merged or left out: recordings at
+Unlike `pyrite.backend.tracing`, which makes kernels, nothing is merged or left out: traces at
 several sizes are laid over each other, step by step.
 """
 
@@ -52,11 +52,11 @@ class Step:
     #: The user's ``file:line``.
     location: str
     #: Of an application's composite what its body does; its inputs are the operands.
-    body: Recording | None = None
+    body: Trace | None = None
 
 
 @dataclass(eq=False)
-class Recording:
+class Trace:
     """The steps of a model or of a body, in order."""
 
     #: The values that it is given.
@@ -86,7 +86,7 @@ class Found:
         return self.source.detach().numpy() if isinstance(self.source, Tensor) else self.source
 
 
-class Recorder(Backend):
+class ModelTracer(Backend):
     """A backend on which nothing is computed: it notes the ops that it is to run."""
 
     # Above all that a model could hold, so that a call with one of its tensors comes here.
@@ -95,13 +95,13 @@ class Recorder(Backend):
 
     def __init__(self, is_whole: IsWhole) -> None:
         self._is_whole = is_whole
-        self._scopes = [Recording()]
+        self._scopes = [Trace()]
         self._types: list[TensorType] = []
         self._seen: dict[int, Handle] = {}
         self._constants: dict[Handle, Found] = {}
 
     @property
-    def recording(self) -> Recording:
+    def trace(self) -> Trace:
         """What was noted, of the model or of the body that runs."""
         return self._scopes[-1]
 
@@ -133,13 +133,13 @@ class Recorder(Backend):
         self._types.append(type)
         return Handle(len(self._types) - 1)
 
-    def finish(self, results: Sequence[Tensor]) -> Recording:
+    def finish(self, results: Sequence[Tensor]) -> Trace:
         """Return what was noted of a model that returned these tensors."""
-        recording = self._scopes[0]
-        recording.results = [self.lift(t) for t in results]
-        recording.constants = self._constants
-        recording.types = dict(enumerate(self._types))
-        return recording
+        trace = self._scopes[0]
+        trace.results = [self.lift(t) for t in results]
+        trace.constants = self._constants
+        trace.types = dict(enumerate(self._types))
+        return trace
 
     # ---- ops ----
 
@@ -166,13 +166,13 @@ class Recorder(Backend):
         inputs: Sequence[Any],
         attrs: Attributes,
         types: tuple[TensorType, ...],
-        body: Recording | None = None,
+        body: Trace | None = None,
     ) -> list[Handle]:
         results = [self._value(type) for type in types]
         first = results[0] if results else len(self._types)
         where = layer_path(), user_location()
         step = Step(op, tuple(inputs), attrs, types, first, *where, body)
-        self.recording.steps.append(step)
+        self.trace.steps.append(step)
         return results
 
     def _note_with_body(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Handle]:
@@ -196,8 +196,8 @@ class Recorder(Backend):
         return self._note(op, inputs, plan.attrs, types, body)
 
     @contextmanager
-    def _scope(self, inputs: list[Handle]) -> Iterator[Recording]:
-        body = Recording(inputs=inputs)
+    def _scope(self, inputs: list[Handle]) -> Iterator[Trace]:
+        body = Trace(inputs=inputs)
         self._scopes.append(body)
         try:
             yield body
@@ -229,7 +229,7 @@ class Recorder(Backend):
             return tensor._handle
         if not isinstance(tensor, Tensor):
             self.refuse("a tensor of an unknown class")
-        if isinstance(tensor._backend.root, Recorder):
+        if isinstance(tensor._backend.root, ModelTracer):
             self.refuse("a tensor of a call before")
         return self.constant(tensor, None)._handle
 
@@ -246,4 +246,4 @@ class Recorder(Backend):
         """Return at once: nothing runs."""
 
     def __repr__(self) -> str:
-        return "Recorder()"
+        return "ModelTracer()"
