@@ -137,7 +137,9 @@ class Side:
     def __init__(self, root: Path, device: str) -> None:
         self.root = root
         command = [sys.executable, __file__, "--serve", "--device", device]
-        environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONHASHSEED": "0"}
+        # What is imported from elsewhere, on a machine without a venv, stays behind the version.
+        path = os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             command, env=environment, stdin=pipe, stdout=pipe, text=True, bufsize=1,
@@ -171,7 +173,7 @@ class Side:
 
 def serve(device: str) -> None:
     """Answer the names of all cases, then each line: a case to make ready, or ``time``."""
-    sys.path.insert(0, os.environ["PYTHONPATH"])
+    sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
     made = {name: make for family in FAMILIES for name, make in family(device)}
     print(";".join(made), flush=True)
     call: Call = int

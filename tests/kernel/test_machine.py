@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import device_problem
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
@@ -52,5 +53,7 @@ def test_an_interpreter_is_whatever_it_is_told_and_else_the_least_gpu() -> None:
 
 
 def test_a_gpu_reports_what_it_grants() -> None:
+    if problem := device_problem("wgpu"):
+        pytest.skip(problem)
     device = pytest.importorskip("pyrite.runtime.wgpu.adapter").open_device(limits="default")
     assert device.machine == Machine.gpu()

@@ -64,6 +64,8 @@ while True:
     at += 1
     kept = [(pyrite.tensor(a) + float(i), a + i) for i in range(3)]
     ctrl_c = CtrlC(at)
+    # CPython 3.12 traces opcodes only where a frame has asked for them before settrace (gh-103615).
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(ctrl_c)
     try:
         work(kept)

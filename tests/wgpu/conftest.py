@@ -34,11 +34,17 @@ def device() -> Device:
     return pyrite.device("wgpu")
 
 
-@pytest.fixture
-def application(device: Device) -> wgpu.GPUDevice:
-    """An application's own device."""
+@pytest.fixture(scope="session")
+def adapter(device: Device) -> wgpu.GPUAdapter:
+    """The adapter of which an application requests its devices."""
     backend: Any = device.backend
-    return backend.runtime.device.gpu.adapter.request_device_sync()
+    return backend.runtime.device.gpu.adapter
+
+
+@pytest.fixture
+def application(adapter: wgpu.GPUAdapter) -> wgpu.GPUDevice:
+    """An application's own device."""
+    return adapter.request_device_sync()
 
 
 @pytest.fixture

@@ -139,8 +139,8 @@ def test_a_device_that_the_application_lets_go_of_lives_on(application: wgpu.GPU
 
 
 @pytest.fixture(scope="module")
-def bare() -> wgpu.GPUDevice:
-    return wgpu.gpu.request_adapter_sync().request_device_sync()
+def bare(adapter: wgpu.GPUAdapter) -> wgpu.GPUDevice:
+    return adapter.request_device_sync()
 
 
 WIDE = {"int64": "shader-int64", "uint64": "shader-int64", "float64": "shader-f64"}
@@ -180,8 +180,7 @@ def test_other_dtypes_need_no_feature(bare: wgpu.GPUDevice, dtype: str) -> None:
     assert x.astype("int32").tolist() == [0, 1, 1]
 
 
-def test_what_to_request_is_listed() -> None:
-    adapter = wgpu.gpu.request_adapter_sync()
+def test_what_to_request_is_listed(adapter: wgpu.GPUAdapter) -> None:
     wanted = pyrite.wgpu.required_features(adapter)
     shared = init_device(adapter.request_device_sync(required_features=wanted))
 
