@@ -13,6 +13,7 @@ from typing import Any
 from pyrite.errors import KernelError
 from pyrite.kernel import polyfill
 from pyrite.kernel.builder import KernelBuilder, Operand, Value
+from pyrite.kernel.rule_value import met, of_rule, plain
 from pyrite.types import DType, Number, bool_
 
 Unary = Callable[["RecordingAlgebra", Value], Value]
@@ -31,7 +32,7 @@ def trace(
     16-bit floats are widened to float32 before, and the result is rounded once, as the NumPy
     backend does.  Raises KernelError if the rule gives another dtype.
     """
-    operands = [x if x is None else builder.cast(x, x.dtype.compute) for x in inputs]
+    operands = [x if x is None else of_rule(builder.cast(x, x.dtype.compute)) for x in inputs]
     result = rule(RecordingAlgebra(builder), *operands, **attrs)
     if not isinstance(result, Value):
         width = max((x.width for x in inputs if x is not None), default=1)
@@ -46,14 +47,15 @@ def trace(
 
 def _unary(function: Callable[[KernelBuilder, Value], Value]) -> Unary:
     def intrinsic(self: RecordingAlgebra, x: Value) -> Value:
-        return function(self.builder, x)
+        return of_rule(function(self.builder, plain(x)))
 
     return intrinsic
 
 
 def _binary(function: Callable[[KernelBuilder, Value, Value], Value]) -> Binary:
     def intrinsic(self: RecordingAlgebra, x: Operand, y: Operand) -> Value:
-        return function(self.builder, *self.lift(x, y))
+        a, b = met(self.builder, x, y)
+        return of_rule(function(self.builder, plain(a), plain(b)))
 
     return intrinsic
 
@@ -62,7 +64,7 @@ def _rounding(opcode: str) -> Unary:
     """Of whole numbers, nothing."""
 
     def intrinsic(self: RecordingAlgebra, x: Value) -> Value:
-        return self.builder.alu(opcode, x) if x.dtype.is_float else x
+        return of_rule(self.builder.alu(opcode, x) if x.dtype.is_float else x)
 
     return intrinsic
 
@@ -72,8 +74,8 @@ def _test_of_float(function: Callable[[KernelBuilder, Value], Value]) -> Unary:
 
     def intrinsic(self: RecordingAlgebra, x: Value) -> Value:
         if x.dtype.is_float:
-            return function(self.builder, x)
-        return self.builder.const(False, x.type.with_dtype(bool_))
+            return of_rule(function(self.builder, plain(x)))
+        return of_rule(self.builder.const(False, x.type.with_dtype(bool_)))
 
     return intrinsic
 
@@ -86,19 +88,10 @@ class RecordingAlgebra:
         self.builder = builder
         self.tells_nan = tells_nan
 
-    def lift(self, x: Operand, y: Operand) -> tuple[Value, Value]:
-        """Return both as values of one type; one of them is one already."""
-        if isinstance(x, Value):
-            if isinstance(y, Value) and y.width > x.width:
-                return self.builder.value(x, y.type), y
-            return x, self.builder.value(y, x.type)
-        assert isinstance(y, Value), "at least one operand is a value"
-        return self.builder.value(x, y.type), y
-
     # choice and order
     def where(self, condition: Value, x: Operand, y: Operand) -> Value:
         """X where the condition holds, else y."""
-        return self.builder.select(condition, x, y)
+        return of_rule(self.builder.select(condition, x, y))
 
     minimum = _binary(polyfill.minimum)
     maximum = _binary(polyfill.maximum)
@@ -107,7 +100,7 @@ class RecordingAlgebra:
 
     def exceeds(self, x: Operand, y: Operand) -> Value:
         """X > y, or x alone is NaN."""
-        a, b = self.lift(x, y)
+        a, b = map(of_rule, met(self.builder, x, y))
         if not a.dtype.is_float:
             return a > b
         if self.tells_nan:
@@ -117,15 +110,15 @@ class RecordingAlgebra:
     # conversion
     def constant(self, value: Number, dtype: DType) -> Value:
         """The number, in a dtype."""
-        return self.builder.const(value, dtype)
+        return of_rule(self.builder.const(value, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
         """The same bits as another dtype."""
-        return self.builder.bitcast(x, dtype)
+        return of_rule(self.builder.bitcast(x, dtype))
 
     def cast(self, x: Value, dtype: DType) -> Value:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
-        return polyfill.cast(self.builder, x, dtype)
+        return of_rule(polyfill.cast(self.builder, plain(x), dtype))
 
     # sign and rounding
     def abs(self, x: Value) -> Value:
@@ -135,7 +128,7 @@ class RecordingAlgebra:
     def signbit(self, x: Value) -> Value:
         """Whether x is negative, counting -0.0."""
         if x.dtype.is_float:
-            return polyfill.signbit(self.builder, x)
+            return of_rule(polyfill.signbit(self.builder, plain(x)))
         return x < 0 if x.dtype.kind == "int" else self.isnan(x)
 
     sign = _unary(polyfill.sign)
@@ -154,11 +147,11 @@ class RecordingAlgebra:
     # powers, exponentials, logarithms
     def sqrt(self, x: Value) -> Value:
         """The square root."""
-        return self.builder.sqrt(x)
+        return of_rule(self.builder.sqrt(x))
 
     def rsqrt(self, x: Value) -> Value:
         """1 / sqrt(x)."""
-        return 1.0 / self.builder.sqrt(x)
+        return of_rule(1.0 / self.builder.sqrt(x))
 
     pow = _binary(polyfill.pow)
     exp = _unary(polyfill.exp)
@@ -199,8 +192,8 @@ class RecordingAlgebra:
 
     def popcount(self, x: Value) -> Value:
         """Number of one bits."""
-        return self.builder.alu("popcount", x)
+        return of_rule(self.builder.alu("popcount", x))
 
     def multiply_high(self, x: Value, y: Operand) -> Value:
         """The upper word of the product of words."""
-        return self.builder.alu("mulhi", x, y)
+        return of_rule(self.builder.alu("mulhi", x, y))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import vector
+from pyrite.kernel.rule_value import of_rule
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Fold
 from pyrite.op.rule.fold import BoundFold, Start
@@ -44,7 +45,7 @@ class KernelFold:
 
     def take(self, k: RecordingAlgebra, x: Value, position: Value) -> State:
         """Return the states of elements side by side."""
-        return self._held(k, self.bound.take(k, x, position), x.width)
+        return self._held(k, self.bound.take(k, of_rule(x), of_rule(position)), x.width)
 
     def join(self, k: RecordingAlgebra, s: State, t: State) -> State:
         """Return the states of the elements of two."""
@@ -64,7 +65,7 @@ class KernelFold:
     def _given(self, k: RecordingAlgebra, state: State) -> State:
         """Return a state as the rule wants it."""
         pairs = zip(state, self.bound.start, strict=True)
-        return tuple(k.cast(x, bool_) if d.is_bool else x for x, (_, d) in pairs)
+        return tuple(of_rule(k.cast(x, bool_) if d.is_bool else x) for x, (_, d) in pairs)
 
 
 def _spread(b: KernelBuilder, values: Sequence[Value], width: int) -> State:
