@@ -4,7 +4,9 @@ A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.m
 `make test` stays short; `--full` runs every case. The sample depends on the test's name alone:
 the same cases run on every machine and in every worker, until the cases themselves change. With
 `varies=True` it depends on the commit as well, so that in time every case has run; the closing word
-says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again.
+says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again. With
+`of={"name": "wgpu"}` only the cases of that value are sampled: a device without hardware, which
+compiles each kernel for 0.2 s, does not decide what the others run.
 """
 
 from __future__ import annotations
@@ -146,11 +148,12 @@ def suites_to_sample(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item
 def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
     marker = suite[0].get_closest_marker("sample")
     assert marker is not None
-    count, by = marker.args[0], marker.kwargs.get("by")
+    count, by, of = marker.args[0], marker.kwargs.get("by"), marker.kwargs.get("of", {})
     groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
-    for item in suite:
-        groups[value_of(item, by)].append(item)
     chosen: list[pytest.Item] = []
+    for item in suite:
+        is_sampled = all(value_of(item, parameter) == value for parameter, value in of.items())
+        (groups[value_of(item, by)] if is_sampled else chosen).append(item)
     for key, group in groups.items():
         seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
         generator = random.Random(f"{name} {key}{seed}")
@@ -161,7 +164,10 @@ def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
 def value_of(item: pytest.Item, parameter: str | None) -> Hashable:
     if parameter is None:
         return None
-    value = item.callspec.params[parameter]  # type: ignore[attr-defined]
+    first, *attributes = parameter.split(".")
+    value = item.callspec.params[first]  # type: ignore[attr-defined]
+    for attribute in attributes:
+        value = getattr(value, attribute)
     # Of a function str has the address, which differs from worker to worker.
     return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 

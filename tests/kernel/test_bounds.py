@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,15 @@ class Watching(ProvingRuntime):
                 assert Interval(*self.touched[node]).is_inside(where), executable.kernel.name
 
 
+def views() -> Iterator[Any]:
+    """Give the first example of each op with every view, each further one with one, in turns."""
+    for example in examples():
+        for view in (VIEWS[example.number % len(VIEWS)],) if example.number else VIEWS:
+            yield pytest.param(example, view, id=f"{example.id}-{view.__name__}")
+
+
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.__name__)
-@pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.id)
+@pytest.mark.parametrize(("example", "view"), [*views()])
 @pytest.mark.sample(60, by="name", varies=True)
 def test_what_is_proved_of_an_ops_kernels_holds(
     name: str, view: View, example: Example, touched: Touched

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 #: Samples of each variant of an entry.
-COUNTS = {"numpy": 60, "cpu": 8, "torch:cpu": 6, "wgpu": 2}
+COUNTS = {"numpy": 24, "cpu": 6, "torch:cpu": 4, "wgpu": 2}
 
 
 @functools.cache

@@ -255,7 +255,7 @@ CASES = [
     (name, device)
     for device in DEVICES
     for place, name in enumerate(ENTRIES)
-    if device != "wgpu" or place % 6 == 0
+    if device != "wgpu" or place % 10 == 0
 ]
 
 

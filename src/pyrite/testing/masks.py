@@ -19,14 +19,17 @@ AROUND = 4
 
 
 def masks(width: int) -> list[tuple[bool, ...]]:
-    """Return masks of so many lanes: each beginning, each single lane, the even lanes, all, none.
+    """Return masks of so many lanes: beginnings, single lanes, the even lanes, all, none.
+
+    Beginnings and single lanes are those at the ends and beside the middle: what a compiler does
+    with a lane depends on whether it is the first, the last, or on which side of a half.
 
     >>> masks(2)
     [(True, False), (False, True), (True, True), (False, False)]
     """
-    lanes = range(width)
-    found = [tuple(lane < n for lane in lanes) for n in range(1, width)]
-    found += [tuple(lane == n for lane in lanes) for n in lanes]
+    lanes, half = range(width), width // 2
+    found = [tuple(lane < n for lane in lanes) for n in (1, 2, 3, half, half + 1, width - 1)]
+    found += [tuple(lane == n for lane in lanes) for n in (0, 1, half - 1, half, width - 1)]
     found += [tuple(lane % 2 == 0 for lane in lanes), (True,) * width, (False,) * width]
     return list(dict.fromkeys(found))
 

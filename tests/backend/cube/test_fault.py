@@ -441,13 +441,13 @@ def test_a_signal_handler_may_read_during_a_launch(monkeypatch: pytest.MonkeyPat
 # ---- what is remembered ----
 
 
-def test_ten_thousand_steps_leave_nothing_behind(cpu: Device) -> None:
+def test_thousands_of_steps_leave_nothing_behind(cpu: Device) -> None:
     x, index = numbers(cpu), indices(cpu, 2)
     before = doubts()
-    for _ in range(9_999):
+    for _ in range(1_999):
         y = x.take(index, 0)
     bad = x.take(indices(cpu, BAD), 0)
-    assert open_launches(cpu) == 10_000
+    assert open_launches(cpu) == 2_000
     with pytest.raises(IndexRangeError):
         bad.numpy()
 

@@ -79,6 +79,7 @@ def test_sizes_of_networks(cpu: Device, shape: tuple[int, ...], num_groups: int)
     ids=lambda m: m.kind,
 )
 @pytest.mark.parametrize("shape", [(2, 4, 8), (3, 4, 6), (2, 4)], ids=str)
+@pytest.mark.sample(1, by="machine.kind", varies=True)
 def test_every_config_gives_the_same(
     shape: tuple[int, ...], machine: Machine, interpreter: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
