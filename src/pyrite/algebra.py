@@ -3,10 +3,11 @@
 A ``scalar`` rule is a function ``rule(k, *values, **attrs)`` of an algebra ``k``.  The NumPy
 backend evaluates it on arrays; the kernel tracer records it.  Values also carry Python's operators
 ``+ - * / -x  < <= > >=`` (on floats and integers, which wrap around), ``== !=`` (on all dtypes) and
-``& | ^ ~`` (on integers and bools); everything else is a method of ``k``.  In kernels ``//``, ``%``,
-``<<`` and ``>>`` are those methods (``floor_divide`` and so on); write the methods where a rule is
-to run on every device, since PyTorch's and Candle's tensors have operators of their own, or none.
-A Python number beside a value takes its dtype; at least one of two operands, and of the last two of ``where``, is a value.
+``& | ^ ~`` (on integers and bools); everything else is a method of ``k``.  In kernels ``//`` and
+``%``, ``<<`` and ``>>`` are such methods (``floor_divide``, ``remainder``, the shifts); a rule for
+every device writes the methods: PyTorch's tensors have operators of their own, Candle's none.  A
+Python number beside a value takes its dtype; at least one of two operands, and of the last two of
+``where``, is a value.
 
 What differs between machines is fixed here, and every target must comply:
 
