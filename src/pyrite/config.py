@@ -49,6 +49,9 @@ class Config:
     #: Ops that have a rule of a class run by it alone: no implementation and no kernel that was
     #: written for one op is used.  For tests.  Set it before the first op.
     rules_only: bool = False
+    #: Kernels have the sizes and strides of their operands built in, and serve no others.  For who
+    #: compares; set it before the first op.
+    static_sizes: bool = False
     #: The level of processors for which the device ``cpu`` is compiled, as ``x86-64-v3``; None for
     #: all that this processor has.  Read when the device is first used.
     cpu_level: str | None = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
+from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
@@ -29,6 +31,7 @@ class Launcher:
         self.machine = runtime.machine
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
+        self._families = Families(self._compiled)
         #: How many kernels were built so far.
         self.built = 0
         self._lock = threading.Lock()
@@ -36,7 +39,7 @@ class Launcher:
     @property
     def kernels(self) -> int:
         """How many keys have a kernel."""
-        return len(self._executables)
+        return len(self._executables) + self._families.members
 
     def empty(self, type: TensorType) -> CubeTensor:
         """Return a dense tensor of unspecified values."""
@@ -67,6 +70,42 @@ class Launcher:
         grid = self.machine.grid(workgroups)
         self.run(self.executable(key, build, len(grid)), bindings, grid, fault)
 
+    def launch_for(
+        self,
+        problem: Hashable,
+        key: Hashable,
+        build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Buffer | Number],
+        workgroups: int,
+        fault: str | None = None,
+    ) -> None:
+        """Run the kernel of a problem, as `launch` does; it serves problems of other extents too.
+
+        ``build`` makes it of the problem, with symbols for its extents (`pyrite.kernel.extent`),
+        and a number of axes; ``key`` has what it depends on besides.
+        """
+        grid = self.machine.grid(workgroups)
+        member, extents = self.member(problem, key, build, len(grid))
+        executable, launch = member.executable, self.runtime.launch
+        if fault is None:
+            launch(executable, member.bindings(bindings, extents), grid)
+            return
+        self.faults.launch(
+            (fault,), [*bindings],
+            lambda all: launch(executable, member.bindings(all, extents), grid),
+        )  # fmt: skip
+
+    def member(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
+    ) -> tuple[Member, tuple[int, ...]]:
+        """Return the compiled kernel that serves a problem, and the problem's extents."""
+        with self._lock:
+            return self._families.member(problem, key, build, axes)
+
+    def _compiled(self, kernel: Kernel) -> Executable:
+        self.built += 1
+        return self.runtime.compile(kernel)
+
     def run(
         self,
         executable: Executable,
@@ -90,8 +129,7 @@ class Launcher:
             with self._lock:
                 executable = self._executables.get(wanted)
                 if executable is None:
-                    executable = self.runtime.compile(build(axes))
-                    self.built += 1
+                    executable = self._compiled(build(axes))
                     self._executables.put(wanted, executable)
         return executable
 

@@ -15,6 +15,7 @@ from math import gcd
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import KernelBuilder, Memory, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access, scalar, vector
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, bool_
@@ -28,7 +29,7 @@ class Layout:
     """
 
     dtype: DType
-    strides: Strides
+    strides: Strides = extent()
     has_offset: bool = False
     alignment: int = 1
 

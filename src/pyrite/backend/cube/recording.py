@@ -163,11 +163,24 @@ class RecordingLauncher(Launcher):
         """Note a launch."""
         grid = self.machine.grid(workgroups)
         executable = self.executable(key, build, len(grid))
-        if fault is not None:
-            n = len(self._faults)
-            bindings = [*bindings, Fault(n, True), Fault(n, False)]
-            self._faults.append(fault)
-        self._launches.append(_Launch(executable, bindings, grid))
+        self._launches.append(_Launch(executable, self._with_fault(bindings, fault), grid))
+
+    def launch_for(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Any], workgroups: int, fault: str | None = None,
+    ) -> None:  # fmt: skip
+        """Note a launch of a kernel for problems of many extents."""
+        grid = self.machine.grid(workgroups)
+        member, extents = self._launcher.member(problem, key, build, len(grid))
+        all = member.bindings(self._with_fault(bindings, fault), extents)
+        self._launches.append(_Launch(member.executable, all, grid))
+
+    def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
+        if fault is None:
+            return bindings
+        self._faults.append(fault)
+        n = len(self._faults) - 1
+        return [*bindings, Fault(n, True), Fault(n, False)]
 
     def recording(self, results: Sequence[CubeTensor]) -> Recording:
         """Return what was noted, for a lowering that had these results."""

@@ -21,6 +21,7 @@ from pyrite.kernel.ir import (
     scalar,
     vector,
 )
+from pyrite.kernel.symbol import Argument, Symbol, require_known
 from pyrite.types import DType, Number, bool_, int32, uint32
 
 
@@ -194,6 +195,7 @@ class KernelBuilder(NodeRecorder):
         self.index_type = scalar(index)
         self._parameters: list[Node] = []
         self._allocations: list[Node] = []
+        self._of_symbols: dict[tuple[str, DType], Value] = {}
 
     def build(self) -> Kernel:
         """Return the kernel.  It is not verified: see `verify`."""
@@ -219,6 +221,16 @@ class KernelBuilder(NodeRecorder):
         self._parameters.append(node)
         return Value(self, node)
 
+    def _argument(self, symbol: Symbol, dtype: DType) -> Value:
+        """Return the parameter that a symbol is, in a dtype."""
+        known = self._of_symbols.get((symbol.text, dtype))
+        if known is None:
+            position = len(self._parameters)
+            known = self.scalar(f"n{position}", dtype)
+            self._of_symbols[symbol.text, dtype] = known
+            symbol.symbols.arguments.append(Argument(position, symbol.text, dtype))
+        return known
+
     def shared(self, dtype: DType, size: int, *, access: Access = "read_write") -> Memory:
         """Allocate memory of the workgroup; undefined until written."""
         return self._allocate("shared", dtype, size, access)
@@ -228,7 +240,7 @@ class KernelBuilder(NodeRecorder):
         return self._allocate("private", dtype, size, "read_write")
 
     def _allocate(self, space: Space, dtype: DType, size: int, access: Access) -> Memory:
-        node = Node("alloc", scalar(dtype), (), (space, size, access))
+        node = Node("alloc", scalar(dtype), (), (space, require_known(size), access))
         self._allocations.append(node)
         return Memory(self, node)
 
@@ -237,6 +249,9 @@ class KernelBuilder(NodeRecorder):
     def const(self, value: Number | Sequence[Number], type: Type | DType) -> Value:
         """Return a constant, rounded to the dtype; of a vector one number or one for each."""
         of = scalar(type) if isinstance(type, DType) else type
+        if isinstance(value, Symbol):
+            number = self._argument(value, of.dtype)
+            return number if of.width == 1 else self.splat(number, of.width)
         if isinstance(value, int | float):
             return Value(self, self.emit("const", of, (), exact(value, of.dtype)))
         numbers = numbers_of(value, of.width)
@@ -451,6 +466,7 @@ class KernelBuilder(NodeRecorder):
         unroll: bool = False,
     ) -> ForLoop[Value]:
         """Open a counted loop: ``with b.for_(0, n, carried=[x]) as loop``."""
+        step = require_known(step)
         return ForLoop(self, self.index(start), self.index(stop), step, carried, unroll)
 
     def while_(self, carried: Sequence[Value]) -> WhileLoop[Value]:

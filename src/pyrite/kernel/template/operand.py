@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access
 from pyrite.kernel.template.index import Index, both, divided, iota, plus, remainder, times, total
 from pyrite.types import DType, bool_, int32, uint32
@@ -31,8 +32,8 @@ class Digit:
     ``steps`` are pairs of the number of a window and how far the digit moves its position.
     """
 
-    size: int
-    stride: int = 0
+    size: int = extent()
+    stride: int = extent(default=0)
     steps: tuple[tuple[int, int], ...] = ()
 
 

@@ -46,7 +46,8 @@ class Fold(Rule):
 
     A function gets the attributes of the op that it names as keywords.  ``take`` may also name
     ``position``: where the element is among those that meet, in row-major order, int32; and ``end``
-    may name ``count``: how many meet.  That is a number, as attributes are.
+    may name ``count``: how many meet.  It is a number to calculate with; ``float(count)`` makes it
+    part of the kernel, which is then compiled again for another count.
 
     The op has the attribute ``axis``, an int, a tuple of them or None for all (as without one), and
     maybe ``keepdims``.
@@ -91,7 +92,7 @@ class Fold(Rule):
         return BoundFold(
             self, start, tuple(r.compute for r in results), _named(self.take, wanted),
             _named(self.join, wanted), _named(self.end, wanted),
-            content_of(tuple(sorted(wanted.items()))),
+            content_of(tuple(sorted((n, v) for n, v in wanted.items() if n != "count"))),
         )  # fmt: skip
 
 
@@ -118,9 +119,19 @@ class BoundFold:
         return replace(self, _of_end={**self._of_end, **wanted})
 
     @property
+    def count(self) -> Any:
+        """How many elements meet, where ``end`` asks for that; else 0."""
+        return self._of_end.get("count", 0)
+
+    @property
+    def key_of_any_count(self) -> Hashable:
+        """What tells it from others, besides the dtype of its inputs and the count."""
+        return self.rule, content_of(self.start), self.results, self._attributes
+
+    @property
     def key(self) -> Hashable:
         """What tells it from others, besides the dtype of its inputs."""
-        return self.rule, content_of(self.start), self.results, self._attributes
+        return self.key_of_any_count, content_of(self.count)
 
     def take(self, k: Any, x: Any, position: Any) -> State:
         """Return the state of an element, or of many side by side."""

@@ -33,7 +33,7 @@ SUM = Fold(
 MEAN = Fold(
     start=lambda dtype: ((0, dtype),),
     join=lambda _, s, t: (s[0] + t[0],),
-    end=lambda _, s, *, count: s[0] / float(count),
+    end=lambda _, s, *, count: s[0] / count,
 )
 
 
@@ -256,7 +256,7 @@ VARIANCE_AND_MEAN = Fold(
     take=lambda _, x: (1, x, 0, x),
     end=lambda k, s, *, count, correction: (
         _variance(k, s, count, correction),
-        s[3] / float(count),
+        s[3] / count,
     ),
 )
 

@@ -100,9 +100,10 @@ def launch(
 ) -> None:
     """Run the kernel of a problem, by the config given or the one that is selected."""
     chosen = skeleton.select(problem, launcher.machine) if config is None else config
-    launcher.launch(
-        (skeleton.name, problem, chosen, fused),
-        lambda grid: skeleton.build(problem, chosen, fused, grid),
+    launcher.launch_for(
+        (problem, fused),
+        (skeleton.name, chosen),
+        lambda of, grid: skeleton.build(of[0], chosen, of[1], grid),
         bindings,
         skeleton.workgroups(problem, chosen),
         fault,

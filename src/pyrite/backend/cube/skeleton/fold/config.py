@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from pyrite.backend.cube.launcher import Machine
+from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
 
 
@@ -27,10 +28,10 @@ class ReductionConfig:
 class Problem:
     """What is reduced: sizes and strides of both sides of the input."""
 
-    outputs: Shape
-    output_strides: tuple[int, ...]
-    reduced: Shape
-    reduced_strides: tuple[int, ...]
+    outputs: Shape = extent()
+    output_strides: tuple[int, ...] = extent()
+    reduced: Shape = extent()
+    reduced_strides: tuple[int, ...] = extent()
 
     @property
     def count(self) -> int:

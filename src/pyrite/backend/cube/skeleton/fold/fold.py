@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrite.kernel import KernelBuilder, Value
@@ -38,6 +38,15 @@ class KernelFold:
     def key(self) -> Hashable:
         """What its kernels depend on, besides the operands."""
         return self.name, self.bound.key, self.reads
+
+    @property
+    def key_of_any_count(self) -> Hashable:
+        """What its kernels depend on, besides the operands and how many elements meet."""
+        return self.name, self.bound.key_of_any_count, self.reads
+
+    def ending(self, **known: Any) -> KernelFold:
+        """Return it with other values, maybe of a kernel, of what its end names."""
+        return replace(self, bound=self.bound.ending(**known))
 
     def empty(self, b: KernelBuilder, width: int) -> State:
         """Return the state of no elements."""

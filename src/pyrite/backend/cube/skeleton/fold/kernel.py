@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
 
@@ -212,11 +214,19 @@ class _Body:
             write()
 
 
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """All sizes and layouts of a reduction: ``count`` is what the fold's end is told."""
+
+    problem: Problem
+    sources: tuple[Layout, ...]
+    targets: tuple[DType, ...]
+    count: int = extent()
+
+
 def reduction_kernel(
     fold: KernelFold,
-    problem: Problem,
-    sources: Sequence[Layout],
-    targets: Sequence[DType],
+    reduction: Reduction,
     config: ReductionConfig,
     grid: int,
     *,
@@ -225,8 +235,8 @@ def reduction_kernel(
 ) -> Kernel:
     """Return the kernel of a fold; see `_Body`."""
     body = _Body(
-        fold, problem, sources, targets, config, grid,
-        takes=takes, ends=ends,
+        fold.ending(count=reduction.count), reduction.problem, reduction.sources,
+        reduction.targets, config, grid, takes=takes, ends=ends,
     )  # fmt: skip
     body.write()
     return body.b.build()

@@ -12,7 +12,7 @@ from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
-from pyrite.backend.cube.skeleton.fold.kernel import reduction_kernel
+from pyrite.backend.cube.skeleton.fold.kernel import Reduction, reduction_kernel
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
@@ -98,12 +98,11 @@ def _launch(
     per_workgroup = config.workgroup_size // config.lanes
     groups = -(-(problem.count // together) // per_workgroup)
     read = tuple(_layout(x, problem, config) for x in sources)
-    written = tuple(target.dtype for target in targets)
-    given = (fold, problem, read, written, config)
-    computed = (fold.key, takes, ends)
-    launcher.launch(
-        ("reduce", computed, problem, read, written, config),
-        lambda grid: reduction_kernel(*given, grid, takes=takes, ends=ends),
+    reduction = Reduction(problem, read, tuple(t.dtype for t in targets), fold.bound.count)
+    launcher.launch_for(
+        reduction,
+        ("reduce", fold.key_of_any_count, takes, ends, config),
+        lambda of, grid: reduction_kernel(fold, of, config, grid, takes=takes, ends=ends),
         [b for t in (*sources, *targets) for b in bindings_of(t)],
         groups * config.parts,
     )

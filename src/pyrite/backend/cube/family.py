@@ -1,0 +1,87 @@
+"""Kernels that serve many sizes: found by what is left of a problem without its extents.
+
+A family is all problems that differ in extents alone.  Each of its members is a kernel that was
+built for one of them with symbols in place of the extents, and serves all for which its guards
+hold; so a size that was never seen is a look-up, unless it asks for another member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.config import config
+from pyrite.content import content_of
+from pyrite.kernel import Kernel
+from pyrite.kernel.builder.number import exact
+from pyrite.kernel.extent import pattern_of, with_extents
+from pyrite.kernel.symbol import Argument, Symbols
+from pyrite.recent import KERNELS, Recent
+from pyrite.runtime.protocol import Executable
+
+Extents = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A kernel of a family: for which extents it is, and what it gets of them."""
+
+    executable: Executable
+    arguments: tuple[Argument, ...]
+    _guard: Callable[..., bool]
+    _values: Callable[..., tuple[Any, ...]]
+
+    def serves(self, extents: Extents) -> bool:
+        """Whether the kernel is right for a problem of these extents."""
+        try:
+            return self._guard(*extents)
+        except ZeroDivisionError:  # a question that makes no sense for them
+            return False
+
+    def bindings(self, given: Sequence[Any], extents: Extents) -> list[Any]:
+        """Return what is bound, in order: what was given, and numbers made of the extents."""
+        found = list(given)
+        for argument, value in zip(self.arguments, self._values(*extents), strict=True):
+            found.insert(argument.position, exact(value, argument.dtype))
+        return found
+
+
+class Families:
+    """The members of all families, and how a missing one is made."""
+
+    def __init__(self, compile: Callable[[Kernel], Executable]) -> None:
+        self._compile = compile
+        self._found: Recent[Hashable, list[Member]] = Recent(KERNELS)
+        #: How many members were made.
+        self.members = 0
+
+    def member(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
+    ) -> tuple[Member, Extents]:
+        """Return the member that serves a problem, made if there is none, and the extents."""
+        pattern, extents = (problem, ()) if config.static_sizes else pattern_of(problem)
+        # By content: 0.0 and -0.0, 1 and True are equal, and make other kernels.
+        family = (content_of((pattern, key)), axes)
+        members = self._found.get(family)
+        if members is None:
+            members = []
+            self._found.put(family, members)
+        found = next((m for m in members if m.serves(extents)), None)
+        if found is None:
+            found = self._made(problem, extents, build, axes)
+            members.append(found)
+        return found, extents
+
+    def _made(
+        self, problem: Hashable, extents: Extents, build: Callable[[Any, int], Kernel], axes: int
+    ) -> Member:
+        symbols = Symbols()
+        if extents:
+            problem = with_extents(problem, iter([symbols.symbol(n) for n in extents]))
+        kernel = build(problem, axes)
+        self.members += 1
+        return Member(
+            self._compile(kernel), tuple(symbols.arguments), symbols.function(symbols.guard),
+            symbols.function(symbols.values),
+        )  # fmt: skip

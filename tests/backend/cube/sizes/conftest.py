@@ -1,0 +1,62 @@
+"""What a size costs that was never seen: the kernels that are built for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import Device
+from pyrite.kernel.machine import Machine
+from pyrite.runtime.interpreter import InterpreterRuntime
+
+MACHINES = {
+    "cpu": Machine.cpu(16, 32),
+    "gpu": InterpreterRuntime().machine,
+}
+
+
+@pytest.fixture(params=MACHINES)
+def backend(request: pytest.FixtureRequest) -> CubeBackend:
+    """A backend that has built nothing, on the interpreter, as a processor or a GPU."""
+    return CubeBackend(InterpreterRuntime(MACHINES[request.param]))
+
+
+Case = Callable[..., Any]
+
+
+@pytest.fixture
+def built(backend: CubeBackend) -> Callable[[Case, Sequence[Any]], list[int]]:
+    """Return a function that tells how many kernels each of some sizes takes that come in turn.
+
+    It calls ``case(device, size)`` for each, which gives a tensor of the device and the array that
+    it should be, to within rounding.
+    """
+    device = Device(backend)
+
+    def counted(case: Case, sizes: Sequence[Any]) -> list[int]:
+        found = []
+        for size in sizes:
+            before = backend.launcher.kernels
+            result, wanted = case(device, size)
+            np.testing.assert_allclose(result.numpy(), wanted, rtol=2e-5, atol=1e-5)
+            found.append(backend.launcher.kernels - before)
+        return found
+
+    return counted
+
+
+@pytest.fixture
+def draw() -> Callable[..., Any]:
+    """Return a function from a shape to an array of normal numbers."""
+    random = np.random.default_rng(0)
+    return lambda *shape: random.normal(size=shape).astype("float32")
+
+
+def tensor(array: Any, device: Device) -> pyrite.Tensor:
+    """Return an array as a tensor of a device."""
+    return pyrite.tensor(array, device=device)  # type: ignore[arg-type]
