@@ -30,6 +30,7 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
+from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
 from pyrite.kernel.template.lanes import part_of
 from pyrite.kernel.template.operand import Axis
@@ -346,7 +347,7 @@ def _periods(axis: Axis) -> set[int] | None:
     for digit in reversed(axis[1:]):
         size *= digit.size
         if size <= _LONGEST:
-            found.add(size)
+            found.add(require_known(size))
     return found
 
 
