@@ -18,7 +18,8 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
   values
     const       -; a number, for every element, or a tuple of ``width`` numbers: int, float or bool
                 as the dtype says.  Floats are rounded to the dtype, NaN is one value, -0.0 kept.
-    argument    -; (position, name).  A scalar parameter.  Stands in ``kernel.parameters``.
+    argument    -; (position, name), or with a number that it is never below.  A scalar parameter.
+                Stands in ``kernel.parameters``.
     builtin     -; (name, axis).  One of `BUILTINS`; axis is 0 where there is only one number.
     alu         x, ...; name in `OPCODES`.  Elementwise on vectors.
     cast        x; -.  To the node's dtype, same width.  To float: nearest even.  Float to integer:

@@ -226,7 +226,10 @@ class KernelBuilder(NodeRecorder):
         known = self._of_symbols.get((symbol.text, dtype))
         if known is None:
             position = len(self._parameters)
-            known = self.scalar(f"n{position}", dtype)
+            lows = () if symbol.low is None or not dtype.is_integer else (symbol.low,)
+            node = Node("argument", scalar(dtype), (), (position, f"n{position}", *lows))
+            self._parameters.append(node)
+            known = Value(self, node)
             self._of_symbols[symbol.text, dtype] = known
             symbol.symbols.arguments.append(Argument(position, symbol.text, dtype))
         return known

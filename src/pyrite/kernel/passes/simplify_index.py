@@ -7,6 +7,7 @@ Guarantees an equal one in which
 
 - a quotient or remainder by a constant is gone, or a shift or ``and``, where the range allows it,
   and parts of a sum that the constant divides are taken out of it;
+- where asked for, a quotient by an argument is a product with its reciprocal, which loops share;
 - comparisons, minima and maxima that the ranges decide are decided;
 - masks that are always true are gone, and so are stores whose mask is never;
 - an access whose index the width divides says so (``is_aligned``).
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pyrite.kernel.ir import Kernel, Node, Type, scalar
 from pyrite.kernel.passes.rewrite import Rewriter
-from pyrite.types import DType
+from pyrite.types import DType, float64, int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +41,30 @@ def simplify_index(
     kernel: Kernel,
     arguments: Mapping[str, Known] | None = None,
     workgroups: tuple[int, ...] = (),
+    *,
+    with_reciprocals: bool = False,
 ) -> Kernel:
     """Return the kernel with simpler indices, given what is known of the launches.
 
     ``arguments`` by name; ``workgroups`` is the grid, where it is always the same.
+    ``with_reciprocals`` is for targets with float64 whose division of integers is slow.
     """
-    return _Simplifier(kernel, arguments or {}, workgroups).run()
+    return _Simplifier(kernel, arguments or {}, workgroups, with_reciprocals).run()
 
 
 class _Simplifier(Rewriter):
     def __init__(
-        self, kernel: Kernel, arguments: Mapping[str, Known], workgroups: tuple[int, ...]
-    ) -> None:
+        self, kernel: Kernel, arguments: Mapping[str, Known], workgroups: tuple[int, ...],
+        with_reciprocals: bool,
+    ) -> None:  # fmt: skip
         super().__init__(kernel)
         self.workgroups = workgroups
+        self.with_reciprocals = with_reciprocals
         #: Of nodes of the new kernel.
         self.known: dict[Node, Known] = {}
         for p in kernel.arguments:
             if p.value_type.dtype.is_integer:
-                self.known[p] = arguments.get(p.attr[1], _anything(p.value_type.dtype))
+                self.known[p] = arguments.get(p.attr[1]) or self.argument(p)
 
     def visit(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.kind == "for":
@@ -73,6 +79,12 @@ class _Simplifier(Rewriter):
         return new
 
     # ---- what is known ----
+
+    def argument(self, node: Node) -> Known:
+        dtype = node.value_type.dtype
+        if len(node.attr) == 2:
+            return _anything(dtype)
+        return Known(node.attr[2], int(dtype.highest), 1, self.is_trusted(dtype))
 
     def of_value(self, node: Node) -> Known:
         return self.known.get(node) or _anything(node.value_type.dtype)
@@ -166,9 +178,38 @@ class _Simplifier(Rewriter):
     def division(self, name: str, inputs: tuple[Node, ...]) -> Node | None:
         x, y = inputs
         divisor = _constant(y)
+        if divisor is None and self.has_reciprocal(x, y):
+            quotient = self.by_reciprocal(x, y)
+            if name == "div":
+                return quotient
+            return self.operation("sub", x, self.operation("mul", quotient, y))
         if divisor is None or divisor <= 0 or self.of_value(x).low < 0:
             return None
         return self.quotient(x, divisor) if name == "div" else self.rest(x, divisor)
+
+    def has_reciprocal(self, x: Node, y: Node) -> bool:
+        """Whether x / y may be taken by the reciprocal of an argument."""
+        by = y.inputs[0] if y.kind == "splat" else y
+        is_known = by.kind == "argument" and self.of_value(by).low > 0
+        is_small = x.value_type.dtype is int32 and self.of_value(x).low >= 0
+        return self.with_reciprocals and is_known and is_small
+
+    def by_reciprocal(self, x: Node, y: Node) -> Node:
+        """X // y: x + 1/2 times 1/y, whole numbers below 2**31 in float64.
+
+        (x + 1/2) / y lies 1/(2y) or more from every whole number, more than 2**-32 of it; the
+        product is off by less than 2**-51 of it, so its whole part is the quotient.
+        """
+        wide = x.value_type.with_dtype(float64)
+        one = self.const(1.0, scalar(float64))
+        by = y.inputs[0] if y.kind == "splat" else y
+        reciprocal = self.alu("div", one, self.make("cast", scalar(float64), (by,)))
+        if wide.width > 1:
+            reciprocal = self.make("splat", wide, (reciprocal,))
+        shifted = self.alu("add", self.make("cast", wide, (x,)), self.const(0.5, wide))
+        found = self.make("cast", x.value_type, (self.alu("mul", shifted, reciprocal),))
+        self.known[found] = _div(self.of_value(x), self.of_value(by))
+        return found
 
     def quotient(self, x: Node, divisor: int) -> Node:
         """X // divisor for x >= 0."""

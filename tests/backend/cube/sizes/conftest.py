@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pyrite
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.kernel.machine import Machine
@@ -36,6 +35,16 @@ def built(backend: CubeBackend) -> Callable[[Case, Sequence[Any]], list[int]]:
     It calls ``case(device, size)`` for each, which gives a tensor of the device and the array that
     it should be, to within rounding.
     """
+    return counting(backend)
+
+
+@pytest.fixture
+def cpu_built() -> Callable[[Case, Sequence[Any]], list[int]]:
+    """Return the same for a processor."""
+    return counting(CubeBackend(InterpreterRuntime(MACHINES["cpu"])))
+
+
+def counting(backend: CubeBackend) -> Callable[[Case, Sequence[Any]], list[int]]:
     device = Device(backend)
 
     def counted(case: Case, sizes: Sequence[Any]) -> list[int]:
@@ -55,8 +64,3 @@ def draw() -> Callable[..., Any]:
     """Return a function from a shape to an array of normal numbers."""
     random = np.random.default_rng(0)
     return lambda *shape: random.normal(size=shape).astype("float32")
-
-
-def tensor(array: Any, device: Device) -> pyrite.Tensor:
-    """Return an array as a tensor of a device."""
-    return pyrite.tensor(array, device=device)  # type: ignore[arg-type]

@@ -61,10 +61,10 @@ def _write_positions(
     launcher: Launcher, x: CubeTensor, before: CubeTensor, target: CubeTensor
 ) -> None:
     """Write the coordinates of each element that is not zero to its row, if there is one."""
-    size, ndim = target.shape
+    ndim = target.shape[1]
 
     def body(each: Each) -> None:
-        b = each.b
+        b, (size,) = each.b, each.extents
         source, counts, result = each.operands
         row = b.index(counts[[each.index]])
         with b.if_(truth(b, source[each.at]) & (row < size)):
@@ -72,4 +72,5 @@ def _write_positions(
                 result[row, axis] = b.cast(b.index(each.at[axis]), int32)
 
     if target.type.size:
-        for_each(launcher, "argwhere", f"{size}", x.shape, [x, before], target, body)
+        sources, extents = [x, before], target.shape[:1]
+        for_each(launcher, "argwhere", "", x.shape, sources, target, body, extents=extents)

@@ -92,11 +92,12 @@ def class_mask(
     def body(each: Each) -> None:
         x, result = each.operands
         index = x[[*each.at[:axis], *each.at[axis + 1 :]]]
-        inside, number = each.as_index(index, classes, from_end=False)
+        inside, number = each.as_index(index, each.extents[0], from_end=False)
         each.fail(~inside)
         result[each.at] = (number == each.b.index(each.at[axis])) & inside
 
-    variant = f"{axis} {classes}"
-    fault = no_class(classes)
-    for_each(launcher, op.name, variant, target.shape, inputs, target, body, fault=fault)
+    for_each(
+        launcher, op.name, axis, target.shape, inputs, target, body, extents=(classes,),
+        fault=no_class(classes),
+    )  # fmt: skip
     return [target]

@@ -23,11 +23,10 @@ def random_bits(
 ) -> Sequence[CubeTensor]:
     """The words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`."""
     target = launcher.empty(out[0])
-    count = target.type.size
     numbers = [(launcher.number(word, uint32), uint32) for word in inputs]
 
     def body(each: Each) -> None:
-        b = each.b
+        b, (count,) = each.b, each.extents
         key, counter = each.numbers[:2], each.numbers[2:]
         words = philox_words(each.k, [b.cast(each.index, uint32), *counter], key)
         (result,) = each.operands
@@ -35,7 +34,9 @@ def random_bits(
         for i, word in enumerate(words):
             result.store(first + i, word, mask=first + i < count)
 
+    count = target.type.size
     for_each(
-        launcher, op.name, str(count), (-(-count // WORDS),), [], target, body, numbers=numbers
-    )
+        launcher, op.name, "", (-(-count // WORDS),), [], target, body, extents=(count,),
+        numbers=numbers,
+    )  # fmt: skip
     return [target]

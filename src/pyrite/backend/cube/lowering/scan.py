@@ -43,12 +43,11 @@ def recur_along(
     assert isinstance(rule, Recurrence)
     sources = [as_tensor(launcher, i) for i in inputs]
     axis, is_reverse = attrs["axis"], attrs.get("reverse", False)
-    size = sources[0].shape[axis]
     target = launcher.empty(out[0])
     dtype = out[0].dtype.compute
 
     def body(each: Each) -> None:
-        b, k = each.b, each.k
+        b, k, (size,) = each.b, each.k, each.extents
         x, *links, result = each.operands
         place = _along(each, axis)
         start = place(b.index(size - 1 if is_reverse else 0))
@@ -63,8 +62,11 @@ def recur_along(
             loop.yield_(value)
 
     if target.type.size:
-        variant = (op, rules_key(op), attributes_key(op, attrs), size)
-        for_each(launcher, op.name, variant, _lines(out[0].shape, axis), sources, target, body)
+        variant = (op, rules_key(op), attributes_key(op, attrs))
+        for_each(
+            launcher, op.name, variant, _lines(out[0].shape, axis), sources, target, body,
+            extents=(sources[0].shape[axis],),
+        )  # fmt: skip
     return [target]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import lowers
@@ -22,15 +22,17 @@ def searchsorted(
     """Where each value belongs among the sorted ones, by halving; NaN is above all."""
     x, values = inputs
     sources = [x, as_tensor(launcher, values)]
-    (size,) = x.shape
+    (count,) = x.shape
+    # Sizes of one bound on the rounds share a kernel; rounds beyond the last change nothing.
+    rounds = next(r for r in _ROUNDS if count >> r == 0)
     is_left = attrs["side"] == "left"
     target = launcher.empty(out[0])
 
     def body(each: Each) -> None:
-        b = each.b
+        b, (size,) = each.b, each.extents
         ordered, wanted, result = each.operands
         value = _ordered(each, wanted[each.at])
-        with b.for_(0, size.bit_length(), carried=[b.index(0), b.index(size)]) as loop:
+        with b.for_(0, rounds, carried=[b.index(0), b.index(size)]) as loop:
             low, high = loop.carried
             middle = (low + high) >> 1
             is_open = low < high
@@ -43,8 +45,13 @@ def searchsorted(
             )
         result[each.at] = b.cast(loop.results[0], out[0].dtype)
 
-    for_each(launcher, op.name, f"{size} {attrs['side']}", out[0].shape, sources, target, body)
+    variant = (attrs["side"], rounds)
+    for_each(launcher, op.name, variant, out[0].shape, sources, target, body, extents=(count,))
     return [target]
+
+
+#: Numbers of halvings, of which the last is enough for any size.
+_ROUNDS: Final = (4, 8, 12, 16, 20, 24, 28, 32)
 
 
 def _ordered(each: Each, x: Value) -> Value:

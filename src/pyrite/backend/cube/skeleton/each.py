@@ -8,6 +8,8 @@
     for_each(launcher, "transpose", "", (3, 4), [x], out, body)
 
 The space is usually the shape of the result.  The last operand is the one that is written.
+The kernel serves spaces and operands of all sizes: what a body says of sizes comes from ``shape``
+and ``extents`` of its `Each`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
@@ -50,19 +53,29 @@ def select(points: int, machine: Machine) -> EachConfig:
     return next((c for c in found if points >= 16 * c.workgroup_size), found[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Points:
+    """All sizes of such a kernel: of the space, of the operands, and those that a body asks for."""
+
+    layouts: tuple[Layout, ...]
+    shape: Shape = extent()
+    extents: Shape = extent(default=())
+
+
 class Each:
     """One point, inside the kernel: where it is, and what the body may use."""
 
     def __init__(
-        self, name: str, shape: Shape, layouts: Sequence[Layout], access: Access,
-        numbers: Sequence[DType], has_fault: bool, grid: int, config: EachConfig,
+        self, name: str, points: Points, access: Access, numbers: Sequence[DType],
+        has_fault: bool, grid: int, config: EachConfig,
     ) -> None:  # fmt: skip
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
-        last = len(layouts) - 1
+        shape, last = points.shape, len(points.layouts) - 1
+        self.extents = points.extents
         self.operands = [
             Operand(b, f"x{i}", layout, access if i == last else "read")
-            for i, layout in enumerate(layouts)
+            for i, layout in enumerate(points.layouts)
         ]
         self.numbers = [b.scalar(f"number{i}", dtype) for i, dtype in enumerate(numbers)]
         self._word: Memory | None = b.buffer("error", uint32, "atomic") if has_fault else None
@@ -119,6 +132,7 @@ def for_each(
     target: CubeTensor,
     body: Body,
     *,
+    extents: Shape = (),
     numbers: Sequence[tuple[Number, DType]] = (),
     fault: str | None = None,
     access: Access = "write",
@@ -127,8 +141,8 @@ def for_each(
     """Run a body for each point of a space.
 
     ``name`` and ``variant`` tell the body from others: all that it depends on besides the shape,
-    the dtypes and the strides.  ``fault`` is what reads are to raise if the body calls ``fail``;
-    ``access`` is what the body does with the target.
+    the dtypes, the strides and ``extents``, sizes that it finds in ``Each.extents``.  ``fault`` is
+    what reads are to raise if the body calls ``fail``; ``access`` is what it does with the target.
     """
     points = element_count(shape)
     if points == 0:
@@ -136,17 +150,16 @@ def for_each(
     config = config or select(points, launcher.machine)
     workgroups = -(-points // config.workgroup_size)
     operands = [*sources, target]
-    layouts = tuple(layout_of(t) for t in operands)
     dtypes = tuple(dtype for _, dtype in numbers)
 
-    def build(grid: int) -> Kernel:
-        has_fault = fault is not None
-        each = Each(name, shape, layouts, access, dtypes, has_fault, grid, config)
-        with each.b.if_(each.index < points):
+    def build(of: Points, grid: int) -> Kernel:
+        each = Each(name, of, access, dtypes, fault is not None, grid, config)
+        with each.b.if_(each.index < element_count(of.shape)):
             body(each)
         return each.b.build()
 
     bindings: list[Buffer | Number] = [b for t in operands for b in bindings_of(t)]
     bindings += [number for number, _ in numbers]
-    key = (name, variant, shape, layouts, access, dtypes, fault is not None, config)
-    launcher.launch(key, build, bindings, workgroups, fault)
+    of = Points(tuple(layout_of(t) for t in operands), tuple(shape), tuple(extents))
+    key = (name, variant, access, dtypes, fault is not None, config)
+    launcher.launch_for(of, key, build, bindings, workgroups, fault)

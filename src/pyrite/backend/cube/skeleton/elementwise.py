@@ -1,9 +1,8 @@
 """Ops with a scalar rule: the rule is traced into a kernel, whatever the op.
 
 Inputs broadcast by strides of 0 and axes are merged where all operands continue, so most kernels
-see one axis.  The number of elements is an argument, so one kernel serves all sizes of the first
-axis that is left: of lengths and batches, as a rule.  Numbers are arguments too: a learning rate
-that changes compiles nothing.  On several axes a vector stays in one row, and the last of a row may
+see one axis.  Sizes are arguments, and numbers too: neither another length nor a learning rate that
+changes compiles anything.  On several axes a vector stays in one row, and the last of a row may
 be masked.
 """
 
@@ -28,12 +27,13 @@ from pyrite.backend.cube.operand import (
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
 from pyrite.op.coordinates import attributes_read
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
+from pyrite.types import DType, Number, Shape, TensorType, bool_, int32
 
 Rule = Callable[..., Any]
 
@@ -54,7 +54,7 @@ class ElementwiseConfig:
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     """Return the configs for a merged shape: on several axes a vector is not longer than rows."""
     widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
-    rows = [r for r in (1, 16) if element_count(shape[:-1]) % r == 0]
+    rows = (1, 16) if len(shape) > 1 else (1,)
     return tuple(
         ElementwiseConfig(size, width, r)
         for size in machine.workgroup_sizes
@@ -67,14 +67,13 @@ def select(shape: Shape, machine: Machine, *, is_turned: bool = False) -> Elemen
     """Return a config: as wide as the machine likes and the shape allows.
 
     ``is_turned`` says that the elements of a source are neighbours on another axis than the last.
-    Masks on a CPU are worth it where rows have much fewer vectors then; GPUs test lane by lane.
+    A processor masks the end of a row, whatever its length, so that few kernels serve all lengths;
+    GPUs test masks lane by lane, so there the width divides the row.
     """
     found = [c for c in candidates(shape, machine) if c.width <= machine.vector]
     if len(shape) > 1:
-        whole = next(c.width for c in found if shape[-1] % c.width == 0)
-        masked = min((c.width for c in found), key=lambda w: (-(-shape[-1] // w), w))
-        is_shorter = 3 * -(-shape[-1] // masked) < 2 * (shape[-1] // whole)
-        width = masked if is_shorter and machine.kind == "cpu" else whole
+        is_cpu = machine.kind == "cpu"
+        width = max(c.width for c in found if is_cpu or shape[-1] % c.width == 0)
         found = [c for c in found if c.width == width]
     rows = max(c.rows for c in found) if is_turned and machine.kind == "cpu" else 1
     return next(c for c in found if c.rows == rows)
@@ -132,14 +131,15 @@ class _Plan:
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``inner`` has the
     sizes of all axes but the first, of which there may be any number: how many elements there are
-    is an argument.  ``is_whole`` says that the width divides the last.
+    is an argument, so that one is no case of its own.  ``is_whole`` says that the width divides the
+    last.
     """
 
     sources: tuple[Layout | _Argument | bool | None, ...]
     targets: tuple[Layout, ...]
-    inner: Shape
     is_whole: bool
     config: ElementwiseConfig
+    inner: Shape = extent()
 
     @property
     def shape(self) -> Shape:
@@ -155,11 +155,12 @@ class _Plan:
         """Return the vectors of so many elements: a vector stays in one row."""
         if not self.inner:
             return -(-count // self.config.width)
-        return count // self.inner[-1] * self.per_row
+        together = self.config.rows
+        return -(-(count // self.inner[-1]) // together) * together * self.per_row
 
     def bound(self, count: int) -> int:
-        """Return the argument: the number of elements, or of vectors where these are masked."""
-        return self.vectors(count) if self.inner and not self.is_whole else count
+        """Return the argument: the number of elements, or of rows where there are several."""
+        return count // self.inner[-1] if self.inner else count
 
 
 def map_elements(
@@ -217,8 +218,8 @@ def map_together(
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
     workgroups = -(-plan.vectors(count) // plan.config.workgroup_size)
-    launcher.launch(
-        (name, variant, plan), lambda grid: _kernel(name, rule, plan, grid), bindings, workgroups
+    launcher.launch_for(
+        plan, (name, variant), lambda of, grid: _kernel(name, rule, of, grid), bindings, workgroups
     )
 
 
@@ -250,10 +251,10 @@ def _plan(
     sizes = flat[0][0] or (1,)
     is_turned = any(s and s[-1] != 1 and 1 in s for _, s in flat)
     found = config or select(sizes, machine, is_turned=is_turned)
+    # Processors read from any place as fast; GPUs read words of several elements.
+    most = found.width if machine.kind == "gpu" else 1
     layouts = [
-        Layout(
-            dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, found.width)
-        )
+        Layout(dtype, strides or (1,), has_offset, alignment_of(strides or (1,), offset, most))
         for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
     ]
     remaining = iter(layouts)
@@ -297,28 +298,30 @@ class _Body:
 
     def write(self, rule: Together) -> None:
         b, width = self.b, self.width
-        vector, shape = self.vector(invocation_of(b)), self.plan.shape
-        first = vector * width if width > 1 else vector
-        if self.plan.is_whole:
-            with b.if_(first < self.count):
-                self.store(rule, unravel(b, first, shape))
-        elif self.plan.inner:
-            with b.if_(vector < self.count):
-                column = vector % self.plan.per_row * width
-                self.mask = column + iota(b, width) < shape[-1]
-                self.store(rule, [*unravel(b, vector // self.plan.per_row, shape[:-1]), column])
-        else:
+        vector, shape = invocation_of(b), self.plan.shape
+        if not self.plan.inner:
+            first = vector * width if width > 1 else vector
+            if self.plan.is_whole:
+                with b.if_(first < self.count):
+                    self.store(rule, [first])
+                return
             self.mask = first + iota(b, width) < self.count
             self.store(rule, [first])
+            return
+        row, number = self.position(vector)
+        with b.if_(row < self.count):
+            column = number * width if width > 1 else number
+            if not self.plan.is_whole:
+                self.mask = column + iota(b, width) < shape[-1]
+            self.store(rule, [*unravel(b, row, shape[:-1]), column])
 
-    def vector(self, invocation: Value) -> Value:
-        """Return the number of an invocation's vector in row-major order."""
-        rows = self.plan.config.rows
+    def position(self, vector: Value) -> tuple[Value, Value]:
+        """Return the row of a vector, among all rows, and its number there."""
+        rows, per_row = self.plan.config.rows, self.plan.per_row
         if rows == 1:
-            return invocation
-        per_row = self.plan.per_row
-        block, within = invocation // (rows * per_row), invocation % (rows * per_row)
-        return (block * rows + within % rows) * per_row + within // rows
+            return vector // per_row, vector % per_row
+        block, within = vector // (rows * per_row), vector % (rows * per_row)
+        return block * rows + within % rows, within // rows
 
     def store(self, rule: Together, coordinates: list[Value | int]) -> None:
         """Write what the rule makes of a vector of elements."""

@@ -17,7 +17,7 @@ from pyrite.types import float32
 
 def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
     """Return an equal kernel, simplified, with one invocation in a workgroup."""
-    kernel = eliminate_common(fold_constants(simplify_index(kernel)))
+    kernel = eliminate_common(fold_constants(simplify_index(kernel, with_reciprocals=True)))
     if kernel.invocations > 1:
         kernel = split_barriers(vectorize(kernel, target.lanes(float32)))
         kernel = fold_constants(kernel)

@@ -65,23 +65,34 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
     small = min(64, sizes[0])
     shared = [(small, 1), *((sizes[0], lanes) for lanes in LANES if lanes <= sizes[0])]
     parts = [p for p in PARTS if p == 1 or p * 4 <= problem.size]
-    for width in _widths(problem.outputs, problem.output_strides, is_exact=True):
+    # GPUs test masks lane by lane, so there a vector ends no later than a row of outputs.
+    is_exact = machine.kind == "gpu"
+    for width in _widths(problem.outputs, problem.output_strides, is_exact=is_exact):
         found += [
             ReductionConfig("columns", size, lanes, width, p, v)
             for size, lanes in shared
             for p in parts
             for v in VECTORS
-            if v == 1 or (problem.outputs and problem.outputs[-1] % (v * width) == 0)
+            if v == 1 or _fits(problem.outputs, v * width, is_exact=is_exact)
         ]
-    for width in _widths(problem.reduced, problem.reduced_strides, is_exact=False):
+    is_exact = len(problem.reduced) > 1
+    for width in _widths(problem.reduced, problem.reduced_strides, is_exact=is_exact):
         found += [
             ReductionConfig("rows", size, lanes, width, p, v)
             for size, lanes in shared
             for p in parts
             for v in VECTORS
-            if v == 1 or _is_whole(problem, p * v * lanes * width)
+            if v == 1 or _may_go_together(problem, lanes, p, v * lanes * width)
         ]
     return tuple(found)
+
+
+def units(problem: Problem, config: ReductionConfig) -> int:
+    """Return how many outputs there are, or groups of neighbouring ones that are folded at once."""
+    if config.along == "rows" or not problem.outputs:
+        return problem.count
+    together = config.width * config.vectors
+    return element_count(problem.outputs[:-1]) * -(-problem.outputs[-1] // together)
 
 
 #: How many invocations may share an output, in how many parts the reduced side may be cut, and how
@@ -91,21 +102,32 @@ PARTS = (1, 4, 16, 64, 256, 1024)
 VECTORS = (1, 4, 16)
 
 
-def _is_whole(problem: Problem, step: int) -> bool:
-    """Whether the reduced side is a single axis of whole steps."""
-    return len(problem.reduced) == 1 and problem.size % step == 0
+def _fits(outputs: Shape, together: int, *, is_exact: bool) -> bool:
+    """Whether so many neighbouring outputs are folded at once, not too many of them in vain."""
+    if not outputs:
+        return False
+    return outputs[-1] % together == 0 if is_exact else 4 * together < 5 * outputs[-1]
+
+
+def _may_go_together(problem: Problem, lanes: int, parts: int, step: int) -> bool:
+    """Whether several vectors may go side by side: one lane takes what is left one by one."""
+    if len(problem.reduced) > 1:
+        return False
+    return problem.size >= parts * step if lanes == 1 else problem.size % (parts * step) == 0
 
 
 def _widths(shape: Shape, strides: tuple[int, ...], *, is_exact: bool) -> list[int]:
-    """Return the widths of vectors along a side; a single axis may end in a masked vector.
+    """Return the widths of vectors along a side, whose rows may end in a masked vector.
 
     One element that stands for all is a vector too: else a sum of them would be taken one by one,
     and be off by a rounding, always in one direction, for each.
     """
     if not shape or strides[-1] not in (0, 1):
         return [1]
-    is_masked = len(shape) == 1 and not is_exact
-    return [w for w in (16, 8, 4, 2, 1) if is_masked or shape[-1] % w == 0]
+    return [
+        w for w in (16, 8, 4, 2, 1)
+        if (w < 2 * shape[-1] and not is_exact) or shape[-1] % w == 0
+    ]  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
@@ -133,9 +155,8 @@ def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) ->
     fitting = [c for c in fitting if c.lanes == 1]
     vectors = max(c.vectors for c in fitting if c.vectors <= max(most, 1))
     fitting = [c for c in fitting if c.vectors == vectors]
-    is_column, width = fitting[0].along == "columns", fitting[0].width
     # Enough invocations to occupy a device, as long as each has a thousand elements to fold.
-    at_work = max(1, problem.count // (width * vectors if is_column else 1))
+    at_work = max(1, units(problem, fitting[0]))
     wanted = min(64 // at_work, problem.size // 1024)
     return max((c for c in fitting if c.parts <= max(wanted, 1)), key=lambda c: c.parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
-from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
+from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, units
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
@@ -39,13 +39,11 @@ class _Body:
         #: How many outputs, or vectors of them, a workgroup has, and which one an invocation.
         self.slots = config.workgroup_size // config.lanes
         local = b.local_id(0)
-        is_column = config.along == "columns"
-        if is_column:
+        if config.along == "columns":
             self.slot, self.lane = local % self.slots, local // self.slots
         else:
             self.slot, self.lane = local // config.lanes, local % config.lanes
-        together = config.width * config.vectors
-        self.units = self.problem.count // (together if is_column else 1)
+        self.units = units(self.problem, config)
         self.groups = -(-self.units // self.slots)
         group = workgroup_of(b)
         with b.if_(group < self.groups * config.parts):
@@ -67,10 +65,30 @@ class _Body:
             state = self.across_lanes(self.across_width(self.row(part, unit)), 1)
             self.finish(unit * config.parts + part, state, exists)
             return
-        first = unit * (config.width * config.vectors)
-        place = part * self.problem.count + first
-        for i, state in enumerate(self.columns(part, first)):
-            self.finish(place + i * config.width, self.across_lanes(state, config.width), exists)
+        row, column = self.column(unit)
+        place = part * self.problem.count + row * self.length + column
+        for i, state in enumerate(self.columns(part, row, column)):
+            mask = self.mask(column, i)
+            state = self.across_lanes(state, config.width)
+            self.finish(place + i * config.width, state, exists, mask)
+
+    @property
+    def length(self) -> int:
+        """How many outputs are neighbours."""
+        return self.problem.outputs[-1] if self.problem.outputs else 1
+
+    def column(self, unit: Value) -> tuple[Value, Value]:
+        """Return the row of neighbouring outputs that a unit is in, and the first of its own."""
+        together = self.config.width * self.config.vectors
+        per_row = -(-self.length // together)
+        return unit // per_row, unit % per_row * together
+
+    def mask(self, column: Value, i: int) -> Value | None:
+        """Return which outputs of a vector there are, None for all."""
+        together = self.config.width * self.config.vectors
+        if together == 1 or self.length % together == 0:
+            return None
+        return self.places(column + i * self.config.width) < self.length
 
     def bounds(self, part: Value) -> tuple[Value, Value]:
         """Return where a part of the reduced side begins and ends."""
@@ -82,18 +100,22 @@ class _Body:
         begin = part * per_part
         return b.min(begin, size), b.min(begin + per_part, size)
 
-    def columns(self, part: Value, first: Value) -> list[State]:
+    def columns(self, part: Value, row: Value, column: Value) -> list[State]:
         """Return the states of neighbouring vectors of outputs."""
         b, width = self.b, self.config.width
         begin, end = self.bounds(part)
-        outer = unravel(b, first, self.problem.outputs)
+        outer = (
+            [*unravel(b, row, self.problem.outputs[:-1]), column] if self.problem.outputs else []
+        )
+        masks = [self.mask(column, i) for i in range(self.config.vectors)]
         with b.for_(begin + self.lane, end, step=self.config.lanes, carried=self.empty()) as loop:
             inner = unravel(b, loop.index, self.problem.reduced)
             position = self.spread(loop.index)
             joined: list[Value] = []
             for i, state in enumerate(self.states(loop.carried)):
                 at = [*outer[:-1], outer[-1] + i * width] if i else outer
-                joined += self.fold.join(self.k, state, self.loaded([*at, *inner], position, None))
+                taken = self.loaded([*at, *inner], position, masks[i])
+                joined += self.fold.join(self.k, state, taken)
             loop.yield_(*joined)
         return self.states(loop.results)
 
@@ -111,10 +133,13 @@ class _Body:
         begin, end = self.bounds(part)
         outer = unravel(b, output, self.problem.outputs)
         first = begin if lanes == 1 else begin + self.lane * width
-        is_whole = self.problem.size % width == 0
-        # Vectors that end beyond the row are taken in by a second, masked loop of at most one turn.
-        stop = end if is_whole else end - (width - 1)
-        step = lanes * width
+        step, size = lanes * width, self.problem.size
+        # What is left behind whole steps is taken in by a second loop, vectors that end beyond the
+        # row by a third, masked one of at most one turn.
+        is_whole = size % width == 0
+        is_even = vectors == 1 or size % (step * vectors * self.config.parts) == 0
+        whole = end if is_whole else end - (width - 1)
+        stop = whole if is_even else end - (step * vectors - 1)
         with b.for_(first, stop, step=step * vectors, carried=self.empty()) as loop:
             joined: list[Value] = []
             for i, state in enumerate(self.states(loop.carried)):
@@ -122,6 +147,9 @@ class _Body:
                 joined += self.fold.join(self.k, state, taken)
             loop.yield_(*joined)
         state = self.joined(self.states(loop.results))
+        if not is_even:
+            taken_in = (end - first) // (step * vectors) * (step * vectors)
+            state = self.rest(outer, first + taken_in, whole, state)
         if is_whole:
             return state
         tail = end - end % width
@@ -134,6 +162,13 @@ class _Body:
             masked = tuple(b.select(mask, x, y) for x, y in zip(taken, empty, strict=True))
             last.yield_(*self.fold.join(self.k, last.carried, masked))
         return last.results
+
+    def rest(self, outer: list[Value | int], begin: Value, stop: Value, state: State) -> State:
+        """Return a state that takes in the whole vectors from begin on, one by one."""
+        with self.b.for_(begin, stop, step=self.config.width, carried=state) as loop:
+            taken = self.taken(outer, loop.index, None)
+            loop.yield_(*self.fold.join(self.k, loop.carried, taken))
+        return loop.results
 
     def taken(self, outer: list[Value | int], index: Value, mask: Value | None) -> State:
         inner = unravel(self.b, index, self.problem.reduced)
@@ -199,13 +234,15 @@ class _Body:
             half //= 2
         return get(place)
 
-    def finish(self, place: Value, state: State, exists: Value | None) -> None:
+    def finish(
+        self, place: Value, state: State, exists: Value | None, mask: Value | None = None
+    ) -> None:
         """Write a state, or what it ends as; of several lanes the first does."""
         results = self.fold.end(self.k, state) if self.ends else state
 
         def write() -> None:
             for target, result in zip(self.targets, results, strict=True):
-                target.store_along(place, result)
+                target.store_along(place, result, mask=mask)
 
         if exists is None:
             write()

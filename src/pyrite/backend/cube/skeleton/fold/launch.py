@@ -10,7 +10,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
-from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select
+from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select, units
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
 from pyrite.backend.cube.skeleton.fold.kernel import Reduction, reduction_kernel
 from pyrite.backend.cube.tensor import CubeTensor
@@ -94,10 +94,11 @@ def _launch(
     launcher: Launcher, fold: KernelFold, sources: Sequence[CubeTensor], problem: Problem,
     config: ReductionConfig, targets: Sequence[CubeTensor], *, takes: bool, ends: bool,
 ) -> None:  # fmt: skip
-    together = config.width * config.vectors if config.along == "columns" else 1
     per_workgroup = config.workgroup_size // config.lanes
-    groups = -(-(problem.count // together) // per_workgroup)
-    read = tuple(_layout(x, problem, config) for x in sources)
+    groups = -(-units(problem, config) // per_workgroup)
+    # Processors read from any place as fast; GPUs read words of several elements.
+    word = config.width if launcher.machine.kind == "gpu" else 1
+    read = tuple(_layout(x, problem, config, word) for x in sources)
     reduction = Reduction(problem, read, tuple(t.dtype for t in targets), fold.bound.count)
     launcher.launch_for(
         reduction,
@@ -108,8 +109,8 @@ def _launch(
     )
 
 
-def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig) -> Layout:
+def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig, word: int) -> Layout:
     """Return the layout of a source by the coordinates of both sides."""
     axis = problem.axis_along(config)
-    alignment = alignment_of(problem.strides, x.offset, config.width, axis)
+    alignment = alignment_of(problem.strides, x.offset, word, axis)
     return Layout(x.dtype, problem.strides, x.offset != 0, alignment)

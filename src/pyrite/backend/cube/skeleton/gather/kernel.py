@@ -22,8 +22,7 @@ class _Problem:
     """What the kernel depends on, besides its operands: the source, then its index tensors."""
 
     place: Place
-    #: The sizes of the axes of the source, and of which input each further operand is.
-    sizes: Shape
+    #: Of which input each further operand is.
     operands: tuple[int, ...]
     counts_from_end: bool
     can_fail: bool
@@ -43,14 +42,12 @@ def gather(
     has_neighbours = _has_neighbours(place, out.shape) and source.strides[-1] == 1
     config = select(out.shape, has_neighbours, launcher.machine)
     fault = fault_of(rule, place, source.shape, attrs)
-    problem = _Problem(
-        place, source.shape, operands, rule.counts_from_end, fault is not None, config.width
-    )
+    problem = _Problem(place, operands, rule.counts_from_end, fault is not None, config.width)
     target = launcher.empty(out)
     for_each(
         launcher, name, content_of(problem), _vectors(out.shape, config),
         [source, *(inputs[position] for position in operands)], target,
-        lambda each: _write(each, problem), fault=fault, config=config.each,
+        lambda each: _write(each, problem), extents=source.shape, fault=fault, config=config.each,
     )  # fmt: skip
     return target
 
@@ -76,7 +73,7 @@ def _write(each: Each, problem: _Problem) -> None:
     operand = dict(zip(problem.operands, indices, strict=True))
     reads = {
         axis: each.as_index(
-            operand[entry.input][coordinates_at(entry.at, each.at)], problem.sizes[axis],
+            operand[entry.input][coordinates_at(entry.at, each.at)], each.extents[axis],
             from_end=problem.counts_from_end,
         )
         for axis, entry in enumerate(problem.place) if isinstance(entry, IndexRead)

@@ -11,7 +11,7 @@ from pyrite.backend.cube.skeleton.scan.alone import WalkAlone
 from pyrite.backend.cube.skeleton.scan.config import ScanConfig, select
 from pyrite.backend.cube.skeleton.scan.lines import lines_of
 from pyrite.backend.cube.skeleton.scan.together import WalkTogether
-from pyrite.backend.cube.skeleton.scan.walk import Scan
+from pyrite.backend.cube.skeleton.scan.walk import Scan, Walked
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.runtime.protocol import Buffer
@@ -78,13 +78,14 @@ def _launch(
     dtypes = tuple(target.dtype for target in targets)
     kind = WalkAlone if config.lanes == 1 else WalkTogether
 
-    def build(grid: int) -> Kernel:
-        walk = kind(scan, source, dtypes, config, grid)
+    def build(of: Walked, grid: int) -> Kernel:
+        walk = kind(fold, of, config, grid)
         walk.write()
         return walk.b.build()
 
-    launcher.launch(
-        ("scan", fold.key, lines, source, dtypes, config),
+    launcher.launch_for(
+        Walked(lines, source, dtypes, fold.bound.count),
+        ("scan", fold.key_of_any_count, config),
         build,
         [*bindings_of(x), *partial, *(target.buffer for target in targets)], workgroups,
     )  # fmt: skip

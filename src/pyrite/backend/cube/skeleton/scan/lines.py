@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
 
 
@@ -17,12 +18,12 @@ class Lines:
     is ``extra`` = 1 longer where it holds the state of no elements too.
     """
 
-    shape: Shape
-    size: int
-    source: tuple[int, ...]
-    target: tuple[int, ...]
-    extra: int
-    is_reverse: bool
+    shape: Shape = extent()
+    size: int = extent()
+    source: tuple[int, ...] = extent()
+    target: tuple[int, ...] = extent()
+    extra: int = 0
+    is_reverse: bool = False
 
     @property
     def count(self) -> int:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrite.backend.cube.operand import Layout, unravel, workgroup_of
-from pyrite.backend.cube.skeleton.fold import State
+from pyrite.backend.cube.operand import unravel, workgroup_of
+from pyrite.backend.cube.skeleton.fold import KernelFold, State
 from pyrite.backend.cube.skeleton.scan.config import ScanConfig
 from pyrite.backend.cube.skeleton.scan.lanes import scanned_lanes
-from pyrite.backend.cube.skeleton.scan.walk import Line, Scan, Walk
+from pyrite.backend.cube.skeleton.scan.walk import Line, Walk, Walked
 from pyrite.kernel import Memory, Value
-from pyrite.types import DType
 
 
 class WalkTogether(Walk):
     """The kernel in which the invocations of a workgroup walk together."""
 
-    def __init__(
-        self, scan: Scan, source: Layout, targets: Sequence[DType], config: ScanConfig, grid: int
-    ) -> None:
-        super().__init__(scan, source, targets, config, grid)
+    def __init__(self, fold: KernelFold, of: Walked, config: ScanConfig, grid: int) -> None:
+        super().__init__(fold, of, config, grid)
         self.tile, self.totals = (
             [self.b.shared(dtype, size) for _, dtype in self.fold.start]
             for size in (config.step, config.lanes)

@@ -10,6 +10,7 @@ from pyrite.backend.cube.skeleton.fold import KernelFold, State
 from pyrite.backend.cube.skeleton.scan.config import ScanConfig
 from pyrite.backend.cube.skeleton.scan.lines import Lines
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
 
@@ -25,21 +26,30 @@ class Scan:
     lines: Lines
 
 
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """All sizes and layouts of a launch: ``count`` is what the fold's end is told."""
+
+    lines: Lines
+    source: Layout
+    targets: tuple[DType, ...]
+    count: int = extent()
+
+
 class Walk:
     """One launch, while it is being written.
 
     Without targets it folds the parts of lines and writes their states.
     """
 
-    def __init__(
-        self, scan: Scan, source: Layout, targets: Sequence[DType], config: ScanConfig, grid: int
-    ) -> None:
-        self.fold, self.lines, self.config = scan.fold, scan.lines, config
+    def __init__(self, fold: KernelFold, of: Walked, config: ScanConfig, grid: int) -> None:
+        self.fold, self.lines, self.config = fold.ending(count=of.count), of.lines, config
+        targets = of.targets
         b = self.b = KernelBuilder(
             f"scan_{self.fold.name}", workgroup_size=config.workgroup_size, grid=grid
         )
         self.k = RecordingAlgebra(b)
-        self.source = Operand(b, "x", source, "read")
+        self.source = Operand(b, "x", of.source, "read")
         self.partial = [
             b.buffer(f"partial{i}", dtype, "read" if targets else "write")
             for i, (_, dtype) in enumerate(self.fold.start if config.parts > 1 else ())

@@ -20,7 +20,7 @@ from pyrite.kernel.ir import ATOMICS
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Constant
 from pyrite.op.rule import Collision
-from pyrite.types import DType, TensorType, int32, uint32
+from pyrite.types import DType, Shape, TensorType, int32, uint32
 
 
 def atomic_dtype(dtype: DType) -> DType | None:
@@ -47,19 +47,18 @@ def atomic_of(collision: Collision, dtype: DType) -> str | None:
 
 def write_atomically(launcher: Launcher, writes: Writes, target: CubeTensor) -> None:
     """Do the writes to a target of 32-bit integers that holds the base already."""
-    sizes = target.shape[: len(writes.reads)]
     name = atomic_of(writes.collision, target.dtype)
     assert name is not None, "the config is one for such a collision"
 
     def body(each: Each) -> None:
         result, (number, *line) = each.operands[-1], each.at
-        inside, index = writes.place(each, each.b.index(number), line, sizes)
+        inside, index = writes.place(each, each.b.index(number), line, each.extents)
         value = writes.update(each, len(writes.indices), each.b.index(number), line)
         result.memory.atomic(name, result.at([*index, *line]), value, mask=inside)
 
     for_each(
-        launcher, "scatter_atomic", content_of((sizes, name, writes.variant)),
-        (writes.count, *writes.lines), writes.sources, target, body,
+        launcher, "scatter_atomic", content_of((name, writes.variant)),
+        (writes.count, *writes.lines), writes.sources, target, body, extents=_sizes(writes, target),
         fault=writes.fault, access="atomic",
     )  # fmt: skip
 
@@ -71,31 +70,29 @@ def nobody(launcher: Launcher, type: TensorType) -> CubeTensor:
 
 def greatest_writes(launcher: Launcher, writes: Writes, target: CubeTensor) -> None:
     """Raise the elements of a target of int32 to the numbers of the last writes to them."""
-    sizes = target.shape[: len(writes.reads)]
 
     def body(each: Each) -> None:
         latest, (number, *line) = each.operands[-1], each.at
-        inside, index = writes.place(each, each.b.index(number), line, sizes)
+        inside, index = writes.place(each, each.b.index(number), line, each.extents)
         value = each.b.cast(each.b.index(number), int32)
         latest.memory.atomic("max", latest.at([*index, *line]), value, mask=inside)
 
     for_each(
-        launcher, "scatter_greatest", content_of((sizes, writes.variant)),
-        (writes.count, *writes.lines), writes.indices, target, body,
+        launcher, "scatter_greatest", content_of(writes.variant),
+        (writes.count, *writes.lines), writes.indices, target, body, extents=_sizes(writes, target),
         fault=writes.fault, access="atomic",
     )  # fmt: skip
 
 
 def assign_last(launcher: Launcher, writes: Writes, target: CubeTensor) -> None:
     """Assign the last of the writes to each place."""
-    sizes = target.shape[: len(writes.reads)]
     latest = nobody(launcher, TensorType(target.shape, int32))
     greatest_writes(launcher, writes, latest)
 
     def body(each: Each) -> None:
         b, result, (number, *line) = each.b, each.operands[-1], each.at
         last = each.operands[len(writes.indices)]
-        inside, index = writes.find(each, b.index(number), line, sizes)
+        inside, index = writes.find(each, b.index(number), line, each.extents)
         there = last.load(last.at([*index, *line]), mask=inside)
         with b.if_(inside & (there == b.cast(b.index(number), int32))):
             result[[*index, *line]] = writes.update(
@@ -104,6 +101,12 @@ def assign_last(launcher: Launcher, writes: Writes, target: CubeTensor) -> None:
 
     sources = [*writes.indices, latest, *writes.values]
     for_each(
-        launcher, "scatter_assigned", content_of((sizes, writes.variant)),
-        (writes.count, *writes.lines), sources, target, body, access="read_write",
+        launcher, "scatter_assigned", content_of(writes.variant),
+        (writes.count, *writes.lines), sources, target, body, extents=_sizes(writes, target),
+        access="read_write",
     )  # fmt: skip
+
+
+def _sizes(writes: Writes, target: CubeTensor) -> Shape:
+    """Return the sizes of the axes that are written by index."""
+    return target.shape[: len(writes.reads)]

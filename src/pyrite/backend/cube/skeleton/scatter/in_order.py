@@ -15,22 +15,23 @@ def write_in_order(
 ) -> None:
     """Do the writes to a target that holds the base already."""
     depth = len(writes.reads)
-    sizes = target.shape[:depth]
     join = writes.collision.join
 
     def line_by_line(each: Each) -> None:
-        result, line = each.operands[-1], each.at
-        with each.b.for_(0, writes.count) as loop:
-            inside, index = writes.place(each, loop.index, line, sizes)
+        result, line, (count, *sizes) = each.operands[-1], each.at, each.extents
+        with each.b.for_(0, count) as loop:
+            inside, index = writes.place(each, loop.index, line, tuple(sizes))
             at = result.at([*index, *line])
             old = result.load(at, mask=inside)
             new = join(each.k, old, writes.update(each, len(writes.indices), loop.index, line))
             result.store(at, new, mask=inside)
 
     def element_by_element(each: Each) -> None:
-        b, result, line = each.b, each.operands[-1], each.at[depth:]
-        with b.for_(0, writes.count, carried=[result[each.at]]) as loop:
-            mine, index = writes.place(each, loop.index, line, sizes)
+        b, result, line, (count, *sizes) = (
+            each.b, each.operands[-1], each.at[depth:], each.extents,
+        )  # fmt: skip
+        with b.for_(0, count, carried=[result[each.at]]) as loop:
+            mine, index = writes.place(each, loop.index, line, tuple(sizes))
             for own, other in zip(each.at, index, strict=False):
                 mine = mine & (other == own)
             (old,) = loop.carried
@@ -40,8 +41,8 @@ def write_in_order(
 
     is_by_line = config.by == "line"
     for_each(
-        launcher, "scatter", content_of((config, sizes, writes.variant)),
+        launcher, "scatter", content_of((config, writes.variant)),
         writes.lines if is_by_line else target.shape, writes.sources, target,
         line_by_line if is_by_line else element_by_element,
-        fault=writes.fault, access="read_write",
+        extents=(writes.count, *target.shape[:depth]), fault=writes.fault, access="read_write",
     )  # fmt: skip

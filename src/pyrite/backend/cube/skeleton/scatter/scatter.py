@@ -91,7 +91,7 @@ def last_write(
     def body(each: Each) -> None:
         last, still = each.operands[-2:]
         number, *line = each.at
-        inside, index = writes.find(each, each.b.index(number), line, sizes)
+        inside, index = writes.find(each, each.b.index(number), line, each.extents)
         own = each.b.cast(each.b.index(number), int32)
         if rule.drops:
             there = last.load(last.at([*index, *line]), mask=inside)
@@ -100,7 +100,7 @@ def last_write(
             still[each.at] = last[[*index, *line]] == own
 
     for_each(
-        launcher, name, content_of((sizes, writes.variant, rule.drops)), flat.shape,
-        [*indices, latest], flat, body,
+        launcher, name, content_of((writes.variant, rule.drops)), flat.shape,
+        [*indices, latest], flat, body, extents=sizes,
     )  # fmt: skip
     return result.permuted(tuple(order.index(axis) for axis in range(len(order))))

@@ -42,9 +42,9 @@ class SortedWrites:
         return self.keys.shape[1:]
 
     @property
-    def outside(self) -> int:
-        """The key of what is dropped."""
-        return element_count(self.sizes)
+    def extents(self) -> Shape:
+        """What kernels ask for: the count, and the sizes."""
+        return (self.count, *self.sizes)
 
 
 def write_in_segments(
@@ -71,16 +71,20 @@ def _sorted(launcher: Launcher, writes: Writes, sizes: Shape) -> SortedWrites:
     keys = launcher.empty(TensorType((writes.count, *shared), uint32))
 
     def body(each: Each) -> None:
-        b = each.b
+        b, sizes = each.b, each.extents
         number, *line = each.at
         inside, index = writes.place(each, b.index(number), line, sizes)
         key = b.index(0)
         for i, size in zip(index, sizes, strict=True):
             key = key * size + i
-        each.operands[-1][each.at] = b.cast(b.select(inside, key, outside), uint32)
+        chosen = b.select(inside, key, element_count(sizes))
+        each.operands[-1][each.at] = b.cast(chosen, uint32)
 
-    variant = content_of((sizes, writes.variant))
-    for_each(launcher, "scatter_keys", variant, keys.shape, once, keys, body, fault=writes.fault)
+    variant = content_of(writes.variant)
+    for_each(
+        launcher, "scatter_keys", variant, keys.shape, once, keys, body, extents=sizes,
+        fault=writes.fault,
+    )  # fmt: skip
     order = argsort_axis(launcher, keys, 0, limit=outside + 1)
     shape = (writes.count, *writes.lines)
     return SortedWrites(keys.broadcast_to(shape), order.broadcast_to(shape), sizes)
@@ -95,11 +99,15 @@ def _first_of(x: CubeTensor, leading: Shape) -> CubeTensor:
 class _Segment:
     """Sorted writes inside a kernel, on one line: their keys and order are its first operands."""
 
-    def __init__(
-        self, each: Each, found: SortedWrites, writes: Writes, line: list[Value | int]
-    ) -> None:
-        self.each, self.found, self.writes, self.line = each, found, writes, line
+    def __init__(self, each: Each, writes: Writes, line: list[Value | int]) -> None:
+        self.each, self.writes, self.line = each, writes, line
+        self.count, *sizes = each.extents
+        self.sizes = tuple(sizes)
         self.keys, self.order = each.operands[:2]
+
+    def is_kept(self, key: Value) -> Value:
+        """Whether a key is a place, and not that of what is dropped."""
+        return key != element_count(self.sizes)
 
     def write(self, i: Value, mask: Value | None = None) -> Value:
         """Return the number of the write at a sorted position."""
@@ -113,14 +121,14 @@ class _Segment:
 
     def has(self, i: Value, key: Value) -> Value:
         """Whether there is a write at a sorted position, with that key."""
-        is_there = (i >= 0) & (i < self.found.count)
+        is_there = (i >= 0) & (i < self.count)
         return is_there & (self.key(i, is_there) == key)
 
     def target(self, key: Value) -> list[Value | int]:
         """Return the coordinates of the place of a key."""
         b = self.each.b
         place = b.cast(key, b.index_type.dtype)
-        return [*unravel(b, place, self.found.sizes), *self.line]
+        return [*unravel(b, place, self.sizes), *self.line]
 
     def update(self, i: Value) -> Value:
         """Return what is written by the write at a sorted position."""
@@ -129,11 +137,11 @@ class _Segment:
     def fold(self, start: Value, i: Value, key: Value, stop: Value) -> Value:
         """Join the updates from i up to stop to a start, as long as they have the key."""
         b = self.each.b
-        stop = b.min(stop, self.found.count)
+        stop = b.min(stop, self.count)
         with b.while_([start, i]) as loop:
             value, at = loop.carried
             is_there = at < stop
-            loop.condition(is_there & (self.key(b.min(at, self.found.count - 1)) == key))
+            loop.condition(is_there & (self.key(b.min(at, self.count - 1)) == key))
             value, at = loop.carried
             loop.yield_(self.writes.collision.join(self.each.k, value, self.update(at)), at + 1)
         return loop.results[0]
@@ -147,16 +155,16 @@ def _assign_last(
     def body(each: Each) -> None:
         b, result = each.b, each.operands[-1]
         number, *line = each.at
-        segment, i = _Segment(each, found, writes, line), b.index(number)
+        segment, i = _Segment(each, writes, line), b.index(number)
         key = segment.key(i)
-        with b.if_((key != found.outside) & ~segment.has(i + 1, key)):
+        with b.if_(segment.is_kept(key) & ~segment.has(i + 1, key)):
             result[segment.target(key)] = segment.update(i)
 
-    variant = content_of((found.sizes, writes.variant))
+    variant = content_of(writes.variant)
     sources = [found.keys, found.order, *writes.values]
     for_each(
         launcher, "scatter_last", variant, found.keys.shape, sources, target, body,
-        access="read_write",
+        extents=found.extents, access="read_write",
     )  # fmt: skip
 
 
@@ -165,21 +173,21 @@ def _join(
 ) -> None:
     """Join the updates of each segment to what is in its place."""
     sources = [found.keys, found.order, *writes.values]
-    variant = content_of((found.sizes, writes.variant, chunk))
+    variant = content_of((writes.variant, chunk))
     join = writes.collision.join
 
     def begin(each: Each) -> None:
         b, result = each.b, each.operands[-1]
         number, *line = each.at
-        segment, i = _Segment(each, found, writes, line), b.index(number)
+        segment, i = _Segment(each, writes, line), b.index(number)
         key = segment.key(i)
-        with b.if_((key != found.outside) & ~segment.has(i - 1, key)):
+        with b.if_(segment.is_kept(key) & ~segment.has(i - 1, key)):
             place = segment.target(key)
             result[place] = segment.fold(result[place], i, key, (i // chunk + 1) * chunk)
 
     for_each(
         launcher, "scatter_segments", variant, found.keys.shape, sources, target, begin,
-        access="read_write",
+        extents=found.extents, access="read_write",
     )  # fmt: skip
     chunks = -(-found.count // chunk)
     if chunks == 1:
@@ -190,23 +198,26 @@ def _join(
         """Fold what a segment has at the beginning of a chunk that is not its own beginning."""
         b, result = each.b, each.operands[-1]
         number, *line = each.at
-        segment, i = _Segment(each, found, writes, line), b.index(number) * chunk
+        segment, i = _Segment(each, writes, line), b.index(number) * chunk
         key = segment.key(i)
-        with b.if_((key != found.outside) & segment.has(i - 1, key)):
+        with b.if_(segment.is_kept(key) & segment.has(i - 1, key)):
             result[each.at] = segment.fold(segment.update(i), i + 1, key, i + chunk)
 
-    for_each(launcher, "scatter_pieces", variant, pieces.shape, sources, pieces, middle)
+    for_each(
+        launcher, "scatter_pieces", variant, pieces.shape, sources, pieces, middle,
+        extents=found.extents,
+    )  # fmt: skip
 
     def end(each: Each) -> None:
         """Join the pieces of the segment that begins in a chunk and goes on in the next."""
         b, result = each.b, each.operands[-1]
         number, *line = each.at
         chunk_number = b.index(number)
-        segment, first = _Segment(each, found, writes, line), chunk_number * chunk
+        segment, first = _Segment(each, writes, line), chunk_number * chunk
         following = first + chunk
-        key = segment.key(b.min(following, found.count) - 1)
+        key = segment.key(b.min(following, segment.count) - 1)
         begins = ~(segment.has(first, key) & segment.has(first - 1, key))
-        with b.if_((key != found.outside) & begins & segment.has(following, key)):
+        with b.if_(segment.is_kept(key) & begins & segment.has(following, key)):
             place = segment.target(key)
             with b.while_([result[place], chunk_number + 1]) as loop:
                 loop.condition(segment.has(loop.carried[1] * chunk, key))
@@ -216,5 +227,5 @@ def _join(
 
     for_each(
         launcher, "scatter_joined", variant, pieces.shape, [found.keys, found.order, pieces],
-        target, end, access="read_write",
+        target, end, extents=found.extents, access="read_write",
     )  # fmt: skip

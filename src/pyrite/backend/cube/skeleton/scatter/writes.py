@@ -53,12 +53,11 @@ class Writes:
 
     @property
     def variant(self) -> tuple[Any, ...]:
-        """What a kernel depends on besides its operands."""
+        """What a kernel depends on besides its operands and their sizes."""
         updates = None if isinstance(self.updates, CubeTensor) else self.updates
         can_fail = self.fault is not None
         return (
-            self.count, self.lines, tuple(self.reads), updates, self.collision.join, can_fail,
-            self.counts_from_end,
+            tuple(self.reads), updates, self.collision.join, can_fail, self.counts_from_end,
         )  # fmt: skip
 
     def place(
