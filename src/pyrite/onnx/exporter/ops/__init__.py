@@ -9,6 +9,7 @@ from pyrite.onnx.exporter.ops import elementwise as elementwise
 from pyrite.onnx.exporter.ops import indexing as indexing
 from pyrite.onnx.exporter.ops import movement as movement
 from pyrite.onnx.exporter.ops import normalization as normalization
+from pyrite.onnx.exporter.ops import recurrent as recurrent
 from pyrite.onnx.exporter.ops import reduction as reduction
 from pyrite.onnx.exporter.ops import resizing as resizing
 from pyrite.onnx.exporter.ops import window as window
