@@ -214,6 +214,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(70, varies=True)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_in_onnxruntime_what_it_is_here_at_all_sizes(name: str, judge: Any) -> None:
     judge_case(CASES[name], judge)

@@ -97,7 +97,13 @@ class Call:
         domain: str = "",
         **attrs: Any,
     ) -> tuple[Value, ...]:
-        """Add a node with outputs of some dtypes."""
+        """Add a node with outputs of some dtypes.
+
+        Raises ModelExportError for an attribute that varies.
+        """
+        for name, value in attrs.items():
+            if isinstance(value, Varying | list | tuple):
+                self.static(name, value if isinstance(value, list | tuple) else (value,))
         names = self.graph.add(
             op_type,
             [x.name if x else "" for x in inputs],
@@ -133,7 +139,7 @@ class Call:
 
     def static(self, name: str, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return integers that may not vary; raise ModelExportError where one does."""
-        found = tuple(size for size in sizes if isinstance(size, int))
+        found = tuple(size for size in sizes if not isinstance(size, Varying))
         if len(found) < len(sizes):
             shown = ", ".join(map(str, sizes))
             raise self.error(

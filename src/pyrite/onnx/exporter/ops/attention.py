@@ -1,4 +1,4 @@
-"""Attention as one node, from opset 23 on; before it, and with a softcap, its body is written."""
+"""Attention as one node, from opset 23 on; before it, and with a mask, its body is written."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from pyrite.onnx.exporter.registry import Types, exports
 from pyrite.op import Attributes
 
 
-def _has_batch_and_heads(types: Types, attrs: Attributes) -> bool:
+def _always_attends(types: Types, attrs: Attributes) -> bool:
     """Whether ONNX's Attention says the same.
 
-    It has four axes, and a row that may attend to nothing is left open there: with a mask of bools
-    there may be one, which is 0 here.
+    What becomes of a query that may attend to nothing is left open there, and is 0 here; a mask of
+    bools or a bias of -inf may make one.
     """
     query, _, _, mask, bias, bits = types
     assert query is not None
-    return (
-        query.ndim == 4
-        and mask is None
-        and bits is None
-        and attrs["softcap"] is None
-        and (bias is None or bias.ndim >= 2)
-    )
+    is_plain = mask is None and bias is None and bits is None
+    return is_plain and query.ndim <= 4 and attrs["softcap"] is None
 
 
-@exports("scaled_dot_product_attention", since_opset=23, when=_has_batch_and_heads)
+@exports("scaled_dot_product_attention", since_opset=23, when=_always_attends)
 def _attention(
-    call: Call, query: Value, key: Value, value: Value, mask: None, bias: Value | None, bits: None,
+    call: Call, query: Value, key: Value, value: Value, mask: None, bias: None, bits: None,
     *, is_causal: bool, scale: float, **_: Any,
 ) -> tuple[Value, None]:  # fmt: skip
-    found = call.emit(
-        "Attention", query, key, value, bias, is_causal=int(is_causal), scale=float(scale)
-    )
-    return found, None
+    missing = call.axes(range(4 - query.ndim)) if query.ndim < 4 else None
+
+    def with_all_axes(x: Value) -> Value:
+        return call.emit("Unsqueeze", x, missing) if missing else x
+
+    given = map(with_all_axes, (query, key, value))
+    found = call.emit("Attention", *given, is_causal=int(is_causal), scale=float(scale))
+    return call.emit("Squeeze", found, missing) if missing else found, None

@@ -77,11 +77,12 @@ def _scatter_nd(
 
 
 @exports("class_mask")
-def _class_mask(call: Call, indices: Value, *, classes: int, axis: int) -> Value:
+def _class_mask(call: Call, indices: Value, *, classes: Size, axis: int) -> Value:
     """Compare indices with each class, along an axis of their own."""
+    (count,) = call.static("a number of classes", (classes,))
     shape = [1] * len(call.out[0].shape)
-    shape[axis] = classes
-    every = call.array(np.arange(classes).reshape(shape), int64)
+    shape[axis] = count
+    every = call.array(np.arange(count).reshape(shape), int64)
     there = call.emit("Unsqueeze", call.cast(indices, int64), call.axes([axis]))
     return call.emit("Equal", there, every, dtype=bool_)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyrite.onnx.exporter.call import TO_END, Call, Value
 from pyrite.onnx.exporter.registry import exports
-from pyrite.onnx.exporter.size import Size, Varying
+from pyrite.onnx.exporter.size import Size, Varying, values_of
 from pyrite.types import int64
 
 
@@ -85,9 +85,9 @@ def _end(n: Size, first: Size, count: Size, stride: int) -> Size:
 
 
 def _reaches_end(beyond: Size, n: Size) -> bool:
-    """Whether the next element would lie beyond the axis, at each trace by as much."""
+    """Whether the next element would lie beyond the axis, at each trace."""
     distance = beyond - n
-    return isinstance(distance, int) and distance >= 0
+    return all(d >= 0 for d in values_of(distance, 1))
 
 
 @exports("slice_update")
@@ -134,11 +134,11 @@ def _band(call: Call, x: Value, *, low: Size | None, high: Size | None) -> Value
 
 
 @exports("sliding_window")
-def _sliding_window(call: Call, x: Value, *, axis: int, size: int, step: int) -> Value:
+def _sliding_window(call: Call, x: Value, *, axis: int, size: Size, step: Size) -> Value:
     """Gather the windows of an axis; the new axis of each window's elements is the last."""
-    (n,) = call.static("a size of the axis", (x.shape[axis],))
-    starts = np.arange((n - size) // step + 1) * step
-    places = starts[:, None] + np.arange(size)
+    n, length, stride = call.static("a window", (x.shape[axis], size, step))
+    starts = np.arange((n - length) // stride + 1) * stride
+    places = starts[:, None] + np.arange(length)
     found = call.emit("Gather", x, call.array(places, int64), axis=axis)
     rank = x.ndim + 1
     order = [a for a in range(rank) if a != axis + 1] + [axis + 1]

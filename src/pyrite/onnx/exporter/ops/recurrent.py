@@ -7,6 +7,7 @@ order: a constant, which runtimes compute once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def _weights(
 
 def _layer(
     call: Call, op_type: str, x: Value, weights: tuple[Value, Value, Value | None],
-    begin: Sequence[Value], is_reversed: bool, **attrs: object,
+    begin: Sequence[Value], is_reversed: bool, **attrs: Any,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Return outputs of all steps and last states, without ONNX's axis of directions."""
     (hidden_size,) = call.static("a number of features", begin[0].shape[-1:])

@@ -65,9 +65,15 @@ _truth("any", "ReduceMax")
 _truth("all", "ReduceMin")
 
 
+def _ordered(call: Call, x: Value) -> Value:
+    """Return bools as numbers: ONNX finds no extrema of bools."""
+    return Value(call.cast(x, uint8).name, uint8, x.shape) if x.dtype is bool_ else x
+
+
 def _position(name: str, op_type: str) -> None:
     @exports(name)
     def write(call: Call, x: Value, *, axis: int | None, keepdims: bool) -> Value:
+        x = _ordered(call, x)
         if axis is None:
             flat = call.reshape(x, (-1,)) if x.ndim != 1 else x
             found = call.emit(op_type, flat, dtype=int64, axis=0, keepdims=0)
