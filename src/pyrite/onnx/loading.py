@@ -89,11 +89,11 @@ def built(
     found = roles(graph)
     arrays = {k: w.read() for k, w in by_key.items() if found[k] == "host" and w.element.carrier}
     named = paths(key for key in by_key if found[key] != "host")
-    chosen = None if trainable is None or isinstance(trainable, bool) else list(trainable)
+    trains = _Trainable(trainable)
     children: dict[str, Any] = {}
     for key, path in named.items():
-        role = _role_asked_for(path, found[key], chosen)
-        _place(children, path, _tensor(by_key[key], role, place, narrow_int64, trainable))
+        role: Role = "parameter" if trains.names(path) else found[key]
+        _place(children, path, _tensor(by_key[key], role, place, narrow_int64, trains(path)))
     return OnnxModule(
         compiled(graph),
         {name: _grouped(child) for name, child in children.items()},
@@ -114,25 +114,28 @@ def weights_of(graph: Graph) -> dict[str, Weight]:
     return found
 
 
-def _role_asked_for(path: str, role: Role, patterns: Sequence[str] | None) -> Role:
-    is_named = patterns is not None and any(fnmatchcase(path, p) for p in patterns)
-    return "parameter" if is_named else role
+class _Trainable:
+    """Which parameters train: all, none, or those whose path fits one of some patterns."""
+
+    def __init__(self, asked: bool | Sequence[str] | None) -> None:
+        self._default = asked is not False
+        self._patterns = None if asked is None or isinstance(asked, bool) else tuple(asked)
+
+    def names(self, path: str) -> bool:
+        """Whether a pattern names the path."""
+        return any(fnmatchcase(path, pattern) for pattern in self._patterns or ())
+
+    def __call__(self, path: str) -> bool:
+        """Whether a parameter at the path trains."""
+        return self._default if self._patterns is None else self.names(path)
 
 
-def _tensor(
-    weight: Weight,
-    role: Role,
-    place: Device,
-    narrow: bool,
-    trainable: bool | Sequence[str] | None,
-) -> Tensor:
+def _tensor(weight: Weight, role: Role, place: Device, narrow: bool, trains: bool) -> Tensor:
     array = weight.read()
     value = tensor(narrowed(array) if narrow else array, device=place)
     if role == "state":
         return State(value)
-    if role == "parameter":
-        return Parameter(value, trainable=trainable is not False)
-    return value
+    return Parameter(value, trainable=trains) if role == "parameter" else value
 
 
 def _place(tree: dict[str, Any], path: str, leaf: Tensor) -> None:
