@@ -21,6 +21,7 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── RecordError (ValueError)       bad checkpoints and weight files; keys that do not match
     ├── ModelImportError (ValueError)  a model file that is bad, or has what is not supported
     ├── ModelExportError (ValueError)  a model that a file format cannot hold
+    ├── ModelRunError (ValueError)     a node of a model file that cannot be run with its operands
     └── TrainError (RuntimeError)      a training run that cannot start, continue or be resumed
 """
 
@@ -119,3 +120,7 @@ class ModelImportError(PyriteError, ValueError):
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.problems = problems
+
+
+class ModelRunError(PyriteError, ValueError):
+    """A node of a model file cannot be run with the operands that it got; the message names it."""

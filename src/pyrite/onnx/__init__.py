@@ -5,8 +5,9 @@ Needs the extra: ``pip install 'pyrite[onnx]'``.
 
 from pyrite.errors import ModelExportError as ModelExportError
 from pyrite.errors import ModelImportError as ModelImportError
+from pyrite.errors import ModelRunError as ModelRunError
 from pyrite.onnx.exporter import export as export
 from pyrite.onnx.loading import load as load
 from pyrite.onnx.module import OnnxModule as OnnxModule
 
-__all__ = ["ModelExportError", "ModelImportError", "OnnxModule", "export", "load"]
+__all__ = ["ModelExportError", "ModelImportError", "ModelRunError", "OnnxModule", "export", "load"]

@@ -9,7 +9,7 @@ from typing import Any
 from pyrite.backend import Device
 from pyrite.backend import device as as_device
 from pyrite.backend.device import DeviceLike
-from pyrite.errors import ModelImportError
+from pyrite.errors import ModelImportError, PyriteError
 from pyrite.onnx import ops as ops  # the converters file themselves
 from pyrite.onnx.graph import Graph, Weight
 from pyrite.onnx.inspection import Inspection, inspect_apart
@@ -61,10 +61,21 @@ def load_with(
     narrow_int64: bool = False,
 ) -> OnnxModule:
     """Return `load`'s module, with ONNX's native code run in a way of the caller's."""
-    model, folder = read_model(source)
-    graph = read_graph(model, folder, inspection)
-    require_supported(graph)
-    return built(graph, as_device(device), narrow_int64, trainable)
+    place = as_device(device)
+    try:
+        graph = read_graph(*read_model(source), inspection)
+        require_supported(graph)
+        return built(graph, place, narrow_int64, trainable)
+    except PyriteError:
+        raise
+    except _DAMAGE as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise ModelImportError(f"load requires a whole model, got one with {said}") from error
+
+
+#: What becomes of a field that contradicts another, wherever that is met.
+_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
+           MemoryError, AssertionError)  # fmt: skip
 
 
 def require_supported(graph: Graph) -> None:

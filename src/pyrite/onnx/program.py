@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend import Device, device
-from pyrite.errors import DTypeError
+from pyrite.errors import DTypeError, ModelRunError, PyriteError
 from pyrite.onnx.converter import Converter, converter
 from pyrite.onnx.element import Element
 from pyrite.onnx.graph import Graph, Node
@@ -166,15 +166,21 @@ def run(
     for step in program.steps:
         try:
             outputs = _outputs(step, scope, context)
-        except Exception as error:
-            if not getattr(error, "_at_node", False):
+        except PyriteError as error:
+            if not hasattr(error, "__notes__"):
                 error.add_note(f"at node {step.node.label}")
-                error._at_node = True  # type: ignore[attr-defined]
             raise
+        except Exception as error:
+            # What a file says may be anything, and one clear error is to come of it.
+            raise ModelRunError(f"{step.node.label} cannot be run: {_said(error)}") from error
         scope.update(zip(step.node.outputs, outputs, strict=False))
         for name in step.releases:
             scope.pop(name, None)
     return [scope[name] for name in graph.outputs]
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _outputs(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:

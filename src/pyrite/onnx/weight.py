@@ -65,7 +65,7 @@ def sparse_weight(tensor: object, key: str) -> Weight:
 
 
 #: Elements of a sparse weight, which is made dense.
-DENSE_LIMIT = 1 << 28
+DENSE_LIMIT = 1 << 26
 
 
 def _internal(tensor: TensorProto, key: str, kind: Element, shape: Shape) -> Callable[[], Array]:
