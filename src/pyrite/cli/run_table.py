@@ -84,7 +84,7 @@ def _columns(
         _column("run", [str(run.path) for run in runs], 0, is_left=True),
         _column("state", [run.status for run in runs], 1, is_left=True),
         _column("epochs", [_epochs(run) for run in runs], 900),
-        _column("started", [_date(run.state.began) for run in runs], 1000),
+        _column("started", [_date(run.began) for run in runs], 1000),
         _column("time", [duration(run.seconds) for run in runs], 950),
     ]
     readings = [

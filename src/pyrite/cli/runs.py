@@ -26,7 +26,7 @@ _FIELDS: dict[str, Callable[[RecordedRun], Any]] = {
     "run": lambda run: str(run.path),
     "state": lambda run: run.status,
     "epochs": lambda run: run.epochs_done,
-    "started": lambda run: run.state.began,
+    "started": lambda run: run.began,
     "time": lambda run: run.seconds,
     "device": lambda run: run.state.started.device if run.state.started else None,
 }
@@ -147,7 +147,7 @@ def _as_json(run: RecordedRun) -> dict[str, Any]:
     return {
         "run": str(run.path),
         "state": run.status,
-        "started": _iso(run.state.began),
+        "started": _iso(run.began),
         "seconds": _finite(run.seconds),
         "device": started.device if started else None,
         "epochs": started.epochs if started else None,

@@ -378,7 +378,7 @@ class _Run(Generic[M]):
         self.emit(EpochStarted(number, self.epochs, done, steps))
         start = min(done * self.learner.accumulate, len(self.train))
         batches = self.train.epoch(self.position.epoch, start=start)
-        readings = compute(self.metrics) if done else ()
+        readings: tuple[Reading, ...] = ()
         last = idle = perf_counter()
         for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
             waited = perf_counter() - idle

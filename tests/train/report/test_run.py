@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pyrite.train.event import RunStarted
+from pyrite.train.event_file import EventWriter
 from pyrite.train.report.run import differing, find_runs, read_run
 
 from .conftest import MakeRun
@@ -107,3 +109,12 @@ def test_settings_that_differ_are_named(make_run: MakeRun) -> None:
     runs = [read_run(make_run("a", lr=0.1, seed=1)), read_run(make_run("b", lr=0.1, seed=2, k="x"))]
     assert differing(runs) == ["seed", "k"]
     assert differing(runs[:1]) == []
+
+
+def test_a_run_that_was_taken_up_again_began_when_it_first_did(make_run: MakeRun) -> None:
+    path = make_run("a")
+    began = read_run(path).began
+    with EventWriter(path / "events.jsonl") as writer:
+        writer.append(RunStarted("cpu", 0, 9, 1, None))
+    run = read_run(path)
+    assert run.began == began < run.state.began

@@ -83,13 +83,13 @@ def _of_run(number: int, runs: int) -> Html:
 
 
 def _facts(run: RecordedRun) -> list[str]:
-    started, state = run.state.started, run.state
+    started = run.state.started
     if started is None:
         return [run.status, *[""] * 6]
     return [
         run.status,
         f"{run.epochs_done} of {started.epochs}",
-        _date(state.began),
+        _date(run.began),
         duration(run.seconds),
         started.device,
         f"{started.parameters:,}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyrite.errors import TrainError
 from pyrite.train.directory import RunDirectory
-from pyrite.train.event import EpochEnded
+from pyrite.train.event import EpochEnded, RunStarted
 from pyrite.train.event_table import EventTable, read_event_table
 from pyrite.train.history import Goal, History, SplitResult
 from pyrite.train.reading import Reading
@@ -60,6 +60,12 @@ class RecordedRun:
         if alive is None:
             return "unknown"
         return state.status if alive else "killed"
+
+    @property
+    def began(self) -> float:
+        """When it began, in seconds since 1970: in the first of its processes."""
+        told = (entry.time for entry in self.table.entries if isinstance(entry.event, RunStarted))
+        return next(told, self.state.began)
 
     @cached_property
     def history(self) -> History:
