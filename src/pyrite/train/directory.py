@@ -13,8 +13,11 @@ which lines are appended: see `pyrite.train.event_file`.
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,9 @@ from pyrite.train.event_file import read_events
 from pyrite.train.history import History, SplitResult
 from pyrite.train.sample import ImageSample
 from pyrite.train.sample_folder import SampleFolder
+
+if sys.platform != "win32":
+    import fcntl
 
 
 class RunDirectory:
@@ -119,8 +125,50 @@ class RunDirectory:
         ended = [entry.event for entry in entries if isinstance(entry.event, EpochEnded)]
         return History(tuple(SplitResult.of(event) for event in ended))
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no other run train here as long as the block goes on, in whichever process.
+
+        Raises TrainError where one does.  The lock is one of the system on the folder: it goes with
+        its process, however that ends.  Where there are none, as on Windows and on some network
+        drives, nobody is kept out.
+        """
+        descriptor = self._lock()
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _lock(self) -> int | None:
+        if sys.platform == "win32":
+            return None
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:  # what cannot be made cannot be written either, which is told then
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise TrainError(
+                f"fit requires a directory in which no other run trains, got {str(self.path)!r}; "
+                "wait for that run, stop it, or name another directory"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        return descriptor
+
     def clear(self) -> None:
-        """Delete the files of the run, and nothing else that may be here."""
+        """Delete the files of the run, and nothing else that may be here.
+
+        Raises TrainError where that cannot be done, or the run still goes on.
+        """
+        with self.held():
+            self._clear()
+
+    def _clear(self) -> None:
         try:
             SampleFolder(self.samples).clear()
             for path in self._files():

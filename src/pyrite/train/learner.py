@@ -14,6 +14,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -158,14 +159,15 @@ class Learner(Generic[M]):
         With resume, go on from the directory's newest checkpoint, or begin where there is none.
         The first Ctrl-C ends the step under way, saves a checkpoint, and returns; a second raises.
 
-        Raises TrainError when the directory holds a run and resume is False, or cannot be written;
-        and when a goal names a metric or split that there is not.
+        Raises TrainError when the directory holds a run and resume is False, another run trains in
+        it, or it cannot be written; and when a goal names a metric or split that there is not.
         """
         if epochs < 0:
             raise ArgumentError(f"fit requires epochs >= 0, got {epochs}")
         self._require_goals(valid is not None)
         asked = Interrupter()  # of this run: the next one may go on
         with (
+            self.directory.held() if self.directory else nullcontext(),
             Broadcast(self.views) as views,
             self._event_writer() as writer,
             stopping_on_signals(asked, lambda why: views.emit(StopRequested(why))),
