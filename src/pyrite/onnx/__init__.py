@@ -10,4 +10,11 @@ from pyrite.onnx.exporter import export as export
 from pyrite.onnx.loading import load as load
 from pyrite.onnx.module import OnnxModule as OnnxModule
 
-__all__ = ["ModelExportError", "ModelImportError", "ModelRunError", "OnnxModule", "export", "load"]
+__all__ = [
+    "ModelExportError",
+    "ModelImportError",
+    "ModelRunError",
+    "OnnxModule",
+    "export",
+    "load",
+]

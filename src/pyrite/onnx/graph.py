@@ -25,6 +25,12 @@ class ValueType:
     shape: tuple[Size, ...] | None = None
     kind: str = "tensor"
 
+    def __str__(self) -> str:
+        element = self.element.name if self.element else self.kind
+        if self.shape is None:
+            return element
+        return f"{element}[{', '.join('?' if s is None else str(s) for s in self.shape)}]"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:

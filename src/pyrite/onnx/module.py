@@ -12,7 +12,7 @@ import numpy as np
 from pyrite.backend import Device
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.nn.module import Module
-from pyrite.onnx.graph import ValueType
+from pyrite.onnx.graph import Graph, ValueType
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.program import Context, Program, narrowed, run
 from pyrite.tensor.creation import asarray
@@ -72,8 +72,13 @@ class OnnxModule(Weights):
     def extra_repr(self) -> str:
         """Return the name of the graph and its inputs, with their types."""
         graph = self._program.graph
-        shown = (f"{name}: {_text(graph.types.get(name, ValueType()))}" for name in graph.inputs)
+        shown = (f"{name}: {graph.types.get(name, ValueType())}" for name in graph.inputs)
         return ", ".join(shown)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it runs."""
+        return self._program.graph
 
     @property
     def inputs(self) -> Mapping[str, ValueType]:
@@ -199,17 +204,10 @@ def _require_fit(
         _fits(wanted, size, sizes) for wanted, size in zip(of.shape, shape, strict=True)
     )
     if not fits:
-        raise ShapeError(f"input {name!r} requires {_text(of)}, got {dtype}{list(shape)}")
+        raise ShapeError(f"input {name!r} requires {of}, got {dtype}{list(shape)}")
 
 
 def _fits(wanted: int | str | None, size: int, sizes: dict[str, int]) -> bool:
     if isinstance(wanted, str):
         return sizes.setdefault(wanted, size) == size
     return wanted is None or wanted == size
-
-
-def _text(of: ValueType) -> str:
-    element = of.element.name if of.element else of.kind
-    if of.shape is None:
-        return element
-    return f"{element}[{', '.join('?' if s is None else str(s) for s in of.shape)}]"

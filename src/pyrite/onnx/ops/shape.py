@@ -17,7 +17,7 @@ from pyrite.onnx.host import integer
 from pyrite.onnx.program import HOST_LIMIT, Call
 from pyrite.tensor import functions
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import Array, element_count
+from pyrite.types import Array, broadcast, element_count
 
 # ---- shapes, which are arrays of the host ----
 
@@ -160,7 +160,7 @@ def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
 @converts("Expand", since=8)
 def expand(x: Tensor, shape: Host) -> Tensor:
     """Return x broadcast with a shape: sizes of 1 on either side give way."""
-    return x.broadcast_to(np.broadcast_shapes(x.shape, _sizes(shape)))
+    return x.broadcast_to(broadcast("Expand", x.shape, _sizes(shape)))
 
 
 @converts("Tile", since=6)
