@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 import pyrite
 from pyrite import Tensor, nn
@@ -174,6 +175,15 @@ class GPT(nn.Module):
     def forward(self, x: Tensor, cache: tuple[KeyValueCache, ...]) -> dict[str, Any]:
         out, cache = self.decoder.decode(self.embedding(x), cache)
         return {"logits": out @ self.embedding.weight.mT, "cache": cache}
+
+
+@pytest.mark.parametrize("opset", [18, 20, 22, 24])
+def test_a_transformer_in_other_opsets(opset: int, judge: Any) -> None:
+    model = nn.TransformerEncoder(8, 2, 16, 1)
+
+    path = judge(model, floats(2, 5, 8), others=[floats(1, 3, 8)], dynamic=SEQUENCES, opset=opset)
+
+    assert ("Attention" in op_types(path)) == (opset >= 23)
 
 
 def test_a_gpt_with_its_cache(judge: Any) -> None:

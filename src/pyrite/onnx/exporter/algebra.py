@@ -11,111 +11,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pyrite.onnx.exporter.call import Call, Value
+from pyrite.onnx.exporter.term import Term
 from pyrite.types import DType, Number, bool_, float32, int64, uint64
-
-
-class Term:
-    """A value of a rule: a node's output, with Python's operators."""
-
-    __slots__ = ("call", "value")
-
-    __hash__ = None  # type: ignore[assignment]  # equality is a node
-
-    def __init__(self, call: Call, value: Value) -> None:
-        self.call = call
-        self.value = value
-
-    @property
-    def dtype(self) -> DType:
-        """Element type, for rules that ask."""
-        return self.value.dtype
-
-    def of(self, other: Any) -> Value:
-        """Return another operand in this one's dtype."""
-        if isinstance(other, Term):
-            return other.value
-        return self.call.number(other, self.value.dtype)
-
-    def node(self, op_type: str, *others: Any, dtype: DType | None = None, **attrs: Any) -> Term:
-        """Return the output of a node on this value and others."""
-        operands = [self.of(x) for x in others]
-        return Term(self.call, self.call.emit(op_type, self.value, *operands, dtype=dtype, **attrs))
-
-    def _reflected(self, op_type: str, other: Any) -> Term:
-        return Term(self.call, self.of(other)).node(op_type, self)
-
-    def __add__(self, other: Any) -> Term:
-        return self.node("Add", other)
-
-    def __radd__(self, other: Any) -> Term:
-        return self._reflected("Add", other)
-
-    def __sub__(self, other: Any) -> Term:
-        return self.node("Sub", other)
-
-    def __rsub__(self, other: Any) -> Term:
-        return self._reflected("Sub", other)
-
-    def __mul__(self, other: Any) -> Term:
-        return self.node("Mul", other)
-
-    def __rmul__(self, other: Any) -> Term:
-        return self._reflected("Mul", other)
-
-    def __truediv__(self, other: Any) -> Term:
-        return self.node("Div", other)
-
-    def __rtruediv__(self, other: Any) -> Term:
-        is_one = isinstance(other, int | float) and other == 1
-        return self.node("Reciprocal") if is_one else self._reflected("Div", other)
-
-    def __neg__(self) -> Term:
-        return 0 - self if self.dtype.kind == "uint" else self.node("Neg")
-
-    def __pos__(self) -> Term:
-        return self
-
-    def __lt__(self, other: Any) -> Term:
-        return self.node("Less", other, dtype=bool_)
-
-    def __le__(self, other: Any) -> Term:
-        return self.node("LessOrEqual", other, dtype=bool_)
-
-    def __gt__(self, other: Any) -> Term:
-        return self.node("Greater", other, dtype=bool_)
-
-    def __ge__(self, other: Any) -> Term:
-        return self.node("GreaterOrEqual", other, dtype=bool_)
-
-    def __eq__(self, other: Any) -> Term:  # type: ignore[override]
-        return self.node("Equal", other, dtype=bool_)
-
-    def __ne__(self, other: Any) -> Term:  # type: ignore[override]
-        return self.node("Equal", other, dtype=bool_).node("Not")
-
-    def _logic(self, of_bools: str, of_integers: str, other: Any) -> Term:
-        return self.node(of_bools if self.dtype is bool_ else of_integers, other)
-
-    def __and__(self, other: Any) -> Term:
-        return self._logic("And", "BitwiseAnd", other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Term:
-        return self._logic("Or", "BitwiseOr", other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Term:
-        return self._logic("Xor", "BitwiseXor", other)
-
-    __rxor__ = __xor__
-
-    def __invert__(self) -> Term:
-        return self.node("Not" if self.dtype is bool_ else "BitwiseNot")
-
-    def __bool__(self) -> NoReturn:
-        raise self.call.error("a rule that does not branch on a value")
 
 
 def _unary(op_type: str) -> Callable[[Any, Any], Term]:
@@ -235,8 +132,7 @@ class OnnxAlgebra:
     def floor_divide(self, x: Any, y: Any) -> Term:
         x, y = self.pair(x, y)
         if x.dtype.is_float:
-            # By the remainder: x / y may round up to a whole number.
-            return self.rint((x - self.remainder(x, y)) / y)
+            return self._floor_of_floats(x, y)
         safe, is_zero = self._divisor(y)
         quotient = x.node("Div", safe)
         if x.dtype.kind == "int":
@@ -244,6 +140,14 @@ class OnnxAlgebra:
             is_above = (rest != 0) & ((rest < 0) ^ (safe < 0))
             quotient = self.where(is_above, quotient - 1, quotient)
         return self.where(is_zero, 0, quotient)
+
+    def _floor_of_floats(self, x: Term, y: Term) -> Term:
+        """Return the floor by the remainder: x / y may round up to a whole number."""
+        whole = self.rint((x - self.remainder(x, y)) / y)
+        is_below = (x != 0) & ((x < 0) ^ (y < 0))
+        is_far = self.isinf(y) & ~self.isinf(x) & ~self.isnan(x)
+        of_infinity = self.where(is_below, self.constant(-1.0, x.dtype), 0)
+        return self.where(y == 0, x / y, self.where(is_far, of_infinity, whole))
 
     def remainder(self, x: Any, y: Any) -> Term:
         x, y = self.pair(x, y)
@@ -276,10 +180,31 @@ class OnnxAlgebra:
     def rsqrt(self, x: Term) -> Term:
         return x.node("Sqrt").node("Reciprocal")
 
-    def pow(self, x: Any, y: Any) -> Term:
-        if isinstance(x, Term):
+    def pow(self, x: Any, y: Any) -> Any:
+        x, y = self.pair(x, y)
+        if x.dtype.is_float:
             return x.node("Pow", y)
-        return self.term(x, y).node("Pow", y)
+        exponent = y.value.number
+        if isinstance(exponent, int) and exponent >= 0:
+            return self._whole_power(x, exponent)
+        # Where the result fits: ONNX leaves open what an overflow is.
+        found = x.node("Pow", self.maximum(y, 0))
+        if x.dtype.kind == "uint":
+            return found
+        sign = self.where((y & 1) == 0, self.constant(1, x.dtype), -1)
+        inverse = self.where(x == 1, self.constant(1, x.dtype), self.where(x == -1, sign, 0))
+        return self.where(y < 0, inverse, found)
+
+    def _whole_power(self, x: Term, exponent: int) -> Term:
+        """Return an integer multiplied by itself, by squares, which wraps around."""
+        found: Term | None = None
+        while exponent:
+            if exponent & 1:
+                found = x if found is None else found * x
+            exponent >>= 1
+            if exponent:
+                x = x * x
+        return x * 0 + 1 if found is None else found
 
     def exp2(self, x: Term) -> Term:
         return self.term(2, x).node("Pow", x)

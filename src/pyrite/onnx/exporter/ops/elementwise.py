@@ -15,7 +15,7 @@ from pyrite.types import DType, bool_
 _NODES = {
     "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "sqrt": "Sqrt",
     "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tanh": "Tanh", "erf": "Erf",
-    "abs": "Abs", "sign": "Sign", "maximum": "Max", "minimum": "Min", "pow": "Pow",
+    "abs": "Abs", "sign": "Sign", "maximum": "Max", "minimum": "Min",
     "reciprocal": "Reciprocal",
 }  # fmt: skip
 
@@ -41,6 +41,11 @@ for _name, _op_type in _NODES.items():
     _node(_name, _op_type)
 for _name, _op_type in _COMPARISONS.items():
     _comparison(_name, _op_type)
+
+
+@exports("pow", when=lambda types, _: types[0] is not None and types[0].dtype.is_float)
+def _pow(call: Call, x: Value, y: Value) -> Value:
+    return call.emit("Pow", x, y)
 
 
 @exports("where")
