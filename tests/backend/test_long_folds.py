@@ -241,10 +241,17 @@ def allowed(fold: str, n: int, device: str) -> float:
     return n * (SEQUENTIAL if fold in ONE_BY_ONE else BLOCKED)
 
 
-@pytest.mark.sample(1, by="fold")
+#: Narrow dtypes are added up in float32: what data of other kinds would find, float32 finds.
+KINDS = [
+    pytest.param(data, dtype, id=f"{data}-{dtype.name}")
+    for data in DATA
+    for dtype in (DTYPES if data == "offset" else (float32,))
+]
+
+
+@pytest.mark.sample(1, by="fold", varies=True)
 @pytest.mark.parametrize("lies", ["in rows", "in columns"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("data", "dtype"), KINDS)
 @pytest.mark.parametrize("device", WORKING)
 @pytest.mark.parametrize("fold", [*LINEAR, *CURVED])
 def test_a_long_fold_is_near_the_truth(
