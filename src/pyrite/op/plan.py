@@ -16,6 +16,7 @@ from pyrite.errors import ArgumentTypeError, DTypeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
+from pyrite.op.size import unmarked
 from pyrite.op.symbol import SymbolicNumber
 from pyrite.types import (
     DType,
@@ -232,6 +233,8 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     tensors = [i for i in inputs if isinstance(i, TensorBase)]
     unified = _unify(op, list(inputs), tensors)
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
+    # Of sizes an op keeps no more than their values, and so does what is made once for all calls.
+    attrs = {name: unmarked(value) for name, value in attrs.items()}
     is_ours = OPS.get(op.name) is op
     if is_ours:
         _require_flags(op, attrs)

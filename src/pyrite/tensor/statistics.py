@@ -33,7 +33,7 @@ from pyrite.types import TensorType, normalize_axes
 
 
 def _divisor(x: Any, axis: Axes, correction: float) -> float:
-    return max(count_over(x._type, axis) - correction, 0.0)
+    return max(count_over(x, axis) - correction, 0.0)
 
 
 def _var_vjp(g: Any, _: Any, x: Any, *, axis: Axes, correction: float) -> Any:

@@ -17,11 +17,15 @@ from pyrite.types import DType, Number, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of the composite by its position: a tensor, or a number as one of a dtype."""
+    """An input of the composite by its position: a tensor, or a number as one of a dtype.
+
+    Or it is a number with a ``value``, made of sizes: kernels get it as those that a call gives.
+    """
 
     position: int
     type: TensorType
     is_number: bool = False
+    value: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)

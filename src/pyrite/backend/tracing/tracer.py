@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from pyrite.backend.protocol import Backend
@@ -29,8 +30,9 @@ from pyrite.op import (
     infers_bodies,
     rules_key,
 )
+from pyrite.op.size import SizeInt, SizeNumber, unmarked
 from pyrite.recent import Recent
-from pyrite.types import Array, TensorType, float32, float64
+from pyrite.types import Array, TensorType, element_count, float32, float64
 
 #: The most ops of a body: one that goes on longer is a loop that belongs to the host.
 MOST_NODES = 512
@@ -55,6 +57,35 @@ class _Active(threading.local):
 _active = _Active()
 
 
+class _ShowsSizes:
+    """Of a tensor while a body is traced: its sizes are marked."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _wrap(cls, handle: Any, type: TensorType, backend: Any) -> Any:
+        made: Any = cls.__new__(cls)
+        made._handle, made._type, made._backend = handle, type, backend
+        return made
+
+    @property
+    def shape(self: Any) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        value = int(self._handle)
+        return tuple(SizeInt(n, f"{value}.{axis}") for axis, n in enumerate(self._type.shape))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return element_count(self.shape)
+
+
+@cache
+def _showing_sizes(cls: Any) -> Any:
+    """Return the class of tensors whose sizes are marked."""
+    return type(cls.__name__, (_ShowsSizes, cls), {"__slots__": ()})
+
+
 def forbid_in_bodies(what: str) -> None:
     """Raise UntraceableError where a body is traced: what differs from call to call is no part."""
     if _active.tracer is not None:
@@ -72,7 +103,8 @@ class Tracer(Backend):
         self._nodes: list[Node] = []
         self._types: list[TensorType] = [i.type for i in inputs]
         self._made: dict[Hashable, Node] = {}
-        self._numbers: dict[tuple[int, TensorType], int] = {}
+        #: Numbers among the inputs: by position, or by how they are made of sizes.
+        self._numbers: dict[tuple[int | str, TensorType], Input] = {}
         self.refusal: str | None = None
 
     def refuse(self, what: str) -> NoReturn:
@@ -129,6 +161,9 @@ class Tracer(Backend):
         if isinstance(x, Constant):
             if isinstance(x.value, SymbolicNumber):
                 return self._number(x.value, x.type)
+            if isinstance(x.value, SizeNumber) and not x.type.dtype.is_bool:
+                value = unmarked(x.value)
+                return self._noted(x.value.text, Input(-1, x.type, is_number=True, value=value))
             return Literal(x.value, x.type.dtype)
         return x if x is None else int(x)
 
@@ -156,21 +191,25 @@ class Tracer(Backend):
 
     def _given(self, position: int, type: TensorType) -> int:
         """Return the value that stands for a number among the inputs; noted as the first one."""
-        found = self._numbers.get((position, type))
-        if found is None:
-            # Numbered among the nodes' results until the graph is made.
-            found = self._numbers[position, type] = -1 - len(self._numbers)
-        return found
+        return self._noted(position, Input(position, type, is_number=True))
+
+    def _noted(self, name: int | str, number: Input) -> int:
+        """Return the value of a number among the inputs.
+
+        Its number is negative until the graph is made, for tensors and results come before.
+        """
+        self._numbers.setdefault((name, number.type), number)
+        return -1 - list(self._numbers).index((name, number.type))
 
     def tensor(self, value: int, type: TensorType) -> Any:
         """Return the tensor that is a value."""
-        cls = TensorBase.concrete
+        cls: Any = TensorBase.concrete
         assert cls is not None, "the module of tensors says which class they are of"
-        return cls._wrap(Handle(value), type, self)
+        return _showing_sizes(cls)._wrap(Handle(value), type, self)
 
     def graph(self, results: Sequence[int]) -> Graph:
         """Return what was noted, for a body that returned these values."""
-        numbers = [Input(at, type, is_number=True) for at, type in self._numbers]
+        numbers = list(self._numbers.values())
         count = len(numbers)
 
         def renumbered(x: Operand) -> Operand:

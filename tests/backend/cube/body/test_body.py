@@ -130,14 +130,17 @@ def weighed(x: Tensor, w: Tensor, /, *, axis: int = -1) -> Tensor: ...
 def kernels_of(call: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how many kernels a call launches."""
     count = 0
-    launch = RecordingLauncher.launch
 
-    def counted(self: RecordingLauncher, *args: Any, **options: Any) -> None:
-        nonlocal count
-        count += 1
-        launch(self, *args, **options)
+    def counted(launch: Any) -> Any:
+        def counting(*args: Any, **options: Any) -> None:
+            nonlocal count
+            count += 1
+            launch(*args, **options)
 
-    monkeypatch.setattr(RecordingLauncher, "launch", counted)
+        return counting
+
+    for name in ("launch", "launch_for"):
+        monkeypatch.setattr(RecordingLauncher, name, counted(getattr(RecordingLauncher, name)))
     call()
     return count
 

@@ -70,13 +70,13 @@ def test_no_more_buffers_are_bound_than_every_gpu_has(
 ) -> None:
     """AMSGrad reads five tensors and writes four: on a GPU that is two kernels."""
     bound: list[int] = []
-    launch = RecordingLauncher.launch
+    launch = RecordingLauncher.launch_for
 
-    def counted(self: Any, key: Any, build: Any, bindings: Any, *rest: Any) -> None:
+    def counted(self: Any, problem: Any, key: Any, build: Any, bindings: Any, *rest: Any) -> None:
         bound.append(sum(hasattr(b, "nbytes") for b in bindings))
-        launch(self, key, build, bindings, *rest)
+        launch(self, problem, key, build, bindings, *rest)
 
-    monkeypatch.setattr(RecordingLauncher, "launch", counted)
+    monkeypatch.setattr(RecordingLauncher, "launch_for", counted)
     step("adam", fresh, 64, 0.1)
     assert bound == [7]
     step("amsgrad", fresh, 64, 0.1)

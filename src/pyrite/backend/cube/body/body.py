@@ -27,6 +27,7 @@ from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.tracing import Graph, Literal, Node, traced
+from pyrite.backend.tracing import Input as GraphInput
 from pyrite.op import Attributes, Constant, Op
 from pyrite.types import TensorType
 
@@ -74,10 +75,7 @@ class _Run:
         self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
-        self.real: dict[int, Input] = {
-            value: _as_given(inputs[i.position], i.type) if i.is_number else inputs[i.position]
-            for value, i in enumerate(graph.inputs)
-        }
+        self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
 
     def results(self) -> list[CubeTensor]:
         """Return the results of the body."""
@@ -225,10 +223,15 @@ class _Run:
         self.real.update(zip(node.results, results, strict=True))
 
 
-def _as_given(x: Input, type: TensorType) -> Input:
-    """Return a number of a call in the dtype that it takes in the body."""
+def _given(wanted: GraphInput, inputs: Sequence[Input]) -> Input:
+    """Return an input of a graph: a number in the dtype that it takes in the body."""
+    if wanted.value is not None:
+        return Constant(wanted.value, wanted.type)
+    x = inputs[wanted.position]
+    if not wanted.is_number:
+        return x
     assert isinstance(x, Constant)
-    return x.with_type(type)
+    return x.with_type(wanted.type)
 
 
 def best_group(region: Region, wanted: Sequence[int]) -> Group:

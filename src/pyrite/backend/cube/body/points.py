@@ -32,8 +32,12 @@ def over(region: Region, value: int, tensor: CubeTensor, space: Space) -> CubeTe
 
 
 def key_of(nodes: Sequence[Node], *values: Sequence[int]) -> Hashable:
-    """Return what a kernel computes, by content: its nodes, and which values are what."""
-    return tuple(node.key for node in nodes), *map(tuple, values)
+    """Return what a kernel computes, by content: its nodes, and which values are what.
+
+    A view names axes anew, and where its elements lie the layouts say: its attributes are sizes.
+    """
+    computed = tuple([("view", *n.operands) if is_view(n) else n.key for n in nodes])
+    return computed, *map(tuple, values)
 
 
 #: Storage buffers that a kernel of every WebGPU device may have.

@@ -7,14 +7,14 @@ costs more than to keep them, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from math import gcd
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms
 from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
 from pyrite.backend.cube.body.points import Space, key_of, over
 from pyrite.backend.cube.body.region import Region, ancestors
-from pyrite.backend.cube.body.row import BodyRow, Place
+from pyrite.backend.cube.body.row import BodyRow, Place, Places
 from pyrite.backend.cube.body.row_body import write_joined, write_row
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides, merged, row_major
@@ -22,7 +22,13 @@ from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import contiguous
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
-from pyrite.backend.cube.skeleton.row import RowsConfig, groups_of, select
+from pyrite.backend.cube.skeleton.row import (
+    RowsConfig,
+    groups_of,
+    in_rows,
+    select,
+    workgroups_of,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.tracing import Node
 from pyrite.kernel import Kernel
@@ -44,7 +50,9 @@ def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
     return shape, merged_strides
 
 
-def placed(region: Region, group: Group, steps: Steps, tensor: CubeTensor, width: int) -> Place:
+def placed(
+    region: Region, group: Group, steps: Steps, tensor: CubeTensor, width: int, machine: Machine
+) -> Place:
     """Return where a tensor's elements lie by rows and places in a row."""
     rows, of_rows = _side(region, steps, group.rows)
     is_number = not any(a in steps for a in group.length)
@@ -54,7 +62,14 @@ def placed(region: Region, group: Group, steps: Steps, tensor: CubeTensor, width
     if along:
         alignment = alignment_of(strides, tensor.offset, width)
     layout = Layout(tensor.dtype, strides, tensor.offset != 0, alignment)
-    return Place(layout, rows, length)
+    return Place(in_rows(layout, width, machine), rows, length)
+
+
+def dense_rows(dtype: DType, rows: int, length: int, width: int, machine: Machine) -> Place:
+    """Return where rows without gaps lie."""
+    strides = (length, 1)
+    layout = Layout(dtype, strides, False, alignment_of(strides, 0, width))
+    return Place(in_rows(layout, width, machine), (rows,), (length,))
 
 
 def inner_of(region: Region, group: Group, steps: Steps) -> int:
@@ -138,7 +153,8 @@ class _Launch:
 
     def placed(self, steps: Steps, tensor: CubeTensor) -> Place:
         """Return where a tensor lies."""
-        return placed(self.region, self.group, steps, tensor, self.config.width)
+        width, machine = self.config.width, self.launcher.machine
+        return placed(self.region, self.group, steps, tensor, width, machine)
 
     def _fits(self, steps: Steps) -> bool:
         inner = inner_of(self.region, self.group, steps)
@@ -182,22 +198,15 @@ class _Launch:
     def run(self, name: str, arguments: Sequence[Number]) -> None:
         """Launch the kernel."""
         rows, length = self.sizes
-        width = self.config.width
-        sums = [
-            Place(Layout(x.dtype, (length, 1), False, alignment_of((length, 1), 0, width)),
-                  (x.shape[0],), (length,))
-            for x in self.partial
-        ]  # fmt: skip
+        width, machine = self.config.width, self.launcher.machine
+        sums = [dense_rows(x.dtype, x.shape[0], length, width, machine) for x in self.partial]
         of_rows = [*self.of_rows.values(), *self.states]
         numbers = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
-        targets = [*self.targets, *numbers]
         dtypes = [self.types[v].dtype.compute for v in self.numbers]
 
-        def build(grid: int) -> Kernel:
-            row = BodyRow(
-                name, self.sizes, self.sources, targets, sums, self.config, grid,
-                self.dtype, [bound_fold(self.region, node, 1) for node in self.group.sums],
-            )  # fmt: skip
+        def build(places: Places, grid: int) -> Kernel:
+            bound = [bound_fold(self.region, node, 1) for node in self.group.sums]
+            row = BodyRow(name, places, self.config, grid, self.dtype, bound)
             given = [row.b.scalar(f"number{i}", dtype) for i, dtype in enumerate(dtypes)]
             known = dict(zip(self.numbers, given, strict=True))
             row.run(lambda _: write_row(row, self.region, self.group, list(self.tensors), known))
@@ -210,22 +219,20 @@ class _Launch:
             for b in bindings_of(t)
         ]
         bindings += arguments
-        self._launch(build, bindings, (*self.sources, *targets, *sums))
+        places = Places.of(rows, length, self.sources, [*self.targets, *numbers], sums)
+        self.launcher.launch_for(
+            places, self._key, build, bindings, workgroups_of(rows, self.config)
+        )
 
-    def _launch(
-        self, build: Callable[[int], Kernel], bindings: list[Buffer | Number],
-        places: Sequence[Place],
-    ) -> None:  # fmt: skip
-        group, atoms, config = self.group, self.region.atoms, self.config
+    @property
+    def _key(self) -> Hashable:
+        """What the kernel depends on, besides its places."""
+        group, along = self.group, set(self.group.length)
         folded = (group.folds if group.is_part else (), group.sums)
         wanted = (group.elements, group.numbers, *([n.first for n in of] for of in folded))
-        key = (
-            "body", key_of(self.nodes, self.leaves, *wanted), atoms.sizes(group.rows),
-            atoms.sizes(group.length), tuple(p.key for p in places), config,
-        )  # fmt: skip
-        per_workgroup = config.workgroup_size // config.lanes
-        workgroups = -(-groups_of(self.sizes[0], config) // per_workgroup)
-        self.launcher.launch(key, build, bindings, workgroups)
+        made = (v for n in self.nodes for v in n.results)
+        of_rows = [v for v in made if along.isdisjoint(self.region.support(v))]
+        return "body", key_of(self.nodes, self.leaves, of_rows, *wanted), self.config
 
     def results(self) -> dict[int, CubeTensor]:
         """Return what was written, in the shapes that the body gives."""
@@ -243,12 +250,17 @@ class _Launch:
     def _over_groups(self, node: Node, partial: CubeTensor) -> CubeTensor:
         """Return the fold of what each group of rows gave: the same fold once more."""
         type = TensorType((self.sizes[1],), node.types[0].dtype)
+        if partial.shape[0] == 1 and partial.dtype is type.dtype:
+            return self._along(partial, node)
         attrs = {**node.attrs, "axis": (0,), "keepdims": False}
         lowering = lowering_of(node.op)
         assert lowering is not None, "a fold has kernels"
         (found,) = lowering(self.launcher, node.op, [partial], attrs, (type,))
-        sizes = self.region.atoms.sizes(self.group.length)
-        apart = found.reshaped(sizes)
+        return self._along(found, node)
+
+    def _along(self, found: CubeTensor, node: Node) -> CubeTensor:
+        """Return numbers along a row in the shape of a result."""
+        apart = found.reshaped(self.region.atoms.sizes(self.group.length))
         assert apart is not None, "a dense tensor has any shape"
         return self._arranged(apart, self.group.length, node.first)
 
@@ -298,27 +310,22 @@ def join_parts(
     count = atoms.count(group.length)
     bound = [bound_fold(region, node, count) for node in group.folds]
     config = select(length, states[0].dtype.compute, launcher.machine)
-    alignment = alignment_of((length, 1), 0, config.width)
-    sources = [
-        Place(Layout(s.dtype, (length, 1), False, alignment), (rows,), (length,)) for s in states
-    ]
+    machine = launcher.machine
+    sources = [dense_rows(s.dtype, rows, length, config.width, machine) for s in states]
     results = [v for n in group.folds for v in n.results]
     made = {v: launcher.empty(TensorType(atoms.sizes(group.rows), types[v].dtype)) for v in results}
     targets = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]
 
-    def build(grid: int) -> Kernel:
-        dtype = states[0].dtype.compute
-        row = BodyRow(name, (rows, length), sources, targets, [], config, grid, dtype)
-        row.run(lambda _: write_joined(row, bound))
+    def build(places: Places, grid: int) -> Kernel:
+        row = BodyRow(name, places, config, grid, states[0].dtype.compute)
+        folds = [fold.ending(count=places.count) for fold in bound]
+        row.run(lambda _: write_joined(row, folds))
         return row.b.build()
 
-    key = (
-        "joined parts", tuple(fold.key for fold in bound), rows, length,
-        tuple(p.key for p in (*sources, *targets)), config,
-    )  # fmt: skip
+    key = ("joined parts", tuple(fold.key_of_any_count for fold in bound), config)
     bindings = [b for t in (*states, *made.values()) for b in bindings_of(t)]
-    per_workgroup = config.workgroup_size // config.lanes
-    launcher.launch(key, build, bindings, -(-groups_of(rows, config) // per_workgroup))
+    places = Places.of(rows, length, sources, targets, count=count)
+    launcher.launch_for(places, key, build, bindings, workgroups_of(rows, config))
     for value, tensor in made.items():
         real[value] = arranged(launcher, region, tensor, group.rows, value)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -29,6 +28,7 @@ from pyrite.backend.cube.skeleton.numbered_rows import (
 from pyrite.backend.cube.skeleton.row import At, RowsConfig, as_rows, from_rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, TensorType, bool_
@@ -46,16 +46,16 @@ def select(classes: int, dtype: DType, machine: Machine) -> RowsConfig:
 class Problem:
     """What the distribution of a row depends on, besides the index."""
 
-    rows: int
-    classes: int
     smoothing: float
     ignored: tuple[int, ...]
     has_weight: bool
+    rows: int = extent()
+    classes: int = extent()
 
     @property
     def share(self) -> float:
         """What smoothing gives to each class."""
-        return self.smoothing / self.classes
+        return self.smoothing / self.classes if self.smoothing else 0.0
 
     @property
     def peak(self) -> float:
@@ -175,23 +175,25 @@ def _launch(
     """Run the kernel of an op over rows of logits."""
     rows, classes = logits.shape
     problem = Problem(
-        rows, classes, attrs["label_smoothing"], attrs["ignore_index"], weight is not None
+        attrs["label_smoothing"], attrs["ignore_index"], weight is not None, rows, classes
     )
     config = select(classes, logits.dtype.compute, launcher.machine)
     sources = [logits, *([] if weight is None else [contiguous(launcher, weight)])]
     argnums = attrs.get("argnums", ())
 
-    def body(row: NumberedRow) -> None:
-        sample = SampleRow(row, problem)
+    def make(of: Problem, *given: Any) -> NumberedRow:
+        return NumberedRow(op.name, of.rows, of.classes, *given, can_fail=True)
+
+    def body(row: NumberedRow, of: Problem) -> None:
+        sample = SampleRow(row, of)
         if results:
             row.result(0, _loss(sample))
         else:
             _write_gradients(sample, argnums)
 
     for_numbered_rows(
-        launcher, (op.name, problem, argnums), rows, Operands(sources, targets, numbers, results),
-        partial(NumberedRow, op.name, rows, classes, can_fail=True), body, config,
-        no_class(classes),
+        launcher, (op.name, argnums), problem, rows,
+        Operands(sources, targets, numbers, results), make, body, config, no_class(classes),
     )  # fmt: skip
 
 

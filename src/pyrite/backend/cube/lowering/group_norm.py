@@ -33,6 +33,7 @@ from pyrite.backend.cube.skeleton.row import At, Make, RowsConfig
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Value
+from pyrite.kernel.extent import extent
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, Shape, TensorType, element_count
 
@@ -46,10 +47,10 @@ class Groups:
     A group has ``channels`` of ``size`` elements each.
     """
 
-    samples: int
-    count: int
-    channels: int
-    size: int
+    samples: int = extent()
+    count: int = extent()
+    channels: int = extent()
+    size: int = extent()
 
     @classmethod
     def of(cls, shape: Shape, num_groups: int) -> Groups:
@@ -110,7 +111,8 @@ class GroupRow(NumberedRow):
         if at.width == 1 or groups.size % at.width == 0:
             # Such a vector is all in the row or all behind it.
             place = operand.at([first + at.first // groups.size])
-            return self.spread(operand.load(place, mask=at.mask), at)
+            mask = at.mask if at.mask is None or at.mask.width == 1 else at.mask[0]
+            return self.spread(operand.load(place, mask=mask), at)
         mask = at.mask
         if mask is not None and mask.width == 1:
             mask = self.b.splat(mask, at.width)
@@ -131,8 +133,8 @@ def for_groups(
     """Run a body for each group; sources of two axes are (rows, length)."""
     config = select(groups.length, operands.sources[0].dtype.compute, launcher.machine)
     for_numbered_rows(
-        launcher, (name, variant, groups), groups.rows, operands, partial(GroupRow, name, groups),
-        body, config,
+        launcher, (name, variant), groups, groups.rows, operands, partial(GroupRow, name),
+        lambda row, _: body(row), config,
     )  # fmt: skip
 
 
@@ -182,8 +184,8 @@ def sums_of_channels(
     config = select(groups.size, compute, launcher.machine)
     sources = [flattened(launcher, t, (rows, groups.size)) for t in (g, x)]
     for_numbered_rows(
-        launcher, (name, tuple(argnums), groups), rows, Operands(sources, (), moments, totals),
-        partial(ChannelRow, name, groups), body, config,
+        launcher, (name, tuple(argnums)), groups, rows, Operands(sources, (), moments, totals),
+        partial(ChannelRow, name), lambda row, _: body(row), config,
     )  # fmt: skip
     shape = (groups.samples, groups.count * groups.channels)
     return [flattened(launcher, total, shape) for total in totals]

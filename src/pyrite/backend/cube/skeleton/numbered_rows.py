@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.operand import Layout, Operand, bindings_of, layout_of
+from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input
-from pyrite.backend.cube.skeleton.row import At, Make, Row, RowsConfig, candidates
+from pyrite.backend.cube.skeleton.row import (
+    At,
+    Make,
+    Row,
+    RowsConfig,
+    best,
+    candidates,
+    row_layout,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, Memory, Value
 from pyrite.types import DType, uint32
@@ -39,7 +47,7 @@ def widest(found: Sequence[RowsConfig], length: int, machine: Machine) -> RowsCo
     found = [c for c in found if c.lanes == lanes]
     widths = sorted({c.width for c in found})
     width = next((w for w in widths if w >= length), widths[-1])
-    return max((c for c in found if c.width == width), key=lambda c: (c.keeps, c.vectors))
+    return best([c for c in found if c.width == width])
 
 
 # ---- inside a kernel ----
@@ -101,7 +109,9 @@ def has_elements(machine: Machine, inputs: Sequence[Input]) -> bool:
     return all(i.type.size > 0 for i in inputs if i is not None)
 
 
+P = TypeVar("P")
 R = TypeVar("R", bound=NumberedRow)
+Layouts = tuple[Layout, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +127,30 @@ class Operands:
 def for_numbered_rows(
     launcher: Launcher,
     key: Hashable,
+    problem: P,
     rows: int,
     operands: Operands,
     make: Callable[..., R],
-    body: Callable[[R], None],
+    body: Callable[[R, P], None],
     config: RowsConfig,
     fault: str | None = None,
 ) -> None:
     """Run a body for each of so many rows.
 
-    ``make`` gives the row of the layouts of the operands, the config and the grid, in that order,
-    and ``key`` tells both functions from others.  ``fault`` is what reads are to raise if the
-    body calls ``fail``.
+    ``problem`` is all that both functions depend on besides the operands and the ``key``, which
+    tells them from others; its extents are symbols where a kernel is built.  ``make`` gives the row
+    of the problem, the layouts of the operands, the config and the grid, in that order.  ``fault``
+    is what reads are to raise if the body calls ``fail``.
     """
     groups = (operands.sources, operands.targets, operands.numbers, operands.results)
-    layouts = tuple([tuple([layout_of(t, config.width) for t in group]) for group in groups])
+    width, machine = config.width, launcher.machine
+    layouts = tuple([tuple([row_layout(t, width, machine) for t in group]) for group in groups])
 
-    def build(grid: int) -> Kernel:
-        row = make(*layouts, config, grid)
-        row.run(lambda _: body(row))
+    def build(of: tuple[P, tuple[Layouts, ...]], grid: int) -> Kernel:
+        row = make(of[0], *of[1], config, grid)
+        row.run(lambda _: body(row, of[0]))
         return row.b.build()
 
     bindings = [b for group in groups for t in group for b in bindings_of(t)]
     workgroups = -(-rows // config.slots)
-    launcher.launch((key, layouts, config), build, bindings, workgroups, fault)
+    launcher.launch_for((problem, layouts), (key, config), build, bindings, workgroups, fault)
