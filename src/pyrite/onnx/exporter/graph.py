@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,15 @@ class Graph:
         self._is_function = is_function
         self._taken: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    def subgraph(self) -> Graph:
+        """Return a graph inside this one, which sees its values: a branch."""
+        inner = Graph(self.opset, is_function=self._is_function)
+        inner.initializers, inner.domains = self.initializers, self.domains
+        inner._taken = self._taken
+        # In a function constants are nodes, which the graph around a branch does not see.
+        inner._constants = dict(self._constants) if self._is_function else self._constants
+        return inner
 
     def name(self, wanted: str) -> str:
         """Return a name that is not taken yet, and take it."""
@@ -61,7 +70,7 @@ class Graph:
         kept: list[NodeProto] = []
         for node in reversed(self.nodes):
             if not wanted.isdisjoint(node.output):
-                wanted.update(node.input)
+                wanted.update(_reads(node))
                 kept.append(node)
         self.nodes[:] = reversed(kept)
         self.initializers = {n: a for n, a in self.initializers.items() if n in wanted}
@@ -86,6 +95,20 @@ class Graph:
             return self.parameter(_constant_name(array), array)
         value = numpy_helper.from_array(array)
         return self.add("Constant", (), 1, attrs={"value": value})[0]
+
+
+def _reads(node: NodeProto) -> Iterator[str]:
+    """Give the values that a node reads, and that the graphs inside it read."""
+    yield from node.input
+    for inner in subgraph_nodes(node):
+        yield from _reads(inner)
+
+
+def subgraph_nodes(node: NodeProto) -> Iterator[NodeProto]:
+    """Give the nodes of the graphs inside a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from attribute.g.node
 
 
 def place(layer: str) -> str:

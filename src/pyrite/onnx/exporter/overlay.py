@@ -42,7 +42,7 @@ class Application:
     results: tuple[Handle, ...]
     layer: str
     location: str
-    body: SymbolicTrace | None = None
+    bodies: tuple[SymbolicTrace, ...] = ()
 
     def error(self, message: str) -> ModelExportError:
         """Return an error of this op, at the user's line and in its layer."""
@@ -102,8 +102,8 @@ def _require_same_steps(traces: Sequence[Trace]) -> None:
         for a, b in zip(first.steps, other.steps, strict=False):
             if _form(a) != _form(b):
                 _refuse_branch(a.location)
-            if a.body is not None and b.body is not None:
-                _require_same_steps([a.body, b.body])
+            for bodies in zip(a.bodies, b.bodies, strict=True):
+                _require_same_steps(bodies)
         if len(first.steps) != len(other.steps):
             longer = max(first.steps, other.steps, key=len)
             _refuse_branch(longer[min(len(first.steps), len(other.steps))].location)
@@ -116,8 +116,8 @@ def _form(step: Step) -> Any:
     operands = tuple(int(x) if isinstance(x, Handle) else type(x) for x in step.operands)
     types = tuple((t.dtype, t.ndim) for t in step.types)
     # An application may declare an op anew each time: its body says what it is.
-    op = step.op.name if step.body is not None else step.op
-    return op, operands, types, step.first
+    op = step.op.name if step.bodies else step.op
+    return op, operands, types, step.first, len(step.bodies)
 
 
 def _refuse_branch(location: str | None) -> NoReturn:
@@ -169,7 +169,7 @@ def _application(steps: Sequence[Step], root: Trace, types: Mapping[int, ValueTy
         raise bare.error(
             f"numbers that are the same at every size of a dynamic axis, or integers, got {error}"
         ) from None
-    bodies = [s.body for s in steps if s.body is not None]
+    bodies = zip(*(s.bodies for s in steps), strict=True)
     return Application(
         first.op,
         operands,
@@ -178,7 +178,7 @@ def _application(steps: Sequence[Step], root: Trace, types: Mapping[int, ValueTy
         results,
         first.layer,
         first.location,
-        _laid_over(bodies, root, types) if bodies else None,
+        tuple(_laid_over(traces, root, types) for traces in bodies),
     )
 
 

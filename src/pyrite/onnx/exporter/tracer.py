@@ -34,6 +34,9 @@ class Handle(int):
 #: What an op is applied to: a value, a number in a dtype, or nothing.
 Operand = Handle | Constant | None
 
+#: A branch on a value, which imported models have: its two bodies read what is around them.
+IF = Op("if", ("condition",), {})
+
 #: Whether a composite on inputs of these types, with these attributes, is to be noted whole.
 IsWhole = Callable[[Op, tuple[TensorType | None, ...], Attributes], bool]
 
@@ -51,8 +54,9 @@ class Step:
     layer: str
     #: The user's ``file:line``.
     location: str
-    #: Of an application's composite what its body does; its inputs are the operands.
-    body: Trace | None = None
+    #: What its bodies do: that of an application's composite, whose inputs are the operands, or the
+    #: two of a branch.
+    bodies: tuple[Trace, ...] = ()
 
 
 @dataclass(eq=False)
@@ -84,6 +88,18 @@ class Found:
     def array(self) -> Array:
         """Return the values."""
         return self.source.detach().numpy() if isinstance(self.source, Tensor) else self.source
+
+
+#: What a branch runs.
+Body = Callable[[], Sequence[Tensor]]
+
+
+def branch(condition: Tensor, then: Body, otherwise: Body) -> list[Tensor] | None:
+    """Return the results of a branch in the graph of a model that is exported; None elsewhere."""
+    tracer = condition._backend
+    if not isinstance(tracer, ModelTracer):
+        return None
+    return tracer.branch(condition, (then, otherwise))
 
 
 class ModelTracer(Backend):
@@ -166,12 +182,12 @@ class ModelTracer(Backend):
         inputs: Sequence[Any],
         attrs: Attributes,
         types: tuple[TensorType, ...],
-        body: Trace | None = None,
+        bodies: tuple[Trace, ...] = (),
     ) -> list[Handle]:
         results = [self._value(type) for type in types]
         first = results[0] if results else len(self._types)
         where = layer_path(), user_location()
-        step = Step(op, tuple(inputs), attrs, types, first, *where, body)
+        step = Step(op, tuple(inputs), attrs, types, first, *where, bodies)
         self.trace.steps.append(step)
         return results
 
@@ -193,7 +209,20 @@ class ModelTracer(Backend):
             results = found if isinstance(found, tuple | list) else (found,)
             body.results = [self.lift(t) for t in results]
         types = tuple(self._types[h] for h in body.results)
-        return self._note(op, inputs, plan.attrs, types, body)
+        return self._note(op, inputs, plan.attrs, types, (body,))
+
+    def branch(self, condition: Tensor, bodies: Sequence[Body]) -> list[Tensor]:
+        """Note a branch, both of whose bodies are run; return its results."""
+        traces = []
+        for body in bodies:
+            with self._scope([]) as trace:
+                trace.results = [self.lift(t) for t in body()]
+            traces.append(trace)
+        types, others = (tuple(self._types[h] for h in t.results) for t in traces)
+        if types != others:
+            self.refuse("a branch whose bodies return different types")
+        results = self._note(IF, [condition._handle], {}, types, tuple(traces))
+        return [Tensor(h, type, self) for h, type in zip(results, types, strict=True)]
 
     @contextmanager
     def _scope(self, inputs: list[Handle]) -> Iterator[Trace]:

@@ -7,19 +7,19 @@ beside its inputs, as a parameter of the model, is one more input of the functio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from onnx import FunctionProto, NodeProto, helper
+from onnx import FunctionProto, GraphProto, NodeProto, helper
 
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter import ops
 from pyrite.onnx.exporter.algebra import computed
-from pyrite.onnx.exporter.call import Call, Sizes, Value
-from pyrite.onnx.exporter.graph import Graph
+from pyrite.onnx.exporter.call import Call, Sizes, Value, onnx_dtype
+from pyrite.onnx.exporter.graph import Graph, subgraph_nodes
 from pyrite.onnx.exporter.overlay import Application, Literal, Operand, SymbolicTrace
 from pyrite.onnx.exporter.registry import exporter_of, is_own
 from pyrite.onnx.exporter.size import ValueType, Varying
-from pyrite.onnx.exporter.tracer import Handle
+from pyrite.onnx.exporter.tracer import IF, Handle
 
 # Imported for the exporters that it declares.
 assert ops
@@ -38,6 +38,8 @@ class _Scope:
     sizes: Sizes
     #: The layer in whose name all is written; None for that of each op.
     layer: str | None = None
+    #: Constants that are initializers already.
+    constants: dict[Handle, Value] = field(default_factory=dict)
 
     def layer_of(self, step: Application) -> str:
         return step.layer if self.layer is None else self.layer
@@ -119,7 +121,7 @@ class Writer:
 
     def _value(self, scope: _Scope, handle: Handle) -> Value:
         """Return a value; a constant becomes an initializer when it is first used."""
-        found = scope.values.get(handle)
+        found = scope.values.get(handle) or scope.constants.get(handle)
         if found is None:
             if handle not in scope.trace.constants:
                 raise _left_out(scope.trace, handle)
@@ -129,14 +131,16 @@ class Writer:
                 name = scope.graph.constant(array)
             else:
                 name = scope.graph.parameter(constant.name, array)
-            found = scope.values[handle] = Value(name, type.dtype, type.shape)
+            found = scope.constants[handle] = Value(name, type.dtype, type.shape)
         return found
 
     # ---- ops ----
 
     def _results(self, scope: _Scope, call: Call, step: Application) -> Sequence[Value | None]:
-        if step.body is not None:
-            return self._called(scope, call, step, step.body)
+        if step.op is IF:
+            return self._branched(scope, call, step)
+        if step.bodies:
+            return self._called(scope, call, step, step.bodies[0])
         op = step.op
         if not is_own(op) and op.name in self.domains:
             return call.emit_many(
@@ -155,6 +159,27 @@ class Writer:
                 f"other ops, or name a domain that has it: domains={{{op.name!r}: 'my.domain'}}"
             )
         return found if isinstance(found, tuple | list) else (found,)
+
+    # ---- branches ----
+
+    def _branched(self, scope: _Scope, call: Call, step: Application) -> Sequence[Value]:
+        """Return the results of an If, whose bodies are graphs inside it."""
+        names = ("then_branch", "else_branch")
+        bodies = {
+            name: self._body(scope, body) for name, body in zip(names, step.bodies, strict=True)
+        }
+        return call.emit_many("If", call.inputs, [t.dtype for t in call.out], **bodies)
+
+    def _body(self, scope: _Scope, body: SymbolicTrace) -> GraphProto:
+        graph = scope.graph.subgraph()
+        inner = replace(scope, trace=body, graph=graph, values=dict(scope.values))
+        results = []
+        for value in self._written(inner):
+            # A graph's outputs are its own nodes'.
+            (name,) = graph.add("Identity", [value.name], 1, attrs={})
+            shape = [n if isinstance(n, int) else None for n in value.shape]
+            results.append(helper.make_tensor_value_info(name, onnx_dtype(value.dtype), shape))
+        return helper.make_graph(graph.nodes, graph.name("body"), [], results)
 
     # ---- functions ----
 
@@ -217,8 +242,8 @@ def _reads(body: SymbolicTrace) -> Iterator[Handle]:
     """Give the values that a body reads, and is not given and does not make."""
     made: set[Handle] = set(body.inputs)
     for step in body.steps:
-        of_body = _reads(step.body) if step.body is not None else ()
-        for x in (*step.operands, *of_body):
+        of_bodies = (h for body in step.bodies for h in _reads(body))
+        for x in (*step.operands, *of_bodies):
             if isinstance(x, Handle) and x not in made:
                 yield x
         made.update(step.results)
@@ -247,3 +272,4 @@ def renamed(nodes: Sequence[NodeProto], old: str, new: str) -> None:
             for i, name in enumerate(names):
                 if name == old:
                     names[i] = new
+        renamed(list(subgraph_nodes(node)), old, new)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pyrite.onnx.converter import Host, Value, converts
+from pyrite.onnx.exporter.tracer import branch
 from pyrite.onnx.host import integer
 from pyrite.onnx.program import Call, Program
 from pyrite.tensor import functions
@@ -16,10 +17,21 @@ from pyrite.tensor.tensor import Tensor
 
 @converts("If")
 def if_(
-    call: Call, condition: Host, *, else_branch: Program, then_branch: Program
+    call: Call, condition: Value, *, else_branch: Program, then_branch: Program
 ) -> tuple[Any, ...]:
-    """Return the outputs of one of two bodies."""
+    """Return the outputs of one of two bodies; where the model is exported, of a branch."""
+    if isinstance(condition, Tensor):
+        bodies = (_tensors(call, body) for body in (then_branch, else_branch))
+        branched = branch(condition, *bodies)
+        if branched is not None:
+            return tuple(branched)
+        condition = condition.numpy()
     return tuple(call.run(then_branch if bool(condition.reshape(-1)[0]) else else_branch, ()))
+
+
+def _tensors(call: Call, body: Program) -> Callable[[], list[Tensor]]:
+    """Return what runs a body and gives its outputs as tensors."""
+    return lambda: [call.tensor(value) for value in call.run(body, ())]
 
 
 @converts("Loop")
