@@ -28,7 +28,8 @@ def check(product: Product, x: Array, y: Array, want: Array) -> None:
     """Run a product by each schedule."""
     machine = Machine.cpu(16, 16)
     plain = panel_config.select(product, machine)
-    packed = panel_config.PanelConfig(2, 2, 4, 4, 16, 8, packs_x=True, packs_y=True)
+    rows = min(product.m, 2)
+    packed = panel_config.PanelConfig(rows, 2, 4, 4, 16, 8, packs_x=True, packs_y=True)
     tile = tiled_gemm.TiledConfig(16, 16, 16, 4, 4)
     runs = [
         (panel_gemm(product, c), panel_config.workgroups(product, c))

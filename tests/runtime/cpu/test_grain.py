@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.polyfill import cos, sin
 from pyrite.runtime.cpu.grain import work_of
-from pyrite.types import float32
+from pyrite.types import float32, int32
 
 
 def work(*, is_rare: bool) -> float:
@@ -22,8 +24,21 @@ def work(*, is_rare: bool) -> float:
     else:
         x = sin(b, x) + cos(b, x)
     memory[0] = x
-    return work_of(b.build(), 32)
+    return work_of(b.build(), 32)([])
 
 
 def test_a_branch_for_a_value_is_guessed_to_take_the_cheaper_way() -> None:
     assert work(is_rare=True) < work(is_rare=False) / 4
+
+
+def test_a_loop_to_a_number_of_the_launch_is_guessed_to_go_so_far() -> None:
+    b = KernelBuilder("rows")
+    memory, n = b.buffer("x", float32, "read_write"), b.scalar("n", int32)
+    first = b.workgroup_id() * 100
+    with b.for_(0, b.min((n - first) // 2, n)) as loop, b.for_(0, 8, step=4) as inner:
+        memory[loop.index] = memory[inner.index] * 2.0
+    guessed = work_of(b.build(), 32)
+
+    least, one = guessed([None, 0]), guessed([None, 2])
+    assert one > least
+    assert guessed([None, 200]) - least == pytest.approx(100 * (one - least))

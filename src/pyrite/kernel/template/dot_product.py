@@ -11,9 +11,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.index import (
+    Index,
+    divided,
+    is_one,
+    least,
+    limit_of,
+    pieces,
+    plus,
+    remainder,
+    times,
+)
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import Place
 from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
@@ -27,11 +38,11 @@ class DotConfig:
     rows: int
     columns: int
     width: int
-    block_n: int
+    block_n: int = extent()
 
     def is_legal(self) -> bool:
         """Whether the sizes divide as the schedule needs."""
-        return self.block_n % self.columns == 0
+        return bool(self.block_n % self.columns == 0)
 
 
 def candidates(product: Product, machine: Machine) -> list[DotConfig]:
@@ -66,8 +77,7 @@ _LONG: Final = 64
 
 def workgroups(product: Product, config: DotConfig) -> int:
     """Return how many workgroups run a product."""
-    across, down = -(-product.n // config.block_n), -(-product.m // config.rows)
-    return product.batch * across * down
+    return product.batch * pieces(product.n, config.block_n) * pieces(product.m, config.rows)
 
 
 def dot_product(
@@ -79,7 +89,7 @@ def dot_product(
     """
     assert config.is_legal(), config
     b = KernelBuilder("dot_product", workgroup_size=1, grid=grid, index=int64)
-    kernel = _DotProduct(Parts(b, product, epilogue=epilogue), config)
+    kernel = _DotProduct(Parts(b, product, epilogue=epilogue, aligns=False), config)
     number = group_number(b)
     with b.if_(number < workgroups(product, config)):
         kernel.write(number)
@@ -95,10 +105,10 @@ class _DotProduct:
 
     def write(self, number: Value) -> None:
         product, c = self.product, self.config
-        across, down = -(-product.n // c.block_n), -(-product.m // c.rows)
+        across, down = pieces(product.n, c.block_n), pieces(product.m, c.rows)
         batch = divided(number, across * down) if product.batch > 1 else 0
         inside = remainder(number, across * down) if product.batch > 1 else number
-        row = times(divided(inside, across), c.rows) if down > 1 else 0
+        row = 0 if is_one(down) else times(divided(inside, across), c.rows)
         first = times(remainder(inside, across), c.block_n)
         with self.b.for_(0, c.block_n, step=c.columns) as loop:
             self.block(batch, row, plus(first, loop.index))
@@ -109,13 +119,16 @@ class _DotProduct:
         x, y, out = parts.x, parts.y, parts.out
         # Rows and columns beyond the last are the last again, and not stored.
         rows = [
-            x.join(x.at(x.map.batch, batch), x.at(x.map.rows, self.least(plus(row, i), product.m)))
+            x.join(
+                x.at(x.map.batch, batch),
+                x.at(x.map.rows, least(self.b, plus(row, i), product.m - 1)),
+            )
             for i in range(c.rows)
         ]
         columns = [
             y.join(
                 y.at(y.map.batch, batch),
-                y.at(y.map.columns, self.least(plus(column, i), product.n)),
+                y.at(y.map.columns, least(self.b, plus(column, i), product.n - 1)),
             )
             for i in range(c.columns)
         ]
@@ -124,8 +137,12 @@ class _DotProduct:
         with self.b.for_(0, whole, step=c.width, carried=sums) as loop:
             loop.yield_(*self.add(rows, columns, loop.index, None, list(loop.carried)))
         sums = list(loop.results)
-        if whole < product.k:
-            sums = self.add(rows, columns, whole, product.k, sums)
+        if limit_of(product.k, c.width) is not None:
+            with self.b.if_(self.b.index(whole) < product.k) as branch:
+                branch.yield_(*self.add(rows, columns, whole, product.k, sums))
+            with branch.else_():
+                branch.yield_(*sums)
+            sums = list(branch.results)
         to = out.at(out.map.batch, batch)
         for i, sum in enumerate(sums):
             r, n = plus(row, i // c.columns), plus(column, i % c.columns)
@@ -137,7 +154,7 @@ class _DotProduct:
             out.store(value, to, *places)
 
     def add(
-        self, rows: list[Place], columns: list[Place], k: Index, limit: int | None,
+        self, rows: list[Place], columns: list[Place], k: Index, limit: Index | None,
         sums: list[Value],
     ) -> list[Value]:  # fmt: skip
         parts, width = self.parts, self.config.width
@@ -147,8 +164,3 @@ class _DotProduct:
         right = [parts.widened(parts.y.load(column, along_y)) for column in columns]
         pairs = [(x, y) for x in left for y in right]
         return [accumulate(x, y, sum) for (x, y), sum in zip(pairs, sums, strict=True)]
-
-    def least(self, index: Index, size: int) -> Index:
-        if isinstance(index, int):
-            return min(index, size - 1)
-        return self.b.min(index, size - 1)

@@ -1,6 +1,7 @@
 """Arithmetic on indices that may be known: ints stay ints, so that what is constant costs nothing.
 
-An `Index` is a Python int, or a value of the kernel, scalar or vector.
+An `Index` is a Python int, or a value of the kernel, scalar or vector.  A number that the kernel
+gets at its launch (`pyrite.kernel.symbol`) passes for an int of which nothing is asked here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ def plus(x: Index, y: Index) -> Index:
     return x + y
 
 
+def minus(x: Index, y: Index) -> Index:
+    """x - y."""
+    return x if isinstance(y, int) and y == 0 else x - y
+
+
 def total(terms: Iterable[Index]) -> Index:
     """Return the sum of the terms; the known ones are added last, as one."""
     known, result = 0, 0
@@ -40,23 +46,41 @@ def times(x: Index, factor: int) -> Index:
     """x * factor."""
     if isinstance(x, int):
         return x * factor
-    if factor == 0:
-        return 0
-    return x if factor == 1 else x * factor
+    if isinstance(factor, int) and factor <= 1:
+        return 0 if factor == 0 else x if factor == 1 else x * factor
+    return x * factor
 
 
 def divided(x: Index, divisor: int) -> Index:
     """x // divisor, of x >= 0."""
-    if divisor == 1:
-        return x
-    return x // divisor
+    return x if is_one(divisor) else x // divisor
 
 
 def remainder(x: Index, divisor: int) -> Index:
     """x % divisor, of x >= 0."""
-    if divisor == 1:
-        return 0
-    return x % divisor
+    return 0 if is_one(divisor) else x % divisor
+
+
+def is_one(x: Index) -> bool:
+    """Whether a number is known to be 1."""
+    return isinstance(x, int) and x == 1
+
+
+def pieces(size: int, unit: int) -> int:
+    """Return how many pieces of a unit hold a size: the last may be shorter."""
+    return (size + unit - 1) // unit
+
+
+def limit_of(size: int, unit: int) -> int | None:
+    """Return a size as the end of pieces of a unit, or None where the last is known to be whole."""
+    return None if isinstance(size, int) and size % unit == 0 else size
+
+
+def least(b: KernelBuilder, x: Index, y: Index) -> Index:
+    """Return the lesser of two."""
+    if isinstance(x, int) and isinstance(y, int):
+        return min(x, y)
+    return b.min(b.index(x), y)
 
 
 def rounded_up(x: int, unit: int) -> int:

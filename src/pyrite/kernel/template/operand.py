@@ -160,11 +160,18 @@ class Place:
 
 
 class Operand:
-    """A buffer of a kernel read and written as matrices; see the head of this file."""
+    """A buffer of a kernel read and written as matrices; see the head of this file.
 
-    def __init__(self, b: KernelBuilder, name: str, map: OperandMap, access: Access) -> None:
+    Unless it ``aligns``, nobody asks whether vectors begin at multiples of their width: processors
+    do not care, and sizes of which that holds and others share a kernel.
+    """
+
+    def __init__(
+        self, b: KernelBuilder, name: str, map: OperandMap, access: Access, *, aligns: bool = True
+    ) -> None:
         self.builder = b
         self.map = map
+        self._aligns = aligns
         self.memory: Memory = b.buffer(name, map.dtype, access)
         self.base: Index = 0
         if map.offset is not None:
@@ -201,7 +208,8 @@ class Operand:
         return replace(
             self.at(axis, start),
             moves=tuple(moved.get(w, 0) for w in range(len(map.windows))),
-            inside=inside, width=width, is_aligned=map.is_aligned(axis, width),
+            inside=inside, width=width,
+            is_aligned=self._aligns and map.is_aligned(axis, width),
         )  # fmt: skip
 
     def join(self, *places: Place) -> Place:

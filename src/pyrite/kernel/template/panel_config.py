@@ -1,38 +1,63 @@
-"""How a matrix product is cut up for a CPU: what `panel_gemm` may be given, and what is chosen."""
+"""How a matrix product is cut up for a CPU: what `panel_gemm` may be given, and what is chosen.
+
+What is chosen is the same for most sizes, so that they share a kernel: but for the blocks, which
+are numbers of the launch.  Kernels of their own have products of fewer rows than the registers
+have sums for, of each count; those whose rows of y lie on pages of their own; and, as operands need
+copies, narrow dtypes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.index import rounded_up
+from pyrite.kernel.symbol import require_known
+from pyrite.kernel.template.index import pieces, rounded_up
 from pyrite.kernel.template.product import Product
 
 
 @dataclass(frozen=True, slots=True)
 class PanelConfig:
-    """How a product is cut up; see `panel_gemm`.  ``width`` is the lanes of a vector."""
+    """How a product is cut up; see `panel_gemm`.  ``width`` is the lanes of a vector.
+
+    A product has at least ``rows`` rows.  ``most_m`` and ``most_n`` are the largest blocks that the
+    kernel has memory for, by default these.
+    """
 
     rows: int
     vectors: int
     width: int
-    block_m: int
-    block_n: int
-    block_k: int
+    block_m: int = extent()
+    block_n: int = extent()
+    block_k: int = 256
     packs_x: bool = False
     packs_y: bool = False
-    unroll: int = 4
     invocations: int = 1
+    most_m: int = 0
+    most_n: int = 0
 
     @property
     def panel(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.width
 
+    @property
+    def room(self) -> tuple[int, int]:
+        """Rows and columns for which there is private memory."""
+        return (
+            self.most_m or require_known(self.block_m), self.most_n or require_known(self.block_n)
+        )  # fmt: skip
+
+    @property
+    def aligns(self) -> bool:
+        """Whether it matters where vectors begin: to GPUs, which run the direct schedule."""
+        return self.invocations > 1
+
     def is_legal(self) -> bool:
         """Whether the sizes divide as the schedule needs."""
-        return self.block_m % self.rows == 0 and self.block_n % self.panel == 0
+        return bool(self.block_m % self.rows == 0 and self.block_n % self.width == 0)
 
 
 def candidates(product: Product, machine: Machine) -> list[PanelConfig]:
@@ -50,12 +75,12 @@ def candidates(product: Product, machine: Machine) -> list[PanelConfig]:
 def select(product: Product, machine: Machine) -> PanelConfig:
     """Return the candidate that seems best.
 
-    That is the shape of registers with the least work, blocks of which each core gets a few, and
-    copies where operands are not as the inner loop wants them and are read more than once.
+    That is the most sums that registers hold, blocks of which each core gets a few, and copies
+    where operands are not as the inner loop wants them and are read more than once.
     """
     if _is_streamed(product, machine):
         return streamed(product, machine)
-    shape = min(_shapes(product, machine), key=lambda s: _cost(product, machine, s))
+    shape = _shape(product, machine)
     rows, share = shape[0], _share(product, machine, shape)
     y = product.y
     width = width_of(product, machine)
@@ -77,10 +102,11 @@ def streamed(product: Product, machine: Machine) -> PanelConfig:
     as long as each core has work: 4096 columns at once take two thirds of the time of 1024.
     """
     width, threads = width_of(product, machine), machine.threads
-    vectors = min(8 // product.m + 1, 4, -(-product.n // width))
-    block_n = min(-(-product.n * product.batch // threads), product.n, _STREAM // product.m)
+    m, vectors = product.m, min(8 // product.m + 1, 4)
+    most = rounded_up(_STREAM // m, vectors * width)
+    block_n = min(pieces(product.n * product.batch, threads), product.n, _STREAM // m)
     block_n = rounded_up(block_n, vectors * width)
-    return PanelConfig(product.m, vectors, width, product.m, block_n, 8)
+    return PanelConfig(m, vectors, width, m, block_n, 8, most_m=m, most_n=most)
 
 
 def _is_streamed(product: Product, machine: Machine) -> bool:
@@ -121,18 +147,39 @@ def _config(
 ) -> PanelConfig:  # fmt: skip
     rows, vectors = shape
     width = width_of(product, machine)
-    block_m, block_n = _blocks(product, rows, vectors * width, share)
-    return PanelConfig(rows, vectors, width, block_m, block_n, 256, packs_x, packs_y)
-
-
-def _blocks(product: Product, rows: int, panel: int, share: tuple[int, int]) -> tuple[int, int]:
-    """Whole multiples of what the inner loop makes, so that tiles are about equal."""
-    units = zip((rows, panel), (product.m, product.n), _TILE, share, strict=True)
-    block_m, block_n = (
-        rounded_up(-(-size // max(-(-size * parts // most), 1)), unit)
-        for unit, size, most, parts in units
+    panel = vectors * width
+    block_m, block_n = _blocks(product, machine, (rows, panel, width), share)
+    most_m, most_n = (
+        rounded_up(most, unit) for most, unit in zip(_TILE, (rows, panel), strict=True)
     )
-    return block_m, block_n
+    # A block of one piece is a kernel of its own, for products of few rows.
+    block_m, most_m = (rows, rows) if product.m <= rows else (max(block_m, 2 * rows), most_m)
+    return PanelConfig(
+        rows, vectors, width, block_m, block_n, 256, packs_x, packs_y,
+        most_m=most_m, most_n=most_n,
+    )  # fmt: skip
+
+
+def _blocks(
+    product: Product, machine: Machine, units: tuple[int, int, int], share: tuple[int, int]
+) -> tuple[int, int]:
+    """Whole multiples of what the inner loop makes, so that tiles are about equal.
+
+    ``units`` are the rows and columns of a panel, and the lanes of a vector.  A few columns stay
+    together, since their last panel may be narrower; and of few tiles each core gets as many.
+    """
+    rows, panel, width = units
+    down, across = (
+        pieces(size * parts, most)
+        for size, most, parts in zip((product.m, product.n), _TILE, share, strict=True)
+    )
+    block_n = rounded_up(pieces(product.n, across), panel)
+    if product.n <= 2 * panel:
+        across, block_n = 1, rounded_up(product.n, width)
+    if not _are_many(across * down * product.batch, machine):
+        more = range(down, down + machine.threads)
+        down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
+    return rounded_up(pieces(product.m, down), rows), block_n
 
 
 def _share(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:
@@ -147,68 +194,49 @@ def _are_many(tiles: int, machine: Machine) -> bool:
 
 
 def _shapes(product: Product, machine: Machine) -> list[tuple[int, int]]:
-    """Sums that fit in registers beside a row of y and an element of x, no more than needed.
+    """Sums that fit in registers beside a row of y and an element of x, of no more rows than are.
 
     >>> from pyrite.types import float32
     >>> from pyrite.kernel.template.operand import row_major_map
-    >>> square = row_major_map(float32, (), 64, 64)
+    >>> square = row_major_map(float32, (), 4, 4)
     >>> _shapes(Product(square, square, square), Machine.cpu(32, 16))
-    [(1, 8), (2, 5), (4, 3), (6, 2), (14, 1)]
+    [(1, 8), (2, 5), (3, 3), (4, 3)]
     """
-    width = width_of(product, machine)
-    known = _OF_32 if machine.registers >= 32 else _OF_16
-    most = -(-product.n // width)
-    return sorted({(min(rows, product.m), min(vectors, most)) for rows, vectors in known})
+    return [(rows, vectors) for rows, vectors in _known(machine) if rows <= product.m]
 
 
-_OF_32: Final = ((1, 12), (2, 8), (4, 6), (6, 4), (8, 2), (8, 3), (14, 1))
-_OF_16: Final = ((1, 8), (2, 5), (4, 3), (6, 2), (14, 1))
+def _shape(product: Product, machine: Machine) -> tuple[int, int]:
+    """Return the most rows, which each has the most vectors.
 
-
-def _cost(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[float, int]:
-    """Return the estimated cycles of the core that works longest, for each step along K.
-
-    Of many tiles cores get equal shares, of a few whole ones.  Of equals with few tiles the one
-    with more is better, so the second number is less.
+    Others would be faster for some sizes, by a few percent where edges are, and would be compiled
+    for them.
     """
-    config = _config(product, machine, shape, _share(product, machine, shape), False, False)
-    tiles = workgroups(product, config)
-    if _are_many(tiles, machine):
-        sums = _inner_cost(product.m, product.n, config.width, *shape)
-        return sums * product.batch / machine.threads, 0
-    m, n = min(config.block_m, product.m), min(config.block_n, product.n)
-    rounds = -(-tiles // machine.threads)
-    return rounds * _inner_cost(m, n, config.width, *shape), -tiles
+    return _shapes(product, machine)[-1]
 
 
-def _inner_cost(m: int, n: int, width: int, rows: int, vectors: int) -> float:
-    """Estimated cycles of the inner loops for m x n sums and each step along K, edges included.
+def _known(machine: Machine) -> tuple[tuple[int, int], ...]:
+    return _OF_32 if machine.registers >= 32 else _OF_16
 
-    A step multiplies one vector a cycle, and reads two vectors or elements a cycle, but takes 8
-    cycles at least: so long is it until a sum can be added to again, on two pipelines.
-    """
-    total, lines = 0.0, -(-n // width)
-    for height, times_m in ((rows, m // rows), (m % rows, 1)):
-        for wide, times_n in ((vectors, lines // vectors), (lines % vectors, 1)):
-            if height and wide:
-                one = max(height * wide, (height + wide) / 2, 8.0) + 0.5
-                total += times_m * times_n * one
-    return total
+
+_OF_32: Final = ((1, 8), (2, 8), (3, 6), (4, 6), (5, 4), (6, 4), (7, 3), (8, 3))
+_OF_16: Final = ((1, 8), (2, 5), (3, 3), (4, 3), (5, 2), (6, 2))
 
 
 def direct(product: Product, invocations: int = 64) -> PanelConfig:
     """Return the config of the direct schedule of GPUs."""
     rows = min(product.m, 4)
-    depth = rounded_up(product.k, 32)
-    return PanelConfig(rows, 1, 4, rows, 4, depth, invocations=invocations)
+    return PanelConfig(rows, 1, 4, rows, 4, _ALL, invocations=invocations)
+
+
+#: More terms than any sum has that is not cut in parts.
+_ALL: Final = 1 << 30
 
 
 def workgroups(product: Product, config: PanelConfig) -> int:
     """Return how many workgroups run a product."""
-    return -(-tile_count(product, config) // config.invocations)
+    return pieces(tile_count(product, config), config.invocations)
 
 
 def tile_count(product: Product, config: PanelConfig) -> int:
     """Return how many tiles a product has, one for each invocation."""
-    tiles = -(-product.m // config.block_m) * -(-product.n // config.block_n)
-    return tiles * product.batch
+    return pieces(product.m, config.block_m) * pieces(product.n, config.block_n) * product.batch

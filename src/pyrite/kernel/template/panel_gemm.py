@@ -11,8 +11,12 @@ multiplies.  Around it, from the inside:
 
 ``packs_y`` copies a panel of y to private memory before it is used block_m / rows times, where its
 lanes are then neighbours and its rows too; ``packs_x`` does it with the slab of x, whose rows then
-do not meet in the same sets of the cache.  Edges are panels and row blocks of their own, of the
-exact size, so nothing is computed in vain but lanes.
+do not meet in the same sets of the cache.
+
+One kernel serves all sizes: the loops' ends and all strides are numbers that it gets.  The last
+rows of a tile are made by a piece that begins so much earlier that it ends with them, of half the
+rows if those do; some are then made twice, and the same is stored twice.  The last columns are
+made by panels of one vector, whose lanes are masked; with few rows by a whole panel.
 
 The same loops without copies, one panel for each of many ``invocations`` of a workgroup, are the
 direct schedule of GPUs, for products with too few rows to share anything: depthwise convolutions.
@@ -31,7 +35,17 @@ from typing import Final
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.symbol import require_known
-from pyrite.kernel.template.index import Index, divided, plus, remainder, rounded_up, times
+from pyrite.kernel.template.index import (
+    Index,
+    divided,
+    least,
+    minus,
+    pieces,
+    plus,
+    remainder,
+    rounded_up,
+    times,
+)
 from pyrite.kernel.template.lanes import part_of
 from pyrite.kernel.template.operand import Axis
 from pyrite.kernel.template.panel_config import PanelConfig, tile_count
@@ -49,8 +63,6 @@ from pyrite.kernel.template.product import (
     Product,
     accumulate,
     group_number,
-    known,
-    tile_of,
 )
 from pyrite.types import int32, int64
 
@@ -71,185 +83,169 @@ def panel_gemm(
     # Processors add 64-bit indices for nothing, in the address itself; GPUs lack them.
     index = int64 if config.invocations == 1 else int32
     b = KernelBuilder(name, workgroup_size=config.invocations, grid=grid, index=index)
-    kernel = _PanelGemm(Parts(b, product, epilogue=epilogue), config)
+    kernel = _PanelGemm(Parts(b, product, epilogue=epilogue, aligns=config.aligns), config)
     number, count = group_number(b), tile_count(product, config)
     if config.invocations > 1:
         number = number * config.invocations + b.local_index()
     elif grid == 1:
-        kernel.write(known(b, number, count))
+        kernel.write(number)
         return b.build()
     with b.if_(number < count):
-        kernel.write(known(b, number, count))
+        kernel.write(number)
     return b.build()
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
-    """An axis of a tile cut into pieces: ``whole`` ones, then one of ``rest`` elements in some.
+class _Rows:
+    """Some rows of a tile that are made together: from ``first`` of the tile on, ``count`` ones.
 
-    The rest begins at ``rest_start`` and is there if ``has_rest``; None says always.
+    Their sums wait as those of the rows from ``slot`` on, which no others share.
     """
 
-    size: int
-    whole: Index
-    rest: int
-    rest_start: int
-    has_rest: Value | None
+    first: Index
+    count: int
+    slot: Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """So many vectors of columns from ``first`` of the tile on; ``limit`` is the product's end."""
+
+    first: Index
+    vectors: int
+    limit: int | None
 
 
 class _PanelGemm:
     def __init__(self, parts: Parts, config: PanelConfig) -> None:
         b, product = parts.builder, parts.product
+        assert config.rows <= product.m, "the last rows are made by as many as any"
         self.b = b
         self.parts = parts
         self.config = config
         self.product = product
         self.period = known_period(product)
-        self.unroll = self.period if self.period > 1 else config.unroll
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
-        unit = lcm(self.unroll, config.width if config.packs_x else 1, SQUARE)
-        self.depth = min(rounded_up(config.block_k, unit), rounded_up(product.k, unit))
-        self.slabs = -(-product.k // self.depth)
-        self.height = min(config.block_m, rounded_up(product.m, config.rows))
+        unit = lcm(self.period, config.width if config.packs_x else 1, SQUARE)
+        self.depth = rounded_up(config.block_k, unit)
+        #: Whether sums wait for further slabs: a kernel of its own, to spare others their stores.
+        self.waits = bool(product.k > self.depth)
+        most_m, most_n = config.room
         self.packed_x = (
-            PackedRows(parts, self.height, self.depth, config.width, self.period)
+            PackedRows(parts, most_m, self.depth, config.width, self.period)
             if config.packs_x
             else None
         )
         self.packed_y = (
-            PackedPanel(parts, config, self.depth, self.unroll, self.period)
-            if config.packs_y
-            else None
+            PackedPanel(parts, config, self.depth, self.period) if config.packs_y else None
         )
         self.sums: Memory | None = None
-        if self.slabs > 1:
-            self.sums = b.private(parts.accumulator, self.height * config.block_n)
+        if self.waits:
+            self.sums = b.private(parts.accumulator, most_m * most_n)
 
     # ---- around the inner loop ----
 
     def write(self, number: Index) -> None:
         config, product = self.config, self.product
-        rows, columns = -(-product.m // config.block_m), -(-product.n // config.block_n)
-        tiles = rows * columns
+        down, across = pieces(product.m, config.block_m), pieces(product.n, config.block_n)
+        tiles = down * across
         self.batch = divided(number, tiles) if product.batch > 1 else 0
-        tile: Index = 0
-        if tiles > 1:
-            tile = remainder(number, tiles) if product.batch > 1 else number
-        row, column = tile_of(tile, rows, columns, rows)
-        self.first_row = times(row, config.block_m)
-        self.first_column = times(column, config.block_n)
-        self.rows = self.pieces(row, rows, product.m, config.block_m, config.rows)
-        self.panels = self.pieces(column, columns, product.n, config.block_n, config.panel)
+        tile = remainder(number, tiles) if product.batch > 1 else number
+        self.first_row = times(remainder(tile, down), config.block_m)
+        self.first_column = times(divided(tile, down), config.block_n)
+        # There are as many rows as a piece has in every tile: the last begins earlier for them.
+        self.first_row = least(self.b, self.first_row, product.m - config.rows)
+        self.height = least(self.b, config.block_m, minus(product.m, self.first_row))
         x, y, out = self.parts.x, self.parts.y, self.parts.out
         self.x_batch = x.at(x.map.batch, self.batch)
         self.y_batch = y.at(y.map.batch, self.batch)
         self.out_batch = out.at(out.map.batch, self.batch)
-        if self.slabs == 1:
+        if not self.waits:
             self.slab(0)
+            return
+        with self.b.for_(0, pieces(product.k, self.depth)) as loop:
+            self.slab(loop.index)
+        self.each_panel(lambda panel: self.each_rows(lambda rows: self.finish_sums(rows, panel)))
+
+    def each_rows(self, body: Callable[[_Rows], None]) -> None:
+        """Run the body on the pieces of the tile's rows."""
+        count, half = self.config.rows, self.config.rows // 2
+        if self.config.block_m == count:
+            body(_Rows(0, count, 0))
+            return
+        # Half of a piece is enough for a rest of no more rows.
+        whole = divided(plus(self.height, count - half - 1), count)
+        with self.b.for_(0, whole) as loop:
+            slot = times(loop.index, count)
+            body(_Rows(least(self.b, slot, minus(self.height, count)), count, slot))
+        slot = times(whole, count)
+        if half:
+            with self.b.if_(self.b.index(slot) < self.height):
+                body(_Rows(minus(self.height, half), half, slot))
+
+    def each_panel(self, body: Callable[[_Panel], None]) -> None:
+        """Run the body on the panels of the tile's columns."""
+        b, config, n = self.b, self.config, self.product.n
+        columns = least(b, config.block_n, minus(n, self.first_column))
+        whole = divided(columns, config.panel)
+        with b.for_(0, whole) as loop:
+            body(_Panel(times(loop.index, config.panel), config.vectors, None))
+        first = times(whole, config.panel)
+        if config.rows >= _ROWS_FOR_ONE_VECTOR:
+            rest = divided(plus(minus(columns, first), config.width - 1), config.width)
+            with b.for_(0, rest) as loop:
+                body(_Panel(plus(first, times(loop.index, config.width)), 1, n))
         else:
-            with self.b.for_(0, self.slabs) as loop:
-                self.slab(loop.index)
-            self.each(self.panels, self.finish_panel)
-
-    def pieces(self, tile: Index, tiles: int, size: int, block: int, piece: int) -> _Pieces:
-        last = size - (tiles - 1) * block
-        rest = last % piece
-        if isinstance(tile, int):
-            return _Pieces(piece, last // piece, rest, last - rest, None)
-        is_last = tile == tiles - 1
-        whole: Index = block // piece
-        if last // piece != whole:
-            whole = self.b.select(is_last, self.b.index(last // piece), self.b.index(whole))
-        return _Pieces(piece, whole, rest, last - rest, is_last)
-
-    def each(self, pieces: _Pieces, body: Callable[[Index, int], None]) -> None:
-        """Run the body on the start and the size of each piece."""
-        if not isinstance(pieces.whole, int) or pieces.whole > 1:
-            with self.b.for_(0, pieces.whole) as loop:
-                body(times(loop.index, pieces.size), pieces.size)
-        elif pieces.whole == 1:
-            body(0, pieces.size)
-        if pieces.rest and pieces.has_rest is None:
-            body(pieces.rest_start, pieces.rest)
-        elif pieces.rest:
-            assert pieces.has_rest is not None
-            with self.b.if_(pieces.has_rest):
-                body(pieces.rest_start, pieces.rest)
+            with b.if_(b.index(first) < columns):
+                body(_Panel(first, config.vectors, n))
 
     def slab(self, slab: Index) -> None:
         k, depth = self.product.k, self.depth
         self.is_further = None if isinstance(slab, int) else slab > 0
         self.first_k = times(slab, depth)
-        self.count: Index = min(k, depth)
-        if k % depth and isinstance(slab, Value):
-            self.count = self.b.min(self.b.index(k) - self.first_k, depth)
+        self.count: Index = k
+        if self.waits:
+            self.count = least(self.b, minus(k, self.first_k), depth)
         if self.packed_x is not None:
-            extent = plus(times(self.rows.whole, self.rows.size), 0)
-            if self.rows.rest:
-                full = self.b.index(plus(extent, self.rows.rest))
-                extent = (
-                    full
-                    if self.rows.has_rest is None
-                    else self.b.select(self.rows.has_rest, full, self.b.index(extent))
-                )
-            self.packed_x.fill(self.x_batch, self.first_row, extent, self.first_k, self.count)
-        self.each(self.panels, self.panel)
+            self.packed_x.fill(self.x_batch, self.first_row, self.height, self.first_k, self.count)
+        self.each_panel(self.panel)
 
-    def panel(self, start: Index, size: int) -> None:
-        column = plus(self.first_column, start)
+    def panel(self, panel: _Panel) -> None:
         if self.packed_y is not None:
-            self.packed_y.fill(self.y_batch, column, size, self.first_k, self.count)
-        self.each(self.rows, lambda row, rows: self.block(row, rows, start, size))
+            column = plus(self.first_column, panel.first)
+            self.packed_y.fill(
+                self.y_batch, column, panel.vectors, panel.limit, self.first_k, self.count
+            )
+        self.each_rows(lambda rows: self.block(rows, panel))
 
     # ---- the inner loop ----
 
-    def block(self, row: Index, rows: int, start: Index, size: int) -> None:
-        """Make or continue ``rows`` x ``size`` sums."""
-        vectors = -(-size // self.config.width)
-        column = plus(self.first_column, start)
-        sums = self.begin(row, rows, start, vectors)
-        x = self.x_reader(row, rows)
-        y = self.y_reader(column, size, vectors)
-        whole = self.count
-        if self.product.k % self.unroll:
-            whole = times(divided(self.count, self.unroll), self.unroll)
-        sums = self.run(0, whole, self.unroll, sums, x, y)
-        if self.product.k % self.unroll:
-            sums = self.run(whole, self.count, 1, sums, x, y)
+    def block(self, rows: _Rows, panel: _Panel) -> None:
+        """Make or continue the sums of some rows and a panel."""
+        sums = self.begin(rows, panel)
+        x, y = self.x_reader(rows), self.y_reader(panel)
+        with self.b.for_(0, self.count, step=self.period, carried=sums) as loop:
+            loop.yield_(*self.add(loop.index, list(loop.carried), x, y))
+        sums = list(loop.results)
         if self.sums is None:
-            self.finish(row, rows, column, size, sums)
+            self.finish(rows, panel, sums)
             return
-        for i in range(rows):
-            for v in range(vectors):
-                self.sums.store(self.waiting(row, i, start, v), sums[i * vectors + v])
+        for place, sum in zip(self.waiting(rows, panel), sums, strict=True):
+            self.sums.store(place, sum)
 
-    def begin(self, row: Index, rows: int, start: Index, vectors: int) -> list[Value]:
-        zero = self.parts.zero(self.config.width)
+    def begin(self, rows: _Rows, panel: _Panel) -> list[Value]:
+        width = self.config.width
         if self.sums is None:
-            return [zero] * (rows * vectors)
+            return [self.parts.zero(width)] * (rows.count * panel.vectors)
         return [
-            self.sums.load(
-                self.waiting(row, i, start, v), width=self.config.width, mask=self.is_further
-            )
-            for i in range(rows)
-            for v in range(vectors)
+            self.sums.load(place, width=width, mask=self.is_further)
+            for place in self.waiting(rows, panel)
         ]
 
-    def run(
-        self, start: Index, stop: Index, step: int, sums: list[Value], x: Read, y: Read
-    ) -> list[Value]:
-        """Add the products from start to stop."""
-        if isinstance(start, int) and isinstance(stop, int) and start >= stop:
-            return sums
-        if isinstance(start, int) and isinstance(stop, int) and stop - start == step:
-            return self.add(start, step, sums, x, y)
-        with self.b.for_(start, stop, step=step, carried=sums) as loop:
-            loop.yield_(*self.add(loop.index, step, list(loop.carried), x, y))
-        return list(loop.results)
-
-    def add(self, k: Index, steps: int, sums: list[Value], x: Read, y: Read) -> list[Value]:
+    def add(self, k: Index, sums: list[Value], x: Read, y: Read) -> list[Value]:
+        """Add the products of a period; to unroll more gains nothing where sums fill registers."""
         width = self.config.width
-        for further in range(steps):
+        for further in range(self.period):
             right = y(k, further)
             left = x(k, further)
             sums = [
@@ -262,12 +258,12 @@ class _PanelGemm:
             ]  # fmt: skip
         return sums
 
-    def x_reader(self, row: Index, rows: int) -> Read:
+    def x_reader(self, rows: _Rows) -> Read:
         """Return what reads an element of each row."""
         if self.packed_x is not None:
-            return self.packed_x.reader(row, rows)
-        x, first = self.parts.x, plus(self.first_row, row)
-        places = [x.join(self.x_batch, x.at(x.map.rows, plus(first, i))) for i in range(rows)]
+            return self.packed_x.reader(rows.first, rows.count)
+        x, first = self.parts.x, plus(self.first_row, rows.first)
+        places = [x.join(self.x_batch, x.at(x.map.rows, plus(first, i))) for i in range(rows.count)]
 
         def read(k: Index, further: int) -> list[Value]:
             along = x.at(x.map.columns, plus(self.first_k, k), further=further, period=self.period)
@@ -275,12 +271,16 @@ class _PanelGemm:
 
         return read
 
-    def y_reader(self, column: Index, size: int, vectors: int) -> Read:
+    def y_reader(self, panel: _Panel) -> Read:
         """Return what reads a panel's vectors of one row."""
         if self.packed_y is not None:
-            return self.packed_y.reader(vectors)
-        y, places = self.parts.y, panel_lanes(self.parts.y, column, size, self.config.width)
-        places = [y.join(self.y_batch, place) for place in places]
+            return self.packed_y.reader(panel.vectors)
+        y, width = self.parts.y, self.config.width
+        column = plus(self.first_column, panel.first)
+        places = [
+            y.join(self.y_batch, lanes)
+            for lanes in panel_lanes(y, column, panel.vectors * width, width, panel.limit)
+        ]
 
         def read(k: Index, further: int) -> list[Value]:
             along = y.at(y.map.rows, plus(self.first_k, k), further=further, period=self.period)
@@ -290,41 +290,36 @@ class _PanelGemm:
 
     # ---- results ----
 
-    def waiting(self, row: Index, i: int, start: Index, vector: int) -> Index:
-        """Where a vector of sums waits for the next slab."""
-        panel = self.config.panel
-        first = plus(times(start, self.height), times(row, panel))
-        return plus(first, i * panel + vector * self.config.width)
+    def waiting(self, rows: _Rows, panel: _Panel) -> list[Index]:
+        """Where vectors of sums wait for the next slab."""
+        wide = panel.vectors * self.config.width
+        first = plus(times(panel.first, self.config.block_m), times(rows.slot, wide))
+        return [plus(first, i * self.config.width) for i in range(rows.count * panel.vectors)]
 
-    def finish(self, row: Index, rows: int, column: Index, size: int, sums: list[Value]) -> None:
+    def finish(self, rows: _Rows, panel: _Panel, sums: list[Value]) -> None:
         out, width = self.parts.out, self.config.width
-        pieces = panel_pieces(out, column, size, width)
-        vectors = -(-size // width)
-        for i in range(rows):
-            at = plus(self.first_row, plus(row, i))
+        column = plus(self.first_column, panel.first)
+        lanes_of_out = panel_pieces(out, column, panel.vectors * width, width, panel.limit)
+        for i in range(rows.count):
+            at = plus(self.first_row, plus(rows.first, i))
             place = out.join(self.out_batch, out.at(out.map.rows, at))
-            for v in range(vectors):
+            for v in range(panel.vectors):
                 first = plus(column, v * width)
-                value = self.parts.finish(sums[i * vectors + v], self.batch, at, first)
-                for start, lanes in pieces:
+                value = self.parts.finish(sums[i * panel.vectors + v], self.batch, at, first)
+                for start, lanes in lanes_of_out:
                     if start // width == v:
                         out.store(part_of(value, start % width, lanes.width), place, lanes)
 
-    def finish_panel(self, start: Index, size: int) -> None:
-        """Store the sums of a panel that waited for the last slab."""
-        sums = self.sums
+    def finish_sums(self, rows: _Rows, panel: _Panel) -> None:
+        """Store sums that waited for the last slab."""
+        sums, width = self.sums, self.config.width
         assert sums is not None
+        found = [sums.load(place, width=width) for place in self.waiting(rows, panel)]
+        self.finish(rows, panel, found)
 
-        def row(at: Index, rows: int) -> None:
-            vectors = -(-size // self.config.width)
-            found = [
-                sums.load(self.waiting(at, i, start, v), width=self.config.width)
-                for i in range(rows)
-                for v in range(vectors)
-            ]
-            self.finish(at, rows, plus(self.first_column, start), size, found)
 
-        self.each(self.rows, row)
+#: Rows of which one vector of columns is enough sums to be added to without a wait; nearly.
+_ROWS_FOR_ONE_VECTOR: Final = 5
 
 
 def known_period(product: Product) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pyrite.kernel.builder import Value
-from pyrite.kernel.template.index import Index, plus, rounded_up, times
+from pyrite.kernel.template.index import Index, limit_of, plus, rounded_up, times
 from pyrite.kernel.template.operand import Operand, Place
 from pyrite.kernel.template.panel_config import PanelConfig
 from pyrite.kernel.template.product import Parts
@@ -22,40 +22,36 @@ SQUARE: Final = 4
 _GAP: Final = 16
 
 
-def panel_lanes(operand: Operand, column: Index, size: int, width: int) -> list[Place]:
-    """Return the places of a panel's columns by vectors, the last limited to the panel's size."""
+def panel_lanes(
+    operand: Operand, column: Index, size: int, width: int, limit: int | None
+) -> list[Place]:
+    """Return the places of so many columns by vectors, of which those below the limit are."""
     axis = operand.map.columns
     return [
-        operand.lanes(
-            axis,
-            plus(column, start),
-            width,
-            limit=plus(column, size) if start + width > size else None,
-        )
+        operand.lanes(axis, plus(column, start), width, limit=limit)
         for start in range(0, size, width)
     ]
 
 
-def panel_pieces(operand: Operand, column: Index, size: int, width: int) -> list[tuple[int, Place]]:
+def panel_pieces(
+    operand: Operand, column: Index, size: int, width: int, limit: int | None
+) -> list[tuple[int, Place]]:
     """Return the same as the longest pieces of vectors that are neighbours, and where they begin.
 
     Whole vectors where no two columns are neighbours.
     """
     piece = operand.map.reach(operand.map.columns, width) or width
-    places = panel_lanes(operand, column, size, piece)
+    places = panel_lanes(operand, column, size, piece, limit)
     return [(i * piece, place) for i, place in enumerate(places)]
 
 
 class PackedPanel:
     """A panel of y in private memory: (depth, panel), dense, in the accumulator's dtype."""
 
-    def __init__(
-        self, parts: Parts, config: PanelConfig, depth: int, unroll: int, period: int
-    ) -> None:
+    def __init__(self, parts: Parts, config: PanelConfig, depth: int, period: int) -> None:
         self.b = parts.builder
         self.parts = parts
         self.config = config
-        self.unroll = unroll
         self.period = period
         self.memory = self.b.private(parts.accumulator, depth * config.panel)
 
@@ -71,15 +67,19 @@ class PackedPanel:
 
         return read
 
-    def fill(self, batch: Place, column: Index, size: int, first_k: Index, count: Index) -> None:
-        y = self.parts.y
+    def fill(
+        self, batch: Place, column: Index, vectors: int, limit: int | None, first_k: Index,
+        count: Index,
+    ) -> None:  # fmt: skip
+        """Copy so many vectors of columns, of which those below the limit are in the product."""
+        y, size = self.parts.y, vectors * self.config.width
         # A narrower panel has no room for a block: two lanes of 64 bits, where a register has 128.
         has_room = self.config.panel % SQUARE == 0 and self.period == 1
         is_turned = has_room and y.map.is_consecutive(y.map.rows, SQUARE)
         if is_turned and not y.map.is_consecutive(y.map.columns, self.config.width):
-            self.fill_turned(batch, column, size, first_k, count)
+            self.fill_turned(batch, column, size, limit, first_k, count)
             return
-        pieces = panel_pieces(y, column, size, self.config.width)
+        pieces = panel_pieces(y, column, size, self.config.width, limit)
         places = [(start, y.join(batch, lanes)) for start, lanes in pieces]
         with self.b.for_(0, count, step=self.period) as loop:
             for further in range(self.period):
@@ -92,12 +92,12 @@ class PackedPanel:
                     self.memory.store(plus(row, start), value, is_aligned=True)
 
     def fill_turned(
-        self, batch: Place, column: Index, size: int, first_k: Index, count: Index
-    ) -> None:
+        self, batch: Place, column: Index, size: int, end: int | None, first_k: Index,
+        count: Index,
+    ) -> None:  # fmt: skip
         """By blocks of 4 x 4 turned in registers, of a y whose columns are dense."""
-        y, b, k = self.parts.y, self.b, self.parts.product.k
-        limit = k if k % SQUARE else None
-        end = plus(column, size) if size % SQUARE else None
+        y, b = self.parts.y, self.b
+        limit = limit_of(self.parts.product.k, SQUARE)
         with b.for_(0, size, step=SQUARE) as across, b.for_(0, count, step=SQUARE) as along:
             lanes = y.lanes(y.map.rows, plus(first_k, along.index), SQUARE, limit=limit)
             loaded = []
@@ -122,8 +122,11 @@ class PackedRows:
         self.width = width
         self.period = period
         x = parts.x
-        self.is_turned = x.map.lane_stride(x.map.columns) != 1 and x.map.is_consecutive(
-            x.map.rows, width
+        # Tiles begin at any row: with one digit its neighbours are so everywhere.
+        self.is_turned = (
+            x.map.lane_stride(x.map.columns) != 1
+            and len(x.map.rows) == 1
+            and x.map.is_consecutive(x.map.rows, width)
         )
         inner = height if self.is_turned else depth
         outer = depth if self.is_turned else height
@@ -150,7 +153,7 @@ class PackedRows:
             across, along, size = along, across, product.m
             first_row, rows, first_k, count = first_k, count, first_row, rows
         width = x.map.reach(along, width) or width
-        limit = size if size % width else None
+        limit = limit_of(size, width)
         with b.for_(0, rows) as outer:
             place = x.join(batch, x.at(across, plus(first_row, outer.index)))
             with b.for_(0, count, step=width) as inner:

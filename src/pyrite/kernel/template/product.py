@@ -73,14 +73,15 @@ class Parts:
         product: Product,
         *,
         epilogue: Fuse | None = None,
+        aligns: bool = True,
     ) -> None:
         self.builder = b
         self.product = product
         self.accumulator = product.accumulator
-        self.x = Operand(b, "x", product.x, "read")
-        self.y = Operand(b, "y", product.y, "read")
+        self.x = Operand(b, "x", product.x, "read", aligns=aligns)
+        self.y = Operand(b, "y", product.y, "read", aligns=aligns)
         self._epilogue = epilogue(b) if epilogue else None
-        self.out = Operand(b, "out", product.out, "write")
+        self.out = Operand(b, "out", product.out, "write", aligns=aligns)
 
     def zero(self, width: int) -> Value:
         """Return the empty sum."""

@@ -1,11 +1,13 @@
 """How much work a workgroup is, roughly: how many of them make a chunk worth a thread's while.
 
-A wrong guess costs speed only, so this is a sum over nodes and no more.
+A wrong guess costs speed only, so this is a sum over nodes and no more.  Loops may end at numbers
+that the kernel gets, so the sum is an expression of these, evaluated for each launch.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from pyrite.kernel.ir import Kernel, Node, Region
 from pyrite.runtime.cpu.config import CpuConfig
@@ -31,27 +33,57 @@ def chunk_size(config: CpuConfig, work: float, count: int, threads: int) -> int:
     return max(smallest, -(-count // (threads * shares)))
 
 
-def work_of(kernel: Kernel, vector_bytes: int) -> float:
-    """Return the nanoseconds that one workgroup takes, if its data is in a cache."""
-    return kernel.invocations * _region(kernel.body, vector_bytes)
+#: From the bindings of a launch, in the order of the kernel's parameters, to nanoseconds.
+Work = Callable[[Sequence[Any]], float]
+#: A number, or the text of an expression of the bindings ``of``.
+Amount = float | str
 
 
-def _region(region: Region, vector_bytes: int) -> float:
-    return sum(_node(node, vector_bytes) for node in region.body)
+def work_of(kernel: Kernel, vector_bytes: int) -> Work:
+    """Return what tells the nanoseconds that one workgroup takes, if its data is in a cache."""
+    found = _times(kernel.invocations, _region(kernel.body, vector_bytes))
+    if not isinstance(found, str):
+        known = found
+        return lambda _: known
+    # The text is made of numbers, operators, min, max and places in the bindings by this file.
+    scope = {"__builtins__": {}, "min": min, "max": max}
+    return eval(f"lambda of: {found}", scope)  # type: ignore[no-any-return]
 
 
-def _node(node: Node, vector_bytes: int) -> float:
+def _region(region: Region, vector_bytes: int) -> Amount:
+    return _sum([_node(node, vector_bytes) for node in region.body])
+
+
+def _node(node: Node, vector_bytes: int) -> Amount:
     if node.kind == "for":
-        return _rounds(node) * _region(node.regions[0], vector_bytes)
+        return _times(_rounds(node), _region(node.regions[0], vector_bytes))
+    inside = [_region(r, vector_bytes) for r in node.regions]
     if node.kind == "if" and node.regions[1].yields:
         # A choice of values: whoever branches for one does so because the dear one is rare.
-        return min(_region(r, vector_bytes) for r in node.regions)
-    inside = sum(_region(r, vector_bytes) for r in node.regions)
+        return _least(inside)
     if node.kind == "while":
-        return _GUESSED_ROUNDS * inside
+        return _times(_GUESSED_ROUNDS, _sum(inside))
     if node.kind in _FREE:
         return 0.0
-    return inside + _instructions(node, vector_bytes)
+    return _sum([*inside, _instructions(node, vector_bytes)])
+
+
+def _sum(amounts: Sequence[Amount]) -> Amount:
+    known = sum(a for a in amounts if not isinstance(a, str))
+    texts = [a for a in amounts if isinstance(a, str)]
+    return "(" + "+".join([*texts, repr(known)]) + ")" if texts else known
+
+
+def _times(x: Amount, y: Amount) -> Amount:
+    if isinstance(x, str) or isinstance(y, str):
+        return 0.0 if 0 in (x, y) else f"{x}*{y}"
+    return x * y
+
+
+def _least(amounts: Sequence[Amount]) -> Amount:
+    if any(isinstance(a, str) for a in amounts):
+        return f"min({','.join(str(a) for a in amounts)})"
+    return min(a for a in amounts if not isinstance(a, str))
 
 
 def _instructions(node: Node, vector_bytes: int) -> float:
@@ -65,10 +97,48 @@ def _instructions(node: Node, vector_bytes: int) -> float:
     return (5.0 if node.attr in _SLOW else 0.3) * registers
 
 
-def _rounds(node: Node) -> int:
-    distance = _distance(*node.inputs[:2])
+def _rounds(node: Node) -> Amount:
+    start, stop = node.inputs[:2]
     step: int = node.attr[0]
-    return _GUESSED_ROUNDS if distance is None else max(0, -(-distance // step))
+    distance = _distance(start, stop)
+    if distance is not None:
+        return max(0, -(-distance // step))
+    most, first = _most(stop), _most(start) if start.kind in ("const", "argument") else "0"
+    return _GUESSED_ROUNDS if most is None else f"max(0,-(({first}-{most})//{step}))"
+
+
+def _most(node: Node) -> str | None:
+    """Return an expression of about the greatest value that an index has, None if that is unknown.
+
+    What is unknown is taken for 0 where it is subtracted.
+    """
+    if node.kind == "const":
+        return repr(node.attr)
+    if node.kind == "argument":
+        return f"of[{node.attr[0]}]"
+    if node.kind in ("cast", "select"):
+        return (
+            _greatest([_most(x) for x in node.inputs[-2:]])
+            if node.kind == "select"
+            else (_most(node.inputs[0]))
+        )
+    sign = _SIGNS.get(node.attr) if node.kind == "alu" else None
+    if sign is None:
+        return None
+    x, y = (_most(i) for i in node.inputs)
+    if node.attr == "min":
+        return f"min({x},{y})" if x and y else x or y
+    if node.attr == "sub" and y is None:
+        return x
+    return f"({x}{sign}{y})" if x and y else None
+
+
+def _greatest(values: Sequence[str | None]) -> str | None:
+    known = [v for v in values if v is not None]
+    return f"max({','.join(known)})" if len(known) == len(values) else None
+
+
+_SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "div": "//", "min": ","}
 
 
 def _distance(start: Node, stop: Node) -> int | None:

@@ -22,7 +22,7 @@ from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
-from pyrite.runtime.cpu.grain import chunk_size, work_of
+from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
@@ -54,14 +54,14 @@ class CpuExecutable:
         "__weakref__", "_codes", "address", "kernel", "pack", "streaming", "work", "written",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, code: Code, work: float, retired: Retired) -> None:
+    def __init__(self, kernel: Kernel, code: Code, work: Work, retired: Retired) -> None:
         self.kernel = kernel
         self._codes = [code]
         retired.watch(self, self._codes)
         self.address = code.addresses[SYMBOL]
         #: What makes 8 bytes of each binding.
         self.pack = tuple(_packer(p) for p in kernel.parameters)
-        #: Nanoseconds that a workgroup takes, roughly.
+        #: From the bindings of a launch to the nanoseconds that a workgroup takes, roughly.
         self.work = work
         #: Positions of the buffers that it only writes.
         self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
@@ -162,9 +162,10 @@ class CpuRuntime:
         count = math.prod(sizes)
         if count == 0:
             return []
-        chunk = chunk_size(self.config, executable.work, count, self._executor.width)
+        work = executable.work(bindings)
+        chunk = chunk_size(self.config, work, count, self._executor.width)
         # Long workgroups compute more than they read, and need not be equally long.
-        in_turns = executable.work >= self.config.worthwhile
+        in_turns = work >= self.config.worthwhile
         address = self._address(executable, bindings)
         return command(address, sizes, slots, chunk, in_turns=in_turns)
 

@@ -2,8 +2,9 @@
 
 A skeleton makes the kernels of one form of problem, whatever op has it.  Its **problem** is a
 frozen value that says all that a kernel depends on: sizes, layouts, the functions that are applied
-on the way.  A **config** says how the work is cut up, which changes speed and not meaning.  What is
-**fused** stands around the work in the same kernel: a prologue on elements as they are read, a body
+on the way.  A **config** says how the work is cut up, which changes speed and not meaning; its
+extents are numbers of the launch as the problem's are.  What is **fused** stands around the work in
+the same kernel: a prologue on elements as they are read, a body
 inside, an epilogue on results before they are written, one value for each of several outputs.
 
 The key of a kernel is the content of these three, so no lowering spells one: whatever `build` can
@@ -101,9 +102,9 @@ def launch(
     """Run the kernel of a problem, by the config given or the one that is selected."""
     chosen = skeleton.select(problem, launcher.machine) if config is None else config
     launcher.launch_for(
-        (problem, fused),
-        (skeleton.name, chosen),
-        lambda of, grid: skeleton.build(of[0], chosen, of[1], grid),
+        (problem, chosen, fused),
+        skeleton.name,
+        lambda of, grid: skeleton.build(of[0], of[1], of[2], grid),
         bindings,
         skeleton.workgroups(problem, chosen),
         fault,

@@ -15,10 +15,13 @@ from pyrite.kernel.template.product import Apply, Fuse, Product
 from pyrite.kernel.trace import RecordingAlgebra
 
 
-def fuse_of(stage: Stage | None, product: Product, *, is_swapped: bool = False) -> Fuse | None:
+def fuse_of(
+    stage: Stage | None, product: Product, *, is_swapped: bool = False, aligns: bool = True
+) -> Fuse | None:
     """Return a stage as an epilogue of a product, which is run swapped or as it is.
 
-    The stage's sources are maps of matrices as large as the result, in the accumulator's dtype.
+    The stage's sources are maps of matrices as large as the result, in the accumulator's dtype;
+    ``aligns`` is as of an `Operand`.
     """
     if stage is None:
         return None
@@ -29,8 +32,8 @@ def fuse_of(stage: Stage | None, product: Product, *, is_swapped: bool = False) 
     def fuse(b: KernelBuilder) -> Apply:
         k = RecordingAlgebra(b)
         sources = [
-            Operand(b, f"source{n}", map.transposed if is_swapped else map, "read")
-            for n, map in enumerate(maps)
+            Operand(b, f"source{n}", m.transposed if is_swapped else m, "read", aligns=aligns)
+            for n, m in enumerate(maps)
         ]
 
         def apply(value: Value, batch: Index, row: Index, column: Index) -> Value:

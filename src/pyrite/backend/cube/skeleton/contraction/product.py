@@ -41,6 +41,15 @@ class Schedule:
         """How many partial sums there are of each element."""
         return self.config.split_k if isinstance(self.config, tiled.TiledConfig) else 1
 
+    @property
+    def aligns(self) -> bool:
+        """Whether it matters where vectors begin."""
+        config = self.config
+
+        if isinstance(config, panel.PanelConfig):
+            return config.aligns
+        return isinstance(config, tiled.TiledConfig)
+
     def turned(self, product: Product) -> Product:
         """Return the product as it is run."""
         return product.transposed if self.is_swapped else product
@@ -89,7 +98,9 @@ class ProductSkeleton:
     def build(self, problem: Product, config: Schedule, fused: Fused, grid: int) -> Kernel:
         """Return the kernel.  Parameters: the left operand, the right one, the epilogue's, out."""
         product, chosen = config.turned(problem), config.config
-        epilogue = fuse_of(fused.epilogue, product, is_swapped=config.is_swapped)
+        epilogue = fuse_of(
+            fused.epilogue, product, is_swapped=config.is_swapped, aligns=config.aligns
+        )
         if isinstance(chosen, tiled.TiledConfig):
             return tiled.tiled_gemm(product, chosen, grid=grid, epilogue=epilogue)
         if isinstance(chosen, dot.DotConfig):
