@@ -180,14 +180,17 @@ class Operand:
 
     def at(
         self, axis: Axis, index: Index, *, further: int = 0, period: int = 1,
-        limit: Index | None = None,
+        limit: Index | None = None, first: Index | None = None,
     ) -> Place:  # fmt: skip
         """Return the place of ``index + further`` on an axis.
 
         ``further < period``, and index is a multiple of period, which is a product of the axis'
-        last digits, or 1; so these digits are known.  Outside if not less than ``limit``.
+        last digits, or 1; so these digits are known.  Outside if not less than ``limit``, or
+        less than ``first``.
         """
         inside = self._below(plus(index, further), limit)
+        if first is not None:
+            inside = both(inside, self.builder.index(index) >= first)
         steps = self._digits(axis, index, further, period)
         offset = total(times(x, digit.stride) for digit, x in steps)
         return Place(offset, self._positions(steps), (0,) * len(self.map.windows), inside)

@@ -179,7 +179,12 @@ def _blocks(
     if not _are_many(across * down * product.batch, machine):
         more = range(down, down + machine.threads)
         down = next((d for d in more if across * d * product.batch % machine.threads == 0), down)
-    return rounded_up(pieces(product.m, down), rows), block_n
+    block_m = rounded_up(pieces(product.m, down), rows)
+    # The last block has the rows of a piece, if one can be found, so that no rows are shared.
+    near = sorted(
+        range(2 * rows, rounded_up(_TILE[0], rows) + 1, rows), key=lambda n: abs(n - block_m)
+    )
+    return next((n for n in near if (product.m - 1) % n + 1 >= rows), block_m), block_n
 
 
 def _share(product: Product, machine: Machine, shape: tuple[int, int]) -> tuple[int, int]:

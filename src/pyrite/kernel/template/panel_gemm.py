@@ -153,8 +153,11 @@ class _PanelGemm:
         tile = remainder(number, tiles) if product.batch > 1 else number
         self.first_row = times(remainder(tile, down), config.block_m)
         self.first_column = times(divided(tile, down), config.block_n)
-        # There are as many rows as a piece has in every tile: the last begins earlier for them.
-        self.first_row = least(self.b, self.first_row, product.m - config.rows)
+        self.first_own: Index | None = None
+        if (product.m - 1) % config.block_m + 1 < config.rows:
+            # The last tile begins earlier, to have the rows of a piece; others store some of them.
+            self.first_own = self.first_row
+            self.first_row = least(self.b, self.first_row, product.m - config.rows)
         self.height = least(self.b, config.block_m, minus(product.m, self.first_row))
         x, y, out = self.parts.x, self.parts.y, self.parts.out
         self.x_batch = x.at(x.map.batch, self.batch)
@@ -302,7 +305,7 @@ class _PanelGemm:
         lanes_of_out = panel_pieces(out, column, panel.vectors * width, width, panel.limit)
         for i in range(rows.count):
             at = plus(self.first_row, plus(rows.first, i))
-            place = out.join(self.out_batch, out.at(out.map.rows, at))
+            place = out.join(self.out_batch, out.at(out.map.rows, at, first=self.first_own))
             for v in range(panel.vectors):
                 first = plus(column, v * width)
                 value = self.parts.finish(sums[i * panel.vectors + v], self.batch, at, first)

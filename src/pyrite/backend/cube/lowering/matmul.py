@@ -66,7 +66,9 @@ def linear(
     if len(x.shape) == 1:
         x = CubeTensor(x.buffer, TensorType((1, *x.shape), x.dtype), (0, *x.strides), x.offset)
         type = TensorType((1, *type.shape), type.dtype)
-    along = OperandMap(bias.dtype, (), (), (Digit(n, step),), (), layout_of(bias).offset)
+    along = OperandMap(
+        bias.dtype, (), (), (Digit(n, step),), (), layout_of(bias, launcher.machine).offset
+    )
     fused = Fused(epilogue=Stage(add, (along,)))
     found = multiply(launcher, x, weight.permuted((1, 0)), type, fused, [bias])
     whole = found.reshaped(out[0].shape)
@@ -90,6 +92,8 @@ def multiply(
             batch, m, x = (), x.type.size // k, rows
     if batch:
         x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
-    product = matmul_product((*batch, m, k, n), layout_of(x), layout_of(y))
+    product = matmul_product(
+        (*batch, m, k, n), layout_of(x, launcher.machine), layout_of(y, launcher.machine)
+    )
     contract(launcher, product, x, y, target, fused=fused, sources=sources)
     return target

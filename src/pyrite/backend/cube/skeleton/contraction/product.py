@@ -202,7 +202,11 @@ def partial_sums(
     return partial
 
 
-def layout_of(tensor: CubeTensor) -> Layout:
-    """Return the layout, with what the offset divides by: at most 16, the widest vector."""
-    offset = min(tensor.offset & -tensor.offset, 16) if tensor.offset else None
+def layout_of(tensor: CubeTensor, machine: Machine | None = None) -> Layout:
+    """Return the layout, with what the offset divides by: at most 16, the widest vector.
+
+    For a processor, if one is given, that is 1: it does not care where vectors begin.
+    """
+    most = 1 if machine is not None and machine.kind == "cpu" else 16
+    offset = min(tensor.offset & -tensor.offset, most) if tensor.offset else None
     return Layout(tensor.dtype, tensor.strides, offset)
