@@ -168,6 +168,42 @@ def test_a_shape_that_is_data_is_read_and_that_is_counted() -> None:
         model(x)
 
 
+def test_what_the_host_computed_is_kept_by_the_shapes_alone() -> None:
+    text = """
+    net (float[N, T] x) => (float[N, T] y) {
+        shape = Shape (x)
+        sizes = Cast <to = 1> (shape)
+        size = ReduceProd <keepdims = 0> (sizes)
+        part = Div (x, size)
+        y = Mul (part, w)
+    }
+    """
+    model = opened(text, weights={"w": np.float32([2, 3])}, device="cpu")
+    other = model.map(lambda p: p * 10)
+
+    for _ in range(2):
+        for n in (1, 4):
+            x = floats(n, 2) + n
+            np.testing.assert_allclose(model(x).numpy(), x / (2 * n) * [2, 3], rtol=1e-6)
+            np.testing.assert_allclose(other(x).numpy(), x / (2 * n) * [20, 30], rtol=1e-6)
+            _, gradients = pyrite.value_and_grad(lambda m, x=x: m(x).sum())(model)
+            found = gradients[model.parameters()[0]].numpy()
+            np.testing.assert_allclose(found, (x / (2 * n)).sum(0), rtol=1e-5)
+
+
+def test_nothing_is_kept_where_data_decides() -> None:
+    text = """
+    net (float[N] x) => (int64[M] y) {
+        where = NonZero (x)
+        y = Shape (where)
+    }
+    """
+    model = opened(text)
+
+    assert model(np.float32([0, 1, 2])).numpy().tolist() == [1, 2]
+    assert model(np.float32([0, 0, 2])).numpy().tolist() == [1, 1]
+
+
 def test_outputs_have_the_names_of_the_file() -> None:
     text = (
         'net (float[N] x) => (float[N] "up/2", float[N] down) { "up/2" = Abs (x)  down = Neg (x) }'

@@ -13,8 +13,9 @@ from pyrite.backend import Device
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.nn.module import Module
 from pyrite.onnx.graph import Graph, ValueType
+from pyrite.onnx.memory import HostMemory
 from pyrite.onnx.naming import identifier
-from pyrite.onnx.program import Context, Program, narrowed, run
+from pyrite.onnx.program import Context, Program, narrowed, run_whole
 from pyrite.tensor.creation import asarray
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_paths
@@ -67,7 +68,7 @@ class OnnxModule(Weights):
         self._device = device
         self._narrow = narrow_int64
         self._output_type = _output_type(program.graph.outputs)
-        self._lifted = _Lifted()
+        self._memory = HostMemory(program.graph, self._arrays.values())
 
     def extra_repr(self) -> str:
         """Return the name of the graph and its inputs, with their types."""
@@ -98,10 +99,10 @@ class OnnxModule(Weights):
         leaves = dict(tree_paths(self))
         place = _device_of([*leaves.values(), *given.values()]) or self._device
         weights = {**self._arrays, **{key: leaves[path] for key, path in self._paths.items()}}
-        context = Context(place, weights, self._narrow, self._lifted_to(place))
+        context = Context(place, weights, self._narrow, self._memory)
         sizes: dict[str, int] = {}
         inputs = [self._input(name, value, context, sizes) for name, value in given.items()]
-        found = run(self._program, inputs, {}, context)
+        found = run_whole(self._program, inputs, context)
         made = [_sequence(value, context) for value in found]
         return made[0] if self._output_type is None else self._output_type(*made)
 
@@ -149,23 +150,6 @@ class OnnxModule(Weights):
             )
         _require_fit(name, of, value.shape, value.dtype.name, sizes)
         return value
-
-    def _lifted_to(self, place: Device) -> dict[int, Tensor]:
-        """Return the arrays of the host as tensors of a device, made once for it."""
-        root = place.backend.root
-        found = self._lifted.by_device.get(root)
-        if found is None:
-            context = Context(Device(root), {}, self._narrow)
-            floats = (a for a in self._arrays.values() if a.dtype.kind == "f")
-            found = self._lifted.by_device[root] = {id(a): context.tensor(a) for a in floats}
-        return found
-
-
-class _Lifted:
-    """A memory of tensors by device, which a frozen module may have: values never change."""
-
-    def __init__(self) -> None:
-        self.by_device: dict[Any, dict[int, Tensor]] = {}
 
 
 def _output_type(names: Sequence[str]) -> Any:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from pyrite.backend import Device, device
 from pyrite.errors import DTypeError, ModelRunError, PyriteError
-from pyrite.onnx.converter import Converter, converter
+from pyrite.onnx.converter import Converter, Kind, converter
 from pyrite.onnx.element import Element
 from pyrite.onnx.graph import Graph, Node
+from pyrite.onnx.memory import HostMemory, Steps
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
@@ -25,6 +27,8 @@ from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
 #: Elements of the largest array that stays on the host.  Shapes are far smaller; a mask made of
 #: them may not be, and is the device's to compute with.
 HOST_LIMIT = 1 << 14
+
+_NONE: Steps = MappingProxyType({})
 
 NARROWED: Mapping[DType, DType] = {int64: int32, uint64: uint32}
 
@@ -36,6 +40,8 @@ class Step:
     node: Node
     converter: Converter
     attributes: Mapping[str, Any]
+    #: What each operand has to be.
+    kinds: tuple[Kind | None, ...]
     #: Names of values that nothing reads after it.
     releases: tuple[str, ...]
 
@@ -58,15 +64,27 @@ class Context:
     weights: Mapping[str, Any]
     #: Whether 64-bit integers are carried in 32 bits.
     narrow: bool = False
-    #: Tensors made of arrays of the host that live as long as the model, by the arrays' ids.
-    lifted: dict[int, Tensor] = field(default_factory=dict)
+    memory: HostMemory | None = None
+    #: How many tensors were read because they steer the graph.
+    reads: int = 0
+    _tensors: dict[int, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            self._tensors = self.memory.tensors(self.device.backend.root)
 
     def tensor(self, value: Any) -> Any:
         """Return an array of the host as a tensor of the device; a tensor as it is."""
-        if not isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, Tensor) or not isinstance(value, np.ndarray | np.generic):
             return value
-        found = self.lifted.get(id(value))
-        return tensor(self._narrowed(value), device=self.device) if found is None else found
+        found = self._tensors.get(id(value))
+        if found is not None:
+            return found
+        # Without its autodiff level: what comes of the host has no gradient.
+        made = tensor(self._narrowed(value), device=self.device.backend.root)
+        if self.memory is not None and self.memory.holds(value):
+            self._tensors[id(value)] = made
+        return made
 
     def dtype(self, wanted: DType) -> DType:
         """Return the dtype that carries another here."""
@@ -137,7 +155,8 @@ def compiled(graph: Graph) -> Program:
             name: compiled(value) if isinstance(value, Graph) else value
             for name, value in node.attributes.items()
         }
-        steps.append(Step(node, found, attributes, last.get(position, ())))
+        kinds = tuple(found.kind(i) for i in range(len(node.inputs)))
+        steps.append(Step(node, found, attributes, kinds, last.get(position, ())))
     return Program(graph, tuple(steps), graph.captured)
 
 
@@ -155,17 +174,44 @@ def _last_uses(graph: Graph) -> dict[int, tuple[str, ...]]:
     return released
 
 
+def run_whole(program: Program, inputs: Sequence[Any], context: Context) -> list[Any]:
+    """Return the outputs of a model for inputs; what the host computes is remembered."""
+    memory = context.memory
+    signature = None if memory is None else memory.signature(inputs)
+    if memory is None or signature is None:
+        return run(program, inputs, {}, context)
+    known = memory.steps(signature)
+    if known is not None:
+        return run(program, inputs, {}, context, known=known)
+    met: dict[int, Sequence[Any]] = {}
+    outputs = run(program, inputs, {}, context, met=met)
+    if not context.reads:
+        memory.keep(signature, met)
+    return outputs
+
+
 def run(
-    program: Program, inputs: Sequence[Any], outer: Mapping[str, Any], context: Context
+    program: Program,
+    inputs: Sequence[Any],
+    outer: Mapping[str, Any],
+    context: Context,
+    *,
+    known: Steps = _NONE,
+    met: dict[int, Sequence[Any]] | None = None,
 ) -> list[Any]:
-    """Return the outputs of a program for inputs, with the values around it."""
+    """Return the outputs of a program for inputs, with the values around it.
+
+    ``known`` are outputs of steps that need not run; ``met`` is given those that are arrays of the
+    host.
+    """
     graph = program.graph
     scope = {name: outer[name] for name in program.captured}
     scope.update({name: context.weights[w.key] for name, w in graph.weights.items()})
     scope.update(zip(graph.inputs, inputs, strict=True))
-    for step in program.steps:
+    for position, step in enumerate(program.steps):
+        outputs = known.get(position)
         try:
-            outputs = _outputs(step, scope, context)
+            outputs = _outputs(step, scope, context) if outputs is None else outputs
         except PyriteError as error:
             if not hasattr(error, "__notes__"):
                 error.add_note(f"at node {step.node.label}")
@@ -173,6 +219,8 @@ def run(
         except Exception as error:
             # What a file says may be anything, and one clear error is to come of it.
             raise ModelRunError(f"{step.node.label} cannot be run: {_said(error)}") from error
+        if met is not None and all(isinstance(value, np.ndarray) for value in outputs):
+            met[position] = outputs
         scope.update(zip(step.node.outputs, outputs, strict=False))
         for name in step.releases:
             scope.pop(name, None)
@@ -186,10 +234,9 @@ def _said(error: Exception) -> str:
 def _outputs(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:
     found = step.converter
     values = [scope[name] if name else None for name in step.node.inputs]
-    kinds = [found.kind(i) for i in range(len(values))]
-    on_host = _is_on_host(values, kinds)
+    on_host = _is_on_host(values, step.kinds)
     call = Call(step.node, HOST if on_host else context.device, context, scope)
-    given = [_operand(call, v, kind) for v, kind in zip(values, kinds, strict=True)]
+    given = [_operand(call, v, kind) for v, kind in zip(values, step.kinds, strict=True)]
     arguments = (call, *given) if found.takes_call else given
     made = found.function(*arguments, **step.attributes)
     outputs = made if isinstance(made, tuple) else (made,)
@@ -201,12 +248,14 @@ HOST = device("numpy")
 
 
 def _is_on_host(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
-    tensors = [
-        v
-        for v, kind in zip(values, kinds, strict=True)
-        if kind not in ("host", "value") and v is not None
-    ]
-    return bool(tensors) and all(isinstance(v, np.ndarray | np.generic) for v in tensors)
+    found = False
+    for value, kind in zip(values, kinds, strict=True):
+        if value is None or kind == "host" or kind == "value":
+            continue
+        if isinstance(value, Tensor):
+            return False
+        found = True
+    return found
 
 
 def _operand(call: Call, value: Any, kind: str | None) -> Any:
@@ -214,7 +263,10 @@ def _operand(call: Call, value: Any, kind: str | None) -> Any:
         return value
     if kind == "host":
         # A tensor here is data that steers the graph: it is waited for, which `no_sync` refuses.
-        return value.numpy() if isinstance(value, Tensor) else value
+        if not isinstance(value, Tensor):
+            return value
+        call.context.reads += 1
+        return value.numpy()
     is_number = kind == "scalar" and not isinstance(value, Tensor) and not value.ndim
     return value.item() if is_number and call.device is not HOST else call.tensor(value)
 
