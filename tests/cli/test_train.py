@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyrite.cli import train
 from pyrite.record import load_safetensors
-from pyrite.train import RunDirectory
+from pyrite.train import PlainView, RunDirectory
 
 ACCURACY = 0.975
 
@@ -125,3 +126,11 @@ def test_there_is_nothing_to_resume_in_an_empty_directory(pyrite: Any, tmp_path:
     done = pyrite("train", "digits", "--out", tmp_path, "--resume")
     assert done.returncode == 1
     assert "requires a readable run.json" in done.stderr
+
+
+def test_a_terminal_that_cannot_draw_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(train._view(plain=False, as_json=False), PlainView)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert not isinstance(train._view(plain=False, as_json=False), PlainView)

@@ -26,6 +26,7 @@ from pyrite.train import (
     summary_text,
 )
 from pyrite.train.view.progress import ProgressView
+from pyrite.train.view.terminal import is_dumb
 from pyrite.train.view.terminal import problem as terminal_problem
 
 INTERRUPTED = 130
@@ -132,7 +133,7 @@ def _resumed(directory: RunDirectory, given: dict[str, Any]) -> Settings:
 def _view(plain: bool, as_json: bool) -> View:
     if as_json:
         return PlainView(sys.stderr)
-    if plain or not sys.stdout.isatty():
+    if plain or not sys.stdout.isatty() or is_dumb():
         return PlainView()
     if terminal_problem() is None:
         return Dashboard()

@@ -233,6 +233,25 @@ def test_a_run_outlives_its_dashboard_even_paused(start: Any, tmp_path: Path, en
     assert termios.tcgetattr(terminal.slave) == terminal.attributes
 
 
+def test_a_dashboard_that_was_stopped_draws_all_of_the_screen_again(
+    start: Any, tmp_path: Path
+) -> None:
+    terminal = start(tmp_path, 10**6)
+    terminal.wait_for("p pause")
+    terminal.press("p")  # nothing changes any more: what is drawn is drawn again
+    terminal.wait_for("paused after")
+    shown = terminal.process_of_the_dashboard()
+    threads = shown.num_threads()
+    shown.send_signal(signal.SIGTSTP)  # it takes no notice, as of Ctrl-Z
+    shown.send_signal(signal.SIGSTOP)
+    wait(lambda: shown.status() == psutil.STATUS_STOPPED)
+    terminal.written = b""
+    shown.send_signal(signal.SIGCONT)
+    for text in ("/1000000", "▸ Loss", "paused after", "next metric"):
+        terminal.wait_for(text)
+    assert shown.num_threads() == threads
+
+
 def test_a_terminal_that_is_closed_ends_the_run_with_its_checkpoint(
     start: Any, tmp_path: Path
 ) -> None:

@@ -24,11 +24,16 @@ def problem(stdin: int = 0, stdout: int = 1) -> str | None:
         return "no process can be handed the terminal here"
     if not (_is_terminal(stdin) and _is_terminal(stdout)):
         return "this is no terminal"
-    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+    if is_dumb():
         return f"this terminal cannot draw (TERM={os.environ.get('TERM', '')})"
     if os.tcgetpgrp(stdout) != os.getpgrp():
         return "this runs in the background of its terminal"
     return None
+
+
+def is_dumb() -> bool:
+    """Whether the terminal only takes lines, one after the other."""
+    return os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
 
 
 def _is_terminal(descriptor: int) -> bool:

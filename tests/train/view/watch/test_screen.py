@@ -287,6 +287,16 @@ def test_any_values_can_be_drawn(tmp_path: Path, write_run: Any, values: list[fl
     assert "Loss  ⠒⠒ train" in frame(tmp_path, (80, 24), "m", "w")
 
 
+def test_readings_that_are_no_numbers_are_told_from_none(tmp_path: Path, write_run: Any) -> None:
+    began = [(1.0, RunStarted("cpu", 0, 1, 1, None)), (1.0, EpochStarted(1, 1, 0, 3))]
+    write_run(tmp_path, began)
+    assert "no reading yet" in frame(tmp_path, (80, 24))
+    readings = (Reading("Loss", float("nan")), Reading("Speed", float("-inf")))
+    write_run(tmp_path, [(2.0, StepEnded("train", 1, 1, 3, readings, 1.0))])
+    for keys in ((), ("n",)):
+        assert "all readings so far are NaN or infinite" in frame(tmp_path, (80, 24), *keys)
+
+
 def test_frames_that_are_dear_are_fewer(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(dashboard: Dashboard, pilot: Any) -> None:
         now, used, frames = [100.0], [0.0], []

@@ -53,10 +53,15 @@ def plot(
     if height < LEAST_HEIGHT or width < LEAST_WIDTH:
         return head
     if not any(curve.points.shape[1] for curve in found):
-        return Text.assemble(head, "\n", ("  no reading yet", "dim"))
+        return Text.assemble(head, "\n", (f"  {_why_empty(name, state)}", "dim"))
     scale = _scale_of_x(state)
     picture = _picture(found, (begin, end), scale, _is_share(name, state), width, height - 1)
     return Text.assemble(head, "\n", picture)
+
+
+def _why_empty(name: str, state: RunState) -> str:
+    is_read = any(len(series) for (_, metric), series in state.curves.items() if metric == name)
+    return "all readings so far are NaN or infinite" if is_read else "no reading yet"
 
 
 def curves(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
 import tempfile
@@ -118,7 +119,23 @@ class Dashboard(App[None]):
     def on_mount(self) -> None:
         """Begin to look at the file."""
         self.set_interval(INTERVAL, self.look)
+        if not self.is_headless and hasattr(signal, "SIGCONT"):
+            self._handle_stops()
         self.look()
+
+    def _handle_stops(self) -> None:
+        """Do not stop; where something stopped this process all the same, draw all anew after it.
+
+        Textual's own handler begins anew with the terminal at each SIGCONT, with threads of its own
+        beside those that are there.
+        """
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCONT, self.call_later, self._draw_all)
+
+    def _draw_all(self) -> None:
+        for widget in (self.screen, *self.screen.query("*")):
+            widget.refresh()
 
     def on_resize(self, event: Resize) -> None:
         """Draw all anew in the new size."""
