@@ -1,8 +1,9 @@
 """Recurrent layers: RNN, LSTM and GRU, stacked, in one direction, in reverse, or in both.
 
 Parameters have PyTorch's names and layouts (``weight_ih_l0``, ``bias_hh_l1_reverse``), so its
-weights load.  The products with the inputs of all steps are one matrix product; only what depends
-on the step before runs in a loop.
+weights load.  The usual cells are ops over a whole sequence (`pyrite.tensor.recurrent`); with other
+activations, or a variant that has no such op, steps run one by one, after one product with all
+inputs.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from pyrite.nn.init import Initializer, Uniform, positive
 from pyrite.nn.module import Module
 from pyrite.tensor.creation import full
 from pyrite.tensor.joining import concat, stack
+from pyrite.tensor.recurrent import Nonlinearity
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
 
 Function = Callable[[Tensor], Tensor]
 Direction = Literal["forward", "reverse", "both"]
+
+
+#: Activations of an RNN for which there is an op of whole sequences.
+_NONLINEARITIES: dict[Function, Nonlinearity] = {Tensor.tanh: "tanh", Tensor.relu: "relu"}
 
 
 class LSTMState(NamedTuple):
@@ -153,6 +159,9 @@ class _Recurrent(Module):
         self, steps: Tensor, state: tuple[Tensor, ...], suffix: str, is_reversed: bool
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the outputs of all steps in their order, and the state after the last one run."""
+        found = self._whole(steps, self._weights(suffix), state, is_reversed)
+        if found is not None:
+            return found[0], found[1:]
         from_inputs = steps.linear(
             getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}", None)
         ).unstack(0)
@@ -164,6 +173,17 @@ class _Recurrent(Module):
             state = self._step(from_inputs[t], weight, bias, state)
             outputs[t] = state[0]
         return stack([outputs[t] for t in range(len(from_inputs))], axis=0), state
+
+    def _weights(self, suffix: str) -> tuple[Tensor | None, ...]:
+        """Return weight_ih, weight_hh, bias_ih and bias_hh of a layer and direction."""
+        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return tuple(getattr(self, f"{kind}{suffix}", None) for kind in kinds)
+
+    @abstractmethod
+    def _whole(
+        self, steps: Tensor, weights: tuple[Any, ...], state: tuple[Tensor, ...], is_reversed: bool
+    ) -> tuple[Tensor, ...] | None:
+        """Return outputs and states by the op of a whole sequence; None where the cell differs."""
 
     @abstractmethod
     def _step(
@@ -199,6 +219,14 @@ class RNN(_Recurrent):
     ) -> None:
         super().__init__(in_features, hidden_features, layers, **options)
         self.activation = activation
+
+    def _whole(
+        self, steps: Tensor, weights: tuple[Any, ...], state: tuple[Tensor, ...], is_reversed: bool
+    ) -> tuple[Tensor, ...] | None:
+        nonlinearity = _NONLINEARITIES.get(self.activation)
+        if nonlinearity is None:
+            return None
+        return steps._rnn(*weights, *state, nonlinearity=nonlinearity, is_reversed=is_reversed)
 
     def _step(
         self, from_input: Tensor, weight: Tensor, bias: Tensor | None, state: tuple[Tensor, ...]
@@ -250,6 +278,15 @@ class LSTM(_Recurrent):
     def _packed(self, tensors: list[Tensor]) -> LSTMState:
         return LSTMState(*tensors)
 
+    def _whole(
+        self, steps: Tensor, weights: tuple[Any, ...], state: tuple[Tensor, ...], is_reversed: bool
+    ) -> tuple[Tensor, ...] | None:
+        activations = (self.gate_activation, self.cell_activation, self.hidden_activation)
+        is_usual = activations == (Tensor.sigmoid, Tensor.tanh, Tensor.tanh)
+        if not is_usual or self.clip is not None or self.input_forget:
+            return None
+        return steps._lstm(*weights, *state, is_reversed=is_reversed)
+
     def _step(
         self, from_input: Tensor, weight: Tensor, bias: Tensor | None, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
@@ -293,6 +330,14 @@ class GRU(_Recurrent):
         self.reset_after = reset_after
         self.gate_activation = gate_activation
         self.hidden_activation = hidden_activation
+
+    def _whole(
+        self, steps: Tensor, weights: tuple[Any, ...], state: tuple[Tensor, ...], is_reversed: bool
+    ) -> tuple[Tensor, ...] | None:
+        activations = (self.gate_activation, self.hidden_activation)
+        if activations != (Tensor.sigmoid, Tensor.tanh) or not self.reset_after:
+            return None
+        return steps._gru(*weights, *state, is_reversed=is_reversed)
 
     def _step(
         self, from_input: Tensor, weight: Tensor, bias: Tensor | None, state: tuple[Tensor, ...]

@@ -30,6 +30,7 @@ from pyrite.tensor.linalg import LinearAlgebra
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
 from pyrite.tensor.rectifier import Rectifier
+from pyrite.tensor.recurrent import Recurrent
 from pyrite.tensor.sets import Sets
 from pyrite.tensor.statistics import Statistics
 from pyrite.tensor.torch_names import missing
@@ -48,6 +49,7 @@ class Tensor(
     Unfolding,
     TransposedConvolution,
     Attention,
+    Recurrent,
     ChannelNormalization,
     Rectifier,
     LinearAlgebra,

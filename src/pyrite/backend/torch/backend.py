@@ -49,6 +49,7 @@ from pyrite.backend.torch.normalization import Normalization
 from pyrite.backend.torch.optimizer import Optimizer
 from pyrite.backend.torch.order import Order
 from pyrite.backend.torch.pooling import Pooling
+from pyrite.backend.torch.recurrent import Recurrent
 from pyrite.backend.torch.reduction import Reduction
 from pyrite.backend.torch.unsigned import Unsigned
 from pyrite.config import config
@@ -80,6 +81,7 @@ class Torch(
     Activation,
     Normalization,
     Attention,
+    Recurrent,
     Loss,
     Optimizer,
 ):
