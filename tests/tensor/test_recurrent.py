@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import grad, value_and_grad
-from pyrite.backend.device import BACKENDS
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import BACKENDS, Device
 from pyrite.errors import ArgumentError, ShapeError
+from pyrite.kernel.machine import Machine
+from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing import central_difference
 
@@ -79,6 +82,18 @@ def test_values_and_gradients_are_the_references(cell, size, bias, is_reversed, 
         want = gradients(cell, wide, used, "numpy", is_reversed=is_reversed)
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, atol=tolerance * max(1, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_kernels_for_processors_leave_no_operand(cell):
+    """On the interpreter, which checks each access, with vectors that have edges."""
+    device = Device(CubeBackend(InterpreterRuntime(Machine.cpu(16, 16))))
+    arrays = inputs_of(cell, (2, 3, 3, 5), dtype="float32")
+    used = range(1 + CELLS[cell][2])
+    wide = [a.astype("float64") for a in arrays]
+    got, want = gradients(cell, arrays, used, device), gradients(cell, wide, used, "numpy")
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, atol=3e-5 * max(1, np.abs(b).max()))
 
 
 @pytest.mark.parametrize("used", [(0,), (1,), (2,), (0, 2)], ids=str)

@@ -10,6 +10,8 @@ from pyrite.backend.cube.lowering import matmul as matmul
 from pyrite.backend.cube.lowering import movement as movement
 from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
 from pyrite.backend.cube.lowering import random_bits as random_bits
+from pyrite.backend.cube.lowering import recurrent as recurrent
+from pyrite.backend.cube.lowering import recurrent_gradient as recurrent_gradient
 from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import scan as scan
 from pyrite.backend.cube.lowering import scattering as scattering

@@ -1,0 +1,232 @@
+"""Recurrent layers of a CPU: all steps of a sequence as launches of one kernel.
+
+As a body a step is a product of few rows, which reads its weights as they lie, and passes over its
+gates; here it is one kernel, on weights that are packed once for the sequence.  Formulas are those
+of the composites, in `pyrite.tensor.recurrent`; narrow dtypes run by their bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.lowering.matmul import multiply
+from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.contraction import layout_of
+from pyrite.backend.cube.skeleton.elementwise import contiguous, copy, flattened
+from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
+from pyrite.backend.cube.skeleton.recurrent_step import (
+    Cell,
+    Step,
+    StepOperands,
+    StepProblem,
+    pack,
+    run_steps,
+    select,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Value
+from pyrite.kernel.template.operand import Digit, OperandMap
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.op import Attributes, Op
+from pyrite.types import TensorType
+
+
+def are_for_steps(machine: Machine, inputs: Sequence[Input]) -> bool:
+    """Whether a layer is a CPU's, has elements, and is of one dtype in which it is computed."""
+    tensors = [i for i in inputs if i is not None]
+    if machine.kind != "cpu" or not all(isinstance(t, CubeTensor) for t in tensors):
+        return False
+    dtype = tensors[0].type.dtype
+    return dtype.compute is dtype and all(
+        t.type.dtype is dtype and t.type.size > 0 for t in tensors
+    )
+
+
+# ---- sequences ----
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The inputs of a forward op."""
+
+    launcher: Launcher
+    gates: int
+    x: CubeTensor
+    weight_ih: CubeTensor
+    weight_hh: CubeTensor
+    bias_ih: CubeTensor | None
+    bias_hh: CubeTensor | None
+    states: Sequence[CubeTensor]
+    is_reversed: bool
+
+    @classmethod
+    def of(cls, launcher: Launcher, gates: int, inputs: Sequence[Any], attrs: Attributes) -> Layer:
+        """Return it of the inputs of a forward op, in their order."""
+        x, weight_ih, weight_hh, bias_ih, bias_hh, *states = inputs
+        return cls(
+            launcher, gates, x, weight_ih, weight_hh, bias_ih, bias_hh, states, attrs["is_reversed"]
+        )
+
+    @property
+    def steps(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def batch(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def size(self) -> int:
+        return self.weight_hh.shape[1]
+
+    @property
+    def order(self) -> Sequence[int]:
+        """The steps in the order in which they are run."""
+        steps = range(self.steps)
+        return steps[::-1] if self.is_reversed else steps
+
+    def empty(self, *shape: int) -> CubeTensor:
+        """Return a dense tensor of the layer's dtype."""
+        return self.launcher.empty(TensorType(shape, self.x.dtype))
+
+    def copied(self, x: CubeTensor) -> CubeTensor:
+        """Return a dense copy of a tensor."""
+        return contiguous(self.launcher, x, always=True)
+
+    def from_inputs(self) -> CubeTensor:
+        """Return the products of the inputs of all steps, biased: (T, N, gates * H)."""
+        return self.product(self.x, self.weight_ih.permuted((1, 0)), self.bias_ih)
+
+    def product(
+        self, x: CubeTensor, y: CubeTensor, bias: CubeTensor | None = None,
+        plus: CubeTensor | None = None,
+    ) -> CubeTensor:  # fmt: skip
+        """Return x @ y + bias + plus of steps: (..., K), (K, M), (M,), (..., M) -> (..., M)."""
+        depth, columns = y.shape
+        rows = x.type.size // depth
+        maps, sources = [], []
+        if bias is not None:
+            maps.append(_matrix(bias, 0, bias.strides[0], rows, columns))
+            sources.append(bias)
+        if plus is not None:
+            maps.append(_matrix(plus, columns, 1, rows, columns))
+            sources.append(plus)
+        found = multiply(
+            self.launcher, flattened(self.launcher, x, (rows, depth)), y,
+            TensorType((rows, columns), x.dtype),
+            Fused(epilogue=Stage(_added, tuple(maps))) if maps else NOTHING, sources,
+        )  # fmt: skip
+        return flattened(self.launcher, found, (*x.shape[:-1], columns))
+
+    def states_of_steps(self, which: int = 0) -> tuple[CubeTensor, CubeTensor]:
+        """Return memory for a state before each step, where the first is written, and after it."""
+        whole = self.empty(self.steps + 1, self.batch, self.size)
+        first = self.steps if self.is_reversed else 0
+        copy(self.launcher, self.states[which], steps_of(whole, first, 1))
+        before, after = (1, 0) if self.is_reversed else (0, 1)
+        return steps_of(whole, before, self.steps), steps_of(whole, after, self.steps)
+
+
+def _matrix(x: CubeTensor, row: int, column: int, rows: int, columns: int) -> OperandMap:
+    """Return where the elements of a matrix lie, of the strides of its rows and columns."""
+    return OperandMap(
+        x.dtype, (), (Digit(rows, row),), (Digit(columns, column),), (), layout_of(x).offset
+    )
+
+
+def _added(_: RecordingAlgebra, value: Value, *others: Value) -> Value:
+    """Return the sum of all."""
+    return sum(others, start=value)
+
+
+def steps_of(x: CubeTensor, first: int, count: int) -> CubeTensor:
+    """Return so many steps of (T, N, ...), from one on."""
+    return x.sliced((first, 0, 0), (count, *x.shape[1:]), (1, 1, 1))
+
+
+def _run(
+    layer: Layer, name: str, variant: str, carried: Sequence[CubeTensor], cell: Cell
+) -> Sequence[CubeTensor]:
+    """Return the outputs and the last hidden state, for a cell that writes the hidden state first.
+
+    A cell reads the products with the inputs (0), the hidden state before (1) and the bias (2).
+    """
+    launcher = layer.launcher
+    problem = StepProblem(layer.batch, layer.size, layer.gates, layer.size, layer.x.dtype)
+    config = select(problem, launcher.machine)
+    weights = layer.weight_hh.reshaped((layer.gates, layer.size, layer.size))
+    assert weights is not None, "an axis is cut by a view"
+    before, after = layer.states_of_steps()
+    sources = [layer.from_inputs(), before]
+    if layer.bias_hh is not None:
+        sources.append(layer.bias_hh)
+    operands = StepOperands(
+        before, pack(launcher, weights, problem, config), sources, [after, *carried]
+    )
+    variant = f"{variant} {layer.bias_hh is not None}"
+    run_steps(
+        launcher, name, variant, problem, config, operands, cell, [(t, t) for t in layer.order]
+    )
+    last = steps_of(after, layer.order[-1], 1).reshaped((layer.batch, layer.size))
+    assert last is not None, "an axis of one goes"
+    return [after, layer.copied(last)]
+
+
+def _biased(step: Step, layer: Layer, gate: int) -> Value:
+    """Return the product with the hidden state, biased."""
+    return step.sums[gate] if layer.bias_hh is None else step.sums[gate] + step.read(2, gate)
+
+
+def sigmoid(step: Step, x: Value) -> Value:
+    """1 / (1 + e ** -x)."""
+    return 1.0 / (1.0 + step.k.exp(-x))
+
+
+@lowers("lstm", when=are_for_steps)
+def lstm(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Outputs, and the last hidden and cell state."""
+    layer = Layer.of(launcher, 4, inputs, attrs)
+    state = layer.copied(layer.states[1])
+
+    def cell(step: Step) -> None:
+        i, f, g, o = (step.read(0, n) + _biased(step, layer, n) for n in range(4))
+        new = sigmoid(step, f) * step.current(1) + sigmoid(step, i) * step.k.tanh(g)
+        step.write(1, new)
+        step.write(0, sigmoid(step, o) * step.k.tanh(new))
+
+    return [*_run(layer, op.name, "", [state], cell), state]
+
+
+@lowers("gru", when=are_for_steps)
+def gru(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Outputs, and the last hidden state."""
+    layer = Layer.of(launcher, 3, inputs, attrs)
+
+    def cell(step: Step) -> None:
+        reset, update = (sigmoid(step, step.read(0, n) + _biased(step, layer, n)) for n in (0, 1))
+        new = step.k.tanh(step.read(0, 2) + reset * _biased(step, layer, 2))
+        step.write(0, new + update * (step.read(1) - new))
+
+    return _run(layer, op.name, "", [], cell)
+
+
+@lowers("rnn", when=are_for_steps)
+def rnn(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """Outputs, and the last hidden state."""
+    layer, nonlinearity = Layer.of(launcher, 1, inputs, attrs), attrs["nonlinearity"]
+
+    def cell(step: Step) -> None:
+        total = step.read(0) + _biased(step, layer, 0)
+        is_tanh = nonlinearity == "tanh"
+        step.write(0, step.k.tanh(total) if is_tanh else step.k.maximum(total, 0.0))
+
+    return _run(layer, op.name, nonlinearity, [], cell)

@@ -1,0 +1,325 @@
+"""One step of a recurrent layer as one kernel of a CPU: a product, and the cell on its sums.
+
+    def cell(step: Step) -> None:
+        step.write(0, step.k.tanh(step.sums[0] + step.read(0)))
+
+    packed = pack(launcher, weights, problem, config)
+    operands = StepOperands(before, packed, [from_inputs], [after])
+    run_steps(launcher, "rnn", "", problem, config, operands, cell, [(t, t) for t in range(steps)])
+
+A layer's steps are launches of one kernel, which differ in two numbers.  Weights are packed once
+for the whole sequence, as the inner loop reads them: for each block of columns, row after row, the
+vectors of all groups.  A group is what one gate adds up, so an invocation has the sums of all gates
+of some units of some rows in registers, and the cell is computed on them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.operand import Layout, Operand, bindings_of, iota, layout_of, workgroup_of
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel.ir import vector
+from pyrite.kernel.template.product import accumulate
+from pyrite.kernel.trace import RecordingAlgebra
+from pyrite.runtime.protocol import Buffer
+from pyrite.types import DType, Number, TensorType
+
+# ---- problems and configs ----
+
+
+@dataclass(frozen=True, slots=True)
+class StepProblem:
+    """For each of ``batch`` rows and ``size`` units a sum of ``depth`` products in each group."""
+
+    batch: int
+    size: int
+    groups: int
+    depth: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class StepConfig:
+    """An invocation has ``rows`` rows, and of each group so many vectors of ``width`` units."""
+
+    rows: int
+    vectors: int
+    width: int
+    unroll: int = 4
+
+    @property
+    def panel(self) -> int:
+        """Units of an invocation."""
+        return self.vectors * self.width
+
+
+def candidates(problem: StepProblem, machine: Machine) -> list[StepConfig]:
+    """Return the configs whose sums fit in registers, beside weights and an element of the state.
+
+    >>> from pyrite.types import float32
+    >>> [(c.rows, c.vectors) for c in candidates(StepProblem(5, 9, 4, 9, float32), Machine.cpu())]
+    [(1, 1), (1, 2), (2, 1), (3, 1)]
+    """
+    width = machine.vector_bytes // problem.dtype.itemsize
+    most = _SUMS[machine.registers >= 32]
+    return [
+        StepConfig(rows, vectors, width)
+        for rows in range(1, min(_MOST_ROWS, problem.batch) + 1)
+        for vectors in range(1, min(_MOST_VECTORS, -(-problem.size // width)) + 1)
+        if rows * vectors * problem.groups <= most or rows * vectors == 1
+    ]
+
+
+#: Sums in registers, of 16 registers and of 32.
+_SUMS: Final = (12, 24)
+_MOST_ROWS: Final = 12
+_MOST_VECTORS: Final = 6
+
+
+def select(problem: StepProblem, machine: Machine) -> StepConfig:
+    """Return the candidate with the least work."""
+    return min(candidates(problem, machine), key=lambda config: _cost(problem, config))
+
+
+def _cost(problem: StepProblem, config: StepConfig) -> float:
+    """Estimated cycles for each step along the depth: see `panel_config`.  Vectors are whole."""
+    vectors = config.vectors * problem.groups
+    whole, rest = divmod(problem.batch, config.rows)
+    heights = [(config.rows, whole), (rest, 1)]
+    rows = sum(
+        times * (max(n * vectors, (n + vectors) / 2, 8.0) + 0.5) for n, times in heights if n
+    )
+    return rows * -(-problem.size // config.panel)
+
+
+def blocks_of(problem: StepProblem, config: StepConfig) -> int:
+    """Return how many blocks of columns there are."""
+    return -(-problem.size // config.panel)
+
+
+# ---- weights ----
+
+
+def pack(
+    launcher: Launcher, weights: CubeTensor, problem: StepProblem, config: StepConfig
+) -> CubeTensor:
+    """Return weights (groups, size, depth), which lie anyhow, as the steps of a sequence read them.
+
+    Units beyond the last are 0.
+    """
+    blocks, vectors = blocks_of(problem, config), problem.groups * config.vectors
+    count = blocks * problem.depth * vectors * config.width
+    target = launcher.empty(TensorType((count,), problem.dtype))
+    layout = layout_of(weights)
+
+    def build(grid: int) -> Kernel:
+        b = KernelBuilder("pack recurrent weights", grid=grid)
+        x = Operand(b, "weights", layout, "read")
+        packed = b.buffer("packed", problem.dtype, "write")
+        block = workgroup_of(b)
+        columns = _columns(b, block, problem, config)
+        with b.for_(0, problem.depth) as loop:
+            first = (block * problem.depth + loop.index) * (vectors * config.width)
+            for group in range(problem.groups):
+                for v, (column, mask) in enumerate(columns):
+                    place = x.at([group, column, loop.index])
+                    value = x.load_along(place, config.width, axis=1, mask=mask)
+                    packed.store(first + (group * config.vectors + v) * config.width, value)
+            loop.yield_()
+        return b.build()
+
+    key = ("pack recurrent weights", problem, config, layout)
+    launcher.launch(key, build, [*bindings_of(weights), target.buffer], blocks)
+    return target
+
+
+def _columns(
+    b: KernelBuilder, block: Value, problem: StepProblem, config: StepConfig
+) -> list[tuple[Value, Value | None]]:
+    """Return the first unit of each vector of a block, and which units there are, None for all."""
+    firsts = [block * config.panel + v * config.width for v in range(config.vectors)]
+    if problem.size % config.panel == 0:
+        return [(first, None) for first in firsts]
+    units = iota(b, config.width)
+    return [(first, b.splat(first, config.width) + units < problem.size) for first in firsts]
+
+
+# ---- steps ----
+
+
+class Step:
+    """One vector of units of one row, inside the kernel: what a cell reads and writes.
+
+    An operand of three axes is (T, N, C) and is meant at this step, one of two (N, C), one of one
+    (C,); a group is a block of ``size`` on its last axis.
+    """
+
+    def __init__(
+        self, k: RecordingAlgebra, sums: Sequence[Value], sources: Sequence[Operand],
+        targets: Sequence[Operand], at: tuple[Value, Value, Value], size: int, width: int,
+        mask: Value | None,
+    ) -> None:  # fmt: skip
+        self.k = k
+        #: The sum of each group; 0 where there is no product.
+        self.sums = sums
+        self._sources, self._targets = sources, targets
+        self._at, self._size = at, size
+        self._width, self._mask = width, mask
+
+    def read(self, source: int, group: int = 0) -> Value:
+        """Return the elements of a source."""
+        operand = self._sources[source]
+        return operand.load_along(self._place(operand, group), self._width, mask=self._mask)
+
+    def current(self, target: int, group: int = 0) -> Value:
+        """Return what a target holds before it is written."""
+        operand = self._targets[target]
+        return operand.load_along(self._place(operand, group), self._width, mask=self._mask)
+
+    def write(self, target: int, value: Value, group: int = 0) -> None:
+        """Write elements of a target."""
+        operand = self._targets[target]
+        operand.store_along(self._place(operand, group), value, mask=self._mask)
+
+    def _place(self, operand: Operand, group: int) -> Value:
+        step, row, column = self._at
+        coordinates = [step, row, column + group * self._size]
+        return operand.at(coordinates[-len(operand.layout.strides) :])
+
+
+Cell = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepOperands:
+    """What the steps of a sequence read and write.
+
+    ``state`` (T, N, depth) is multiplied by the packed weights; both are None where there is no
+    product.  Targets are read where a cell asks what they hold.
+    """
+
+    state: CubeTensor | None
+    packed: CubeTensor | None
+    sources: Sequence[CubeTensor]
+    targets: Sequence[CubeTensor]
+
+
+def run_steps(
+    launcher: Launcher, name: str, variant: Hashable, problem: StepProblem, config: StepConfig,
+    operands: StepOperands, cell: Cell, steps: Sequence[tuple[int, int]],
+) -> None:  # fmt: skip
+    """Run a cell at each step t, on the products of the state at another, one after the other.
+
+    ``steps`` are pairs of the two.  ``name`` and ``variant`` tell the cell from others.
+    """
+    state, packed = operands.state, operands.packed
+    layouts = (
+        None if state is None else layout_of(state),
+        tuple(layout_of(x) for x in operands.sources),
+        tuple(layout_of(x) for x in operands.targets),
+    )
+
+    def build(grid: int) -> Kernel:
+        return _StepKernel(name, problem, config, layouts, grid).build(cell)
+
+    bindings: list[Buffer | Number] = []
+    if state is not None and packed is not None:
+        bindings += [*bindings_of(state), packed.buffer]
+    bindings += [b for x in (*operands.sources, *operands.targets) for b in bindings_of(x)]
+    workgroups = blocks_of(problem, config) * -(-problem.batch // config.rows)
+    key = ("recurrent step", name, variant, problem, config, layouts)
+    for step in steps:
+        launcher.launch(key, build, [*bindings, *step], workgroups)
+
+
+class _StepKernel:
+    """The kernel of a step."""
+
+    def __init__(
+        self, name: str, problem: StepProblem, config: StepConfig,
+        layouts: tuple[Layout | None, tuple[Layout, ...], tuple[Layout, ...]], grid: int,
+    ) -> None:  # fmt: skip
+        b = self.b = KernelBuilder(f"{name} step", grid=grid)
+        self.problem, self.config = problem, config
+        of_state, of_sources, of_targets = layouts
+        self.state: Operand | None = None
+        self.packed: Memory | None = None
+        if of_state is not None:
+            self.state = Operand(b, "state", of_state, "read")
+            self.packed = b.buffer("packed", problem.dtype, "read")
+        self.sources = [Operand(b, f"x{n}", of, "read") for n, of in enumerate(of_sources)]
+        self.targets = [Operand(b, f"out{n}", of, "read_write") for n, of in enumerate(of_targets)]
+        self.step = b.scalar("step", b.index_type.dtype)
+        self.before = b.scalar("before", b.index_type.dtype)
+
+    def build(self, cell: Cell) -> Kernel:
+        b, config = self.b, self.config
+        whole, rest = divmod(self.problem.batch, config.rows)
+        # Blocks of rows follow each other, so that a thread has the weights of few columns.
+        number, count = workgroup_of(b), whole + bool(rest)
+        block, rows = number // count, number % count
+        if not rest:
+            self.tile(cell, block, rows, config.rows)
+            return b.build()
+        with b.if_(rows < whole) as branch:
+            self.tile(cell, block, rows, config.rows)
+        with branch.else_():
+            self.tile(cell, block, rows, rest)
+        return b.build()
+
+    def tile(self, cell: Cell, block: Value, rows: Value, count: int) -> None:
+        """Make the sums of some rows of a block of columns, and apply the cell to them."""
+        b, config, problem = self.b, self.config, self.problem
+        places = [rows * config.rows + i for i in range(count)]
+        sums = self.sums(block, places)
+        k = RecordingAlgebra(b)
+        vectors = problem.groups * config.vectors
+        for i, row in enumerate(places):
+            for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
+                own = sums[i * vectors + v : (i + 1) * vectors : config.vectors]
+                at = (self.step, row, column)
+                cell(Step(k, own, self.sources, self.targets, at, problem.size, config.width, mask))
+
+    def sums(self, block: Value, rows: Sequence[Value]) -> list[Value]:
+        """Return the sums of rows: for each all vectors of a group, group by group."""
+        b, config, problem = self.b, self.config, self.problem
+        vectors = problem.groups * config.vectors
+        zero = b.const(0, vector(problem.dtype, config.width))
+        sums = [zero] * (len(rows) * vectors)
+        if self.state is None:
+            return sums
+        state = [self.state.at([self.before, row, 0]) for row in rows]
+        whole = problem.depth // config.unroll * config.unroll
+        first = block * problem.depth
+        for start, stop, steps in ((0, whole, config.unroll), (whole, problem.depth, 1)):
+            if start < stop:
+                with b.for_(start, stop, step=steps, carried=sums) as loop:
+                    found = list(loop.carried)
+                    for further in range(steps):
+                        found = self.add(found, first, state, loop.index + further)
+                    loop.yield_(*found)
+                sums = list(loop.results)
+        return sums
+
+    def add(
+        self, sums: Sequence[Value], first: Value, state: Sequence[Value], depth: Value
+    ) -> list[Value]:
+        """Return the sums with the products at one place along the depth."""
+        assert self.state is not None
+        assert self.packed is not None
+        width = self.config.width
+        vectors = self.problem.groups * self.config.vectors
+        place = (first + depth) * (vectors * width)
+        weights = [self.packed.load(place + v * width, width=width) for v in range(vectors)]
+        stride = self.state.layout.strides[2]
+        found = []
+        for i, row in enumerate(state):
+            x = self.b.splat(self.state.load(row + depth * stride), width)
+            for v in range(vectors):
+                found.append(accumulate(x, weights[v], sums[i * vectors + v]))
+        return found

@@ -1,0 +1,135 @@
+"""Steps of a recurrent layer: every config, with edges of rows and units, in both kinds of step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.skeleton.recurrent_step import (
+    StepConfig,
+    StepOperands,
+    StepProblem,
+    candidates,
+    pack,
+    run_steps,
+    select,
+)
+from pyrite.runtime.cpu.runtime import CpuRuntime
+from pyrite.runtime.interpreter import InterpreterRuntime
+from pyrite.types import float32, float64
+
+#: Registers of 16 bytes keep vectors short, so that a few units have edges.
+SMALL = Machine.cpu(16, 16)
+LARGE = Machine.cpu(64, 32)
+
+
+def sequence(backend, problem, config, steps, has_product=True):
+    """tanh(x + the sum of each group times its number), a count of steps, and what they are."""
+    rng = np.random.default_rng(0)
+    shape = (steps, problem.batch, problem.size)
+    x = rng.uniform(-1, 1, shape).astype(problem.dtype.numpy)
+    first = rng.uniform(-1, 1, (1, *shape[1:])).astype(x.dtype)
+    weights = rng.uniform(-1, 1, (problem.depth, problem.size, problem.groups)) / problem.depth
+    weights = weights.astype(x.dtype)
+    # The place before the first step holds the first state.
+    states = backend.upload(np.concatenate([first, np.full(shape, np.nan, x.dtype)]))
+    before = states.sliced((0, 0, 0), shape, (1, 1, 1))
+    after = states.sliced((1, 0, 0), shape, (1, 1, 1))
+    count = backend.upload(np.zeros(shape[1:], x.dtype))
+    turned = backend.upload(weights).permuted((2, 1, 0))
+
+    def cell(step):
+        total = step.read(0)
+        for n, sum in enumerate(step.sums):
+            total = total + sum * (n + 1.0)
+        step.write(0, step.k.tanh(total))
+        step.write(1, step.current(1) + 1.0)
+
+    launcher = backend.launcher
+    packed = pack(launcher, turned, problem, config) if has_product else None
+    operands = StepOperands(
+        before if has_product else None, packed, [backend.upload(x)], [after, count]
+    )
+    run_steps(
+        launcher, "test", has_product, problem, config, operands, cell,
+        [(t, t) for t in range(steps)],
+    )  # fmt: skip
+    want, state = [], first[0].astype(np.float64)
+    for t in range(steps):
+        sums = np.einsum("nk,kjg->nj", state, weights * np.arange(1.0, problem.groups + 1))
+        state = np.tanh(x[t] + (sums if has_product else 0.0))
+        want.append(state)
+    return backend.download(after), backend.download(count), np.stack(want)
+
+
+def assert_right(backend, problem, config, **options):
+    got, count, want = sequence(backend, problem, config, 3, **options)
+    tolerance = 1e-12 if problem.dtype is float64 else 1e-5
+    np.testing.assert_allclose(got, want, atol=tolerance, rtol=tolerance)
+    np.testing.assert_array_equal(count, 3.0)
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    return CubeBackend(CpuRuntime(threads=2))
+
+
+def cases():
+    """Each config of some problems: all units in whole vectors, some beyond, one of everything."""
+    for batch, size, groups in ((1, 1, 1), (5, 8, 3), (5, 9, 4), (7, 13, 1), (2, 13, 3)):
+        for config in candidates(StepProblem(batch, size, groups, size, float32), SMALL):
+            yield batch, size, groups, config.rows, config.vectors
+
+
+@pytest.mark.parametrize(("batch", "size", "groups", "rows", "vectors"), list(cases()))
+@pytest.mark.sample(10, varies=True)
+def test_every_config_is_right_and_leaves_no_operand(batch, size, groups, rows, vectors):
+    """On the interpreter, which checks each access."""
+    problem = StepProblem(batch, size, groups, size, float32)
+    config = StepConfig(rows, vectors, SMALL.vector)
+    assert_right(CubeBackend(InterpreterRuntime()), problem, config)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("groups", [1, 3, 4])
+def test_the_config_that_is_selected_is_right_on_processors(cpu, groups, dtype):
+    problem = StepProblem(13, 37, groups, 37, dtype)
+    assert_right(cpu, problem, select(problem, cpu.launcher.machine))
+
+
+def test_without_a_product_sums_are_zero(cpu):
+    problem = StepProblem(3, 19, 2, 19, float32)
+    assert_right(cpu, problem, select(problem, cpu.launcher.machine), has_product=False)
+
+
+def test_the_sums_fit_in_registers():
+    for machine, most in ((SMALL, 12), (LARGE, 24)):
+        for groups in (1, 3, 4):
+            found = candidates(StepProblem(64, 512, groups, 512, float32), machine)
+            assert all(c.rows * c.vectors * groups <= most for c in found)
+
+
+def test_a_config_whose_rows_divide_the_batch_is_preferred():
+    config = select(StepProblem(20, 200, 4, 200, float32), LARGE)
+    assert (config.rows, config.vectors) == (5, 1)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    problem = StepProblem(6, 40, 4, 40, float32)
+    found = []
+    for threads in (1, 2):
+        backend = CubeBackend(CpuRuntime(threads=threads))
+        config = select(problem, backend.launcher.machine)
+        found.append(sequence(backend, problem, config, 4)[0])
+    np.testing.assert_array_equal(*found)
+
+
+def test_units_beyond_the_last_are_packed_as_zeros(cpu):
+    problem = StepProblem(1, 5, 1, 2, float32)
+    config = select(problem, cpu.launcher.machine)
+    weights = cpu.upload(np.arange(1, 11, dtype=np.float32).reshape(1, 5, 2))
+    packed = cpu.download(pack(cpu.launcher, weights, problem, config)).reshape(2, -1)
+    np.testing.assert_array_equal(packed[:, :5], cpu.download(weights)[0].T)
+    assert not packed[:, 5:].any()
