@@ -28,7 +28,7 @@ Given = TensorType | None
 # ---- types ----
 
 
-def _types(gates: int, states: int) -> Callable[..., tuple[TensorType, ...]]:
+def _types(gates: int) -> Callable[..., tuple[TensorType, ...]]:
     """Return the rule for the types of a cell: outputs of all steps, and states after the last."""
 
     def infer(
@@ -59,11 +59,20 @@ def _types(gates: int, states: int) -> Callable[..., tuple[TensorType, ...]]:
 _NAMES = {1: "rnn", 3: "gru", 4: "lstm"}
 
 
-def _gradient_types(states: int) -> Callable[..., tuple[TensorType, ...]]:
-    """Return the rule for a gradient op, whose first inputs are cotangents and the outputs."""
+def _gradient_types(gates: int, states: int) -> Callable[..., tuple[TensorType, ...]]:
+    """Return the rule for a gradient op, of all cotangents, the outputs, and the inputs."""
+    types = _types(gates)
 
-    def infer(*types: Given, argnums: Sequence[int], **_: Any) -> tuple[TensorType, ...]:
-        inputs = types[2 + states :]
+    def infer(*given: Given, argnums: Sequence[int], **_: Any) -> tuple[TensorType, ...]:
+        *cotangents, outputs = given[: 2 + states]
+        inputs = given[2 + states :]
+        results = types(*inputs)
+        for got, wanted in zip((*cotangents, outputs), (*results, results[0]), strict=True):
+            if got is not None and got.shape != wanted.shape:
+                raise ShapeError(
+                    f"{_NAMES[gates]}_backward requires cotangents and outputs of the shapes of "
+                    f"{_NAMES[gates]}'s results, {[r.shape for r in results]}, got {got.shape}"
+                )
         return tuple(t for p in argnums if (t := inputs[p]) is not None)
 
     return infer
@@ -236,7 +245,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_attributes,
-        infer=_types(4, 2),
+        infer=_types(4),
         vjp=_vjp("_lstm_backward", 2),
         accepts="float",
         promotes="all",
@@ -262,7 +271,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_gradient_attributes,
-        infer=_gradient_types(2),
+        infer=_gradient_types(4, 2),
         accepts="float",
         promotes="all",
         samples=(
@@ -310,7 +319,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_attributes,
-        infer=_types(3, 1),
+        infer=_types(3),
         vjp=_vjp("_gru_backward", 1),
         accepts="float",
         promotes="all",
@@ -336,7 +345,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_gradient_attributes,
-        infer=_gradient_types(1),
+        infer=_gradient_types(3, 1),
         accepts="float",
         promotes="all",
         samples=(
@@ -385,7 +394,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_rnn_attributes,
-        infer=_types(1, 1),
+        infer=_types(1),
         vjp=_vjp("_rnn_backward", 1),
         accepts="float",
         promotes="all",
@@ -410,7 +419,7 @@ class Recurrent(Rectifier, Contraction):
 
     @composite(
         canonical=_gradient_attributes,
-        infer=_gradient_types(1),
+        infer=_gradient_types(1, 1),
         accepts="float",
         promotes="all",
         samples=(
