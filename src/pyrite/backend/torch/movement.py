@@ -16,11 +16,9 @@ from pyrite.backend.torch.dtype import (
     uncarried,
 )
 from pyrite.backend.torch.native import Native, native
+from pyrite.backend.torch.words import host_words, philox
 from pyrite.op import Constant
-from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
 from pyrite.types import DType, Shape, element_count
-
-_WORD = 0xFFFFFFFF
 
 #: A number beyond may be infinite in a dtype of floats.
 FLOAT16_HIGHEST = 65504
@@ -132,29 +130,14 @@ class Movement(Native):
         *,
         shape: Shape,
     ) -> torch.Tensor:
+        draw = (key_low, key_high, stream, draw_low, draw_high)
+        if self.is_host and (found := host_words(draw, shape)) is not None:
+            return found
         count = element_count(shape)
         index = torch.arange(-(-count // 4), dtype=torch.int64, device=self.device)
         rest = (int(c.value) for c in (stream, draw_low, draw_high))
         words = philox(index, *rest, key=(int(key_low.value), int(key_high.value)))
         return words.reshape(-1)[:count].reshape(shape).to(torch.uint32)
-
-
-def philox(
-    index: torch.Tensor, stream: int, low: int, high: int, *, key: tuple[int, int]
-) -> torch.Tensor:
-    """Return four words for each counter (index, stream, low, high): int64 (n,) -> int64 (n, 4).
-
-    `pyrite.philox` in int64, whose products wrap around to the same 64 bits.
-    """
-    x0, x1, x2, x3 = (torch.full_like(index, 0) + word for word in (index, stream, low, high))
-    key0, key1 = key
-    for _ in range(ROUNDS):
-        product0, product1 = x0 * MULTIPLIERS[0], x2 * MULTIPLIERS[1]
-        x0 = (product1 >> 32 & _WORD) ^ x1 ^ key0
-        x2 = (product0 >> 32 & _WORD) ^ x3 ^ key1
-        x1, x3 = product1 & _WORD, product0 & _WORD
-        key0, key1 = (key0 + WEYL[0]) & _WORD, (key1 + WEYL[1]) & _WORD
-    return torch.stack((x0, x1, x2, x3), -1)
 
 
 def _carried(constant: Constant, computed: torch.dtype) -> torch.Tensor:
