@@ -49,9 +49,10 @@ def module_path() -> str | None:
     return _path_of(trail) if trail else None
 
 
-def layer_path() -> str:
-    """Return the path of the layer whose forward pass runs: ``encoder.linear1``; "" outside any."""
-    return _place_of(_trail.get())
+def running_layer() -> Module | None:
+    """Return the layer whose forward pass runs; None outside any."""
+    trail = _trail.get()
+    return trail[0] if trail else None
 
 
 class _Declared(ABCMeta):
@@ -416,15 +417,10 @@ def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:
 
 def _path_of(trail: Sequence[Any]) -> str:
     """Return ``Net 'encoder.linear1': Linear(4, 8)`` for a trail of modules."""
-    where = _place_of(trail)
-    innermost, root = trail[0], trail[-1]
-    own = f"{type(innermost).__name__}({innermost.extra_repr()})"
-    return f"{type(root).__name__} {where!r}: {own}" if where else own
-
-
-def _place_of(trail: Sequence[Any]) -> str:
-    """Return the path from the outermost module of a trail to the innermost."""
     names = []
     for inner, outer in pairwise(trail):
         names.append(next((path for path, m in _modules(outer, "") if m is inner), "?"))
-    return ".".join(name for name in reversed(names) if name)
+    innermost, root = trail[0], trail[-1]
+    where = ".".join(name for name in reversed(names) if name)
+    own = f"{type(innermost).__name__}({innermost.extra_repr()})"
+    return f"{type(root).__name__} {where!r}: {own}" if where else own

@@ -135,6 +135,7 @@ class _Tracing:
             tree_map(lambda t: inputs[id(t)], self._arguments.values), self._arguments.in_order
         )
         model = _on(self._model, tracer)
+        tracer.name_layers(model)
         with training_mode(False), default_device_here(tracer):
             found = named_results(arguments.call(model))
         self.results = [name for name, _ in found]

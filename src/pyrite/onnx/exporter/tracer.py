@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ModelExportError
-from pyrite.nn.module import layer_path
+from pyrite.nn.module import Module, running_layer
 from pyrite.onnx.exporter.registry import is_own
 from pyrite.op import Attributes, Constant, Op, Plan, TensorBase, user_location
 from pyrite.tensor.tensor import Tensor
@@ -115,6 +115,7 @@ class ModelTracer(Backend):
         self._types: list[TensorType] = []
         self._seen: dict[int, Handle] = {}
         self._constants: dict[Handle, Found] = {}
+        self._layers: dict[int, str] = {}
 
     @property
     def trace(self) -> Trace:
@@ -124,6 +125,11 @@ class ModelTracer(Backend):
     def keeps(self, op: Op, inputs: Sequence[Any]) -> bool:
         """Whether a composite is noted whole."""
         return False
+
+    def name_layers(self, model: Module) -> None:
+        """Note the paths of the layers of the model that is to run; it has to stay alive."""
+        for path, layer in model.named_modules():
+            self._layers.setdefault(id(layer), path)
 
     # ---- values ----
 
@@ -186,7 +192,7 @@ class ModelTracer(Backend):
     ) -> list[Handle]:
         results = [self._value(type) for type in types]
         first = results[0] if results else len(self._types)
-        where = layer_path(), user_location()
+        where = self._layers.get(id(running_layer()), ""), user_location()
         step = Step(op, tuple(inputs), attrs, types, first, *where, bodies)
         self.trace.steps.append(step)
         return results
