@@ -185,6 +185,7 @@ def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DTy
 @each_device
 @pytest.mark.parametrize("to", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
 @pytest.mark.parametrize("of", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
+@pytest.mark.sample(4, by="of", of={"name": "wgpu"}, varies=True)
 def test_casts_saturate_wrap_and_round_as_numpy_does(name: str, of: DType, to: DType) -> None:
     require(name, of, to)
     if of.is_float:
