@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
-from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.layout import Strides, is_row_major
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.extent import extent
@@ -62,6 +62,16 @@ class Operand:
         self.memory: Memory = b.buffer(name, layout.dtype, access)
         index = b.index_type.dtype
         self.offset = b.scalar(f"{name}_offset", index) if layout.has_offset else None
+        #: The coordinates in whose space it is dense, and the number of the element there.
+        self._dense: tuple[Sequence[Value | int], Value] | None = None
+
+    def meets(self, coordinates: Sequence[Value | int], index: Value, shape: Sequence[int]) -> None:
+        """Note that the element at coordinates has that number in row-major order in a shape.
+
+        Where the elements lie so too, the number is the place, and no sum has to be seen through.
+        """
+        if is_row_major(tuple(shape), self.layout.strides):
+            self._dense = (coordinates, index)
 
     def at(self, coordinates: Sequence[Value | int]) -> Value:
         """Return where an element lies in the buffer, or each of those at a vector of coordinates.
@@ -70,6 +80,8 @@ class Operand:
         """
         b = self.builder
         place: Value | int = 0 if self.offset is None else self.offset
+        if self._dense is not None and _are_same(coordinates, self._dense[0]):
+            return b.index(place + self._dense[1])
         for coordinate, stride in zip(coordinates, self.layout.strides, strict=True):
             if stride == 0 or (isinstance(coordinate, int) and coordinate == 0):
                 continue
@@ -193,6 +205,10 @@ def unravel(b: KernelBuilder, index: Value, shape: Sequence[int]) -> list[Value 
             coordinates.append(index % shape[axis])
             index = index // shape[axis]
     return list(reversed(coordinates))
+
+
+def _are_same(x: Sequence[Value | int], y: Sequence[Value | int]) -> bool:
+    return len(x) == len(y) and all(a is b for a, b in zip(x, y, strict=True))
 
 
 def iota(b: KernelBuilder, width: int) -> Value:

@@ -32,7 +32,7 @@ from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, bool_, element_count, uint32
+from pyrite.types import DType, Number, Shape, element_count, int32, uint32
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,9 @@ class Each:
         self.index = invocation_of(b)
         self.shape = shape
         self.at = unravel(b, self.index, shape)
+        for operand in self.operands:
+            if len(operand.layout.strides) == len(shape):
+                operand.meets(self.at, self.index, shape)
 
     def coordinates(self, index: Value, shape: Shape) -> list[Value | int]:
         """Return the coordinates of element number ``index`` of a shape."""
@@ -106,18 +109,13 @@ def as_index(
     b: KernelBuilder, x: Value, size: int, *, from_end: bool = True
 ) -> tuple[Value, Value]:
     """Return whether x is an index of an axis, and the index, or 0; see `Each.as_index`."""
-    dtype = x.dtype
-    lowest = -size if from_end else 0
-    inside = b.const(size > 0, bool_)
-    # A bound that the dtype does not reach needs no test, and has no constant.
-    if size <= int(dtype.highest):
-        inside = inside & (x < size)
-    if lowest > int(dtype.lowest):
-        inside = inside & (x >= lowest)
-    index = b.select(inside, b.cast(x, b.index_type.dtype), 0)
-    if from_end and dtype.kind == "int":
-        index = b.select(index < 0, index + size, index)
-    return inside, index
+    signed = x.dtype.kind == "int"
+    if x.dtype.itemsize < 4:  # which may not hold the size
+        x = b.cast(x, int32)
+    if signed and from_end:
+        x = b.select(x < 0, x + size, x)
+    inside = (x >= 0) & (x < size) if x.dtype.kind == "int" else x < size
+    return inside, b.select(inside, b.cast(x, b.index_type.dtype), 0)
 
 
 Body = Callable[[Each], None]
