@@ -51,12 +51,12 @@ def times(x: Index, factor: int) -> Index:
     return x * factor
 
 
-def divided(x: Index, divisor: int) -> Index:
+def divided(x: Index, divisor: Index) -> Index:
     """x // divisor, of x >= 0."""
     return x if is_one(divisor) else x // divisor
 
 
-def remainder(x: Index, divisor: int) -> Index:
+def remainder(x: Index, divisor: Index) -> Index:
     """x % divisor, of x >= 0."""
     return 0 if is_one(divisor) else x % divisor
 
@@ -76,10 +76,11 @@ def limit_of(size: int, unit: int) -> int | None:
     return None if isinstance(size, int) and size % unit == 0 else size
 
 
-def least(b: KernelBuilder, x: Index, y: Index) -> Index:
-    """Return the lesser of two."""
+def least(b: KernelBuilder | None, x: Index, y: Index) -> Index:
+    """Return the lesser of two; without a builder of ints."""
     if isinstance(x, int) and isinstance(y, int):
         return min(x, y)
+    assert b is not None
     return b.min(b.index(x), y)
 
 

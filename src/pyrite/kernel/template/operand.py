@@ -116,7 +116,7 @@ class OperandMap:
         strides = [d.stride for d in others]
         strides += [s * self.windows[w].stride for d in others for w, s in d.steps]
         strides += [w.stride * w.origin for w in self.windows]
-        return all(stride % width == 0 for stride in strides)
+        return bool(sum(stride % width for stride in strides) == 0)  # one question
 
     def needs_test(self, number: int) -> bool:
         """Whether a position can be outside of a window."""

@@ -38,6 +38,7 @@ from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.index import (
     Index,
     divided,
+    is_one,
     least,
     minus,
     pieces,
@@ -128,6 +129,9 @@ class _PanelGemm:
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
         unit = lcm(self.period, config.width if config.packs_x else 1, SQUARE)
         self.depth = rounded_up(config.block_k, unit)
+        # Of the small tiles of GPUs the columns are known: a division is dear there.
+        is_small = config.invocations > 1
+        self.block_n = require_known(config.block_n) if is_small else config.block_n
         #: Whether sums wait for further slabs: a kernel of its own, to spare others their stores.
         self.waits = bool(product.k > self.depth)
         most_m, most_n = config.room
@@ -147,14 +151,14 @@ class _PanelGemm:
 
     def write(self, number: Index) -> None:
         config, product = self.config, self.product
-        down, across = pieces(product.m, config.block_m), pieces(product.n, config.block_n)
+        down, across = self.tiles_down(), pieces(product.n, self.block_n)
         tiles = down * across
         self.batch = divided(number, tiles) if product.batch > 1 else 0
         tile = remainder(number, tiles) if product.batch > 1 else number
         self.first_row = times(remainder(tile, down), config.block_m)
-        self.first_column = times(divided(tile, down), config.block_n)
+        self.first_column = times(divided(tile, down), self.block_n)
         self.first_own: Index | None = None
-        if (product.m - 1) % config.block_m + 1 < config.rows:
+        if not is_one(down) and (product.m - 1) % config.block_m + 1 < config.rows:
             # The last tile begins earlier, to have the rows of a piece; others store some of them.
             self.first_own = self.first_row
             self.first_row = least(self.b, self.first_row, product.m - config.rows)
@@ -169,6 +173,12 @@ class _PanelGemm:
         with self.b.for_(0, pieces(product.k, self.depth)) as loop:
             self.slab(loop.index)
         self.each_panel(lambda panel: self.each_rows(lambda rows: self.finish_sums(rows, panel)))
+
+    def tiles_down(self) -> int:
+        """How many tiles have the same columns: known to be one where a piece has all rows."""
+        rows, block = self.config.rows, self.config.block_m
+        has_all = block == rows and self.product.m == rows
+        return 1 if has_all else pieces(self.product.m, block)
 
     def each_rows(self, body: Callable[[_Rows], None]) -> None:
         """Run the body on the pieces of the tile's rows."""
@@ -189,7 +199,7 @@ class _PanelGemm:
     def each_panel(self, body: Callable[[_Panel], None]) -> None:
         """Run the body on the panels of the tile's columns."""
         b, config, n = self.b, self.config, self.product.n
-        columns = least(b, config.block_n, minus(n, self.first_column))
+        columns = least(b, self.block_n, minus(n, self.first_column))
         whole = divided(columns, config.panel)
         with b.for_(0, whole) as loop:
             body(_Panel(times(loop.index, config.panel), config.vectors, None))

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
-from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.index import (
+    Index,
+    divided,
+    is_one,
+    least,
+    minus,
+    plus,
+    remainder,
+    times,
+)
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of, axis_size
 from pyrite.types import DType
 
@@ -112,23 +121,29 @@ def group_number(b: KernelBuilder) -> Value:
 
 
 def known(b: KernelBuilder, number: Value, count: int) -> Index:
-    """Return a number that is less than ``count``: 0 if there is only one."""
-    return 0 if count == 1 else number
+    """Return a number that is less than ``count``: 0 if there is known to be only one."""
+    return 0 if is_one(count) else number
 
 
-def tile_of(tile: Index, rows: int, columns: int, group: int) -> tuple[Index, Index]:
+def tile_of(
+    b: KernelBuilder | None, tile: Index, rows: int, columns: int, group: int
+) -> tuple[Index, Index]:
     """Return the row and column of tiles in which a tile stands.
 
     Tiles are counted in bands of at most ``group`` rows, down each column of a band, so that those
     which run at the same time share operands in a cache.
 
-    >>> [tile_of(i, 4, 2, 2) for i in range(8)]
+    >>> [tile_of(None, i, 4, 2, 2) for i in range(8)]
     [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (3, 0), (2, 1), (3, 1)]
     """
-    height = max(n for n in range(1, group + 1) if rows % n == 0)
-    if columns == 1:
+    if is_one(columns):
         return tile, 0
-    if rows == height:
-        return remainder(tile, height), divided(tile, height)
-    band, inside = divided(tile, height * columns), remainder(tile, height * columns)
-    return plus(times(band, height), remainder(inside, height)), divided(inside, height)
+    if isinstance(rows, int):  # bands of equal heights spare a division
+        group = max(n for n in range(1, group + 1) if rows % n == 0)
+    size = times(columns, group)
+    first = times(divided(tile, size), group)
+    if isinstance(rows, int) and rows == group:
+        return remainder(tile, group), divided(tile, group)
+    inside = remainder(tile, size)
+    height = group if isinstance(rows, int) else least(b, minus(rows, first), group)
+    return plus(first, remainder(inside, height)), divided(inside, height)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
-from pyrite.kernel.template.index import divided, remainder
+from pyrite.kernel.template.index import divided, pieces, remainder
 from pyrite.kernel.template.operand import Operand
 from pyrite.kernel.template.product import Fuse, Product, group_number
 
@@ -14,7 +14,7 @@ SIZE = 64
 
 def workgroups(product: Product) -> int:
     """Return how many workgroups add the sums."""
-    return -(-product.batch * product.m * product.n // SIZE)
+    return pieces(product.batch * product.m * product.n, SIZE)
 
 
 def split_k(product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | None = None) -> Kernel:
@@ -33,8 +33,10 @@ def split_k(product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | Non
         inside = remainder(number, size) if product.batch > 1 else number
         row, column = divided(inside, product.n), remainder(inside, product.n)
         total = sums.load(number)
-        for part in range(1, parts):
-            total = total + sums.load(number + part * product.batch * size)
+        with b.for_(1, parts, carried=[total]) as loop:
+            part = sums.load(number + loop.index * (product.batch * size))
+            loop.yield_(loop.carried[0] + part)
+        (total,) = loop.results
         if apply is not None:
             total = apply(total, batch, row, column)
         out.store(

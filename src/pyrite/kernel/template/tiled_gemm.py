@@ -13,6 +13,9 @@ barriers.  ``pad`` elements between the rows of x's slab spread the stores of ve
 where neighbours store down a column.  With ``split_k`` > 1 that many workgroups share a tile; each
 writes partial sums, and the kernel of `split_k` adds them in a fixed order.
 
+One kernel serves all sizes of a kind: of each axis whether it is whole tiles, of each operand
+whether its vectors lie where a device loads them at once, and whether the sums are split.
+
 Measured on an H200 (benchmarks/gpu_matmul.py): 128 x 128 x 16 with 256 invocations of 8 x 8 reaches
 43 of cuBLAS' 51 TFLOP/s at 2048 and 4096, and 38 where x is read by single elements; 8 x 16 spills.
 """
@@ -23,9 +26,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.index import Index, divided, plus, remainder, times
+from pyrite.kernel.template.index import (
+    Index,
+    divided,
+    is_one,
+    least,
+    pieces,
+    plus,
+    remainder,
+    times,
+)
 from pyrite.kernel.template.operand import Axis, Digit, Operand, OperandMap, Place
 from pyrite.kernel.template.product import (
     Fuse,
@@ -54,7 +67,7 @@ class TiledConfig:
     stages: int = 2
     pad: int = 0
     group: int = 8
-    split_k: int = 1
+    split_k: int = extent(default=1)
 
     @property
     def threads(self) -> int:
@@ -164,7 +177,7 @@ def _stores_down_columns(product: Product) -> bool:
 
 def workgroups(product: Product, config: TiledConfig) -> int:
     """Return how many workgroups run a product."""
-    tiles = -(-product.m // config.block_m) * -(-product.n // config.block_n)
+    tiles = pieces(product.m, config.block_m) * pieces(product.n, config.block_n)
     return tiles * product.batch * config.split_k
 
 
@@ -308,22 +321,22 @@ class _TiledGemm:
         dtype = parts.accumulator
         self.x = _Slab(x, x.map.rows, x.map.columns, config.block_m, config.pad, config, dtype)
         self.y = _Slab(y, y.map.columns, y.map.rows, config.block_n, 0, config, dtype)
-        self.steps = -(-self.product.k // config.block_k)
+        self.steps = pieces(self.product.k, config.block_k)
 
     def write(self, number: Index) -> None:
         config, product = self.config, self.product
-        rows, columns = -(-product.m // config.block_m), -(-product.n // config.block_n)
+        rows, columns = pieces(product.m, config.block_m), pieces(product.n, config.block_n)
         tiles = rows * columns
         many = self.whole.batch > 1 or config.split_k > 1
         tile = remainder(number, tiles) if many else number
         self.batch: Index = divided(number, tiles) if many else 0
-        if tiles == 1:
+        if is_one(tiles):
             tile = 0
         split = divided(self.batch, self.whole.batch)
         inner = remainder(self.batch, self.whole.batch) if config.split_k > 1 else self.batch
         if config.split_k == 1:
             split = 0
-        row, column = tile_of(tile, rows, columns, config.group)
+        row, column = tile_of(self.b, tile, rows, columns, config.group)
         self.begin(inner, times(row, config.block_m), times(column, config.block_n))
         self.store(self.sums(split))
 
@@ -343,12 +356,11 @@ class _TiledGemm:
 
     def range(self, split: Index) -> tuple[Index, Index]:
         """The first and the last step of this workgroup."""
-        each = -(-self.steps // self.config.split_k)
+        if is_one(self.config.split_k):
+            return 0, self.steps
+        each = pieces(self.steps, self.config.split_k)
         first = times(split, each)
-        end = plus(first, each)
-        if isinstance(end, Value) and each * self.config.split_k > self.steps:
-            end = self.b.min(end, self.steps)
-        return first, end
+        return first, least(self.b, plus(first, each), self.steps)
 
     def sums(self, split: Index) -> list[Value]:
         """Run along K and return the accumulators: rows outermost, then vectors of columns."""

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import pyrite
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import Device
+from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import Array
 
 Arrays = Callable[..., list[Array]]
@@ -126,3 +129,36 @@ def test_kinds_are_built_once_each(cpu_built: Any, draw: Any) -> None:
     assert cpu_built(case, few) == [1, 0, 1, 0, 1, 0]
     assert cpu_built(case, long) == [1, 0, 0]
     assert cpu_built(case, narrow) == [1, 0, 1, 0]
+
+
+def test_a_gpu_builds_one_kernel_for_ragged_sizes(backend: Any, built: Any, draw: Any) -> None:
+    """Kinds there are of tiles too: a size of tile that is best for more work is another."""
+
+    def case(device: Any, size: tuple[int, ...]) -> Any:
+        b, m, k, n = size
+        x, y = draw(b % 3 + 2, m, k), draw(b % 3 + 2, k, n)
+        return pyrite.tensor(x, device=device) @ pyrite.tensor(y, device=device), x @ y
+
+    odd = [tuple(n // 2 * 2 + 1 for n in size) for size in sizes(5, high=32)]
+
+    assert built(case, odd) == [1, 0, 0, 0, 0]
+
+
+def test_a_gpu_takes_one_kernel_for_few_rows_of_a_count(built: Any, draw: Any) -> None:
+    def case(device: Any, size: tuple[int, int, int]) -> Any:
+        m, k, n = size
+        x, y = draw(m, k), draw(k, n)
+        return pyrite.tensor(x, device=device) @ pyrite.tensor(y, device=device), x @ y
+
+    assert built(case, [(3, 15, 33), (3, 31, 47), (3, 70, 21)]) == [1, 0, 0]
+
+
+def test_sums_in_parts_are_of_any_number(draw: Any) -> None:
+    backend = CubeBackend(InterpreterRuntime())
+    device = Device(backend)
+    before = backend.launcher.kernels
+    for m, k, n in ((17, 515, 19), (21, 1027, 17), (19, 263, 21)):
+        x, y = draw(m, k), draw(k, n)
+        found = pyrite.tensor(x, device=device) @ pyrite.tensor(y, device=device)
+        np.testing.assert_allclose(found.numpy(), x @ y, rtol=1e-4, atol=1e-4)
+    assert backend.launcher.kernels - before == 2

@@ -17,6 +17,7 @@ from pyrite.backend.cube.skeleton.contraction.epilogue import fuse_of
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import dot_product as dot
 from pyrite.kernel.template import panel_config as panel
@@ -138,7 +139,7 @@ class PartialSums:
     """So many partial sums of each element of a product."""
 
     product: Product
-    parts: int
+    parts: int = extent()
 
 
 class SumSkeleton:
