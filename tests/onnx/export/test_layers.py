@@ -181,9 +181,10 @@ CASES: dict[str, Case] = {
     "TransformerDecoder": Case(
         lambda: nn.TransformerDecoder(8, 2, 16, 2), (SEQUENCE, ("N", "S", 8))
     ),
-    "RNN": Case(lambda: nn.RNN(8, 6, 2), (("N", 4, 8),)),
-    "LSTM": Case(lambda: nn.LSTM(8, 6, 2, direction="both"), (("N", 4, 8),)),
-    "GRU": Case(lambda: nn.GRU(8, 6, direction="reverse"), (("N", 4, 8),)),
+    "RNN": Case(lambda: nn.RNN(8, 6, 2), (SEQUENCE,)),
+    "LSTM": Case(lambda: nn.LSTM(8, 6, 2, direction="both"), (SEQUENCE,)),
+    "LSTM-coupled": Case(lambda: nn.LSTM(8, 6, input_forget=True), (("N", 4, 8),)),
+    "GRU": Case(lambda: nn.GRU(8, 6, direction="reverse", bias=False), (SEQUENCE,)),
     "GRU-before": Case(lambda: nn.GRU(8, 6, reset_after=False), (("N", 4, 8),)),
     # Distances and losses.
     "CosineSimilarity": pair(nn.CosineSimilarity),
