@@ -204,6 +204,51 @@ def test_nothing_is_kept_where_data_decides() -> None:
     assert model(np.float32([0, 0, 2])).numpy().tolist() == [1, 1]
 
 
+def test_what_nothing_uses_is_left_out() -> None:
+    text = """
+    net (float[N, 3] x) => (float[N, 3] y) {
+        unused = MatMul (x, w)
+        y = Neg (x)
+    }
+    """
+    model = opened(text, weights={"w": floats(3, 3)})
+
+    assert [node.op for node in model.graph.nodes] == ["Neg"]
+    assert model.named_parameters() == []
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_batch_norms_are_folded_for_inference(with_bias: bool) -> None:
+    text = """
+    net (float[N, 2, 5] x) => (float[N, 3, 3] y, float[N, 3, 3] u, float[N, 3, 3] z) {
+        shared = Conv (x, w)
+        u = BatchNormalization (shared, b, s, v, m)
+        a = Conv (x, w, c)
+        y = BatchNormalization <epsilon = 0.01> (a, s, b, m, v)
+        k = Conv (x, w)
+        z1 = BatchNormalization (k, s, b, m, v)
+        z = Add (z1, k)
+    }
+    """
+    text = text if with_bias else text.replace("(x, w, c)", "(x, w)")
+    rng = np.random.default_rng(0)
+    weights = {name: rng.random(3, np.float32) + 0.5 for name in "csbmv"}
+    weights["w"] = rng.standard_normal((3, 2, 3)).astype(np.float32)
+    x = rng.standard_normal((2, 2, 5)).astype(np.float32)
+    plain = opened(text, weights=weights)
+    folded = opened(text, weights=weights, optimize="inference")
+
+    # The third is kept: something else reads the convolution.
+    assert [n.op for n in folded.graph.nodes] == ["Conv"] * 3 + ["BatchNormalization", "Add"]
+    for one, other in zip(folded(x), plain(x), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_another_way_to_optimize_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="optimize=None or 'inference', got 'speed'"):
+        opened(NET, weights=WEIGHTS, optimize="speed")
+
+
 def test_outputs_have_the_names_of_the_file() -> None:
     text = (
         'net (float[N] x) => (float[N] "up/2", float[N] down) { "up/2" = Abs (x)  down = Neg (x) }'

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from pyrite.backend import Device
 from pyrite.backend import device as as_device
 from pyrite.backend.device import DeviceLike
-from pyrite.errors import ModelImportError, PyriteError
+from pyrite.errors import ArgumentError, ModelImportError, PyriteError
 from pyrite.onnx import ops as ops  # the converters file themselves
 from pyrite.onnx.graph import Graph, Weight
 from pyrite.onnx.inspection import Inspection, inspect_apart
 from pyrite.onnx.module import OnnxModule, Weights
 from pyrite.onnx.naming import paths
+from pyrite.onnx.optimization import folded, pruned
 from pyrite.onnx.program import compiled, narrowed
 from pyrite.onnx.reading import read_graph, read_model
 from pyrite.onnx.role import Role, roles
@@ -34,6 +35,7 @@ def load(
     device: DeviceLike = None,
     trainable: bool | Sequence[str] | None = None,
     narrow_int64: bool = False,
+    optimize: Literal["inference"] | None = None,
 ) -> OnnxModule:
     """Return the model of a file, or of its bytes, as a module.
 
@@ -42,13 +44,19 @@ def load(
 
     trainable: which parameters train: all, none, or those whose path fits a pattern, which may name
     constants too.  narrow_int64: 64-bit integers are carried in 32 bits, for a device without them;
-    a value that does not fit is a DTypeError.
+    a value that does not fit is a DTypeError.  optimize: "inference" folds batch norms into the
+    convolutions before them, whose weights are then others than the file's.
 
     Raises ModelImportError for a file that is damaged, and with one list of all that it has and
     that is not supported.
     """
     return load_with(
-        source, inspect_apart, device=device, trainable=trainable, narrow_int64=narrow_int64
+        source,
+        inspect_apart,
+        device=device,
+        trainable=trainable,
+        narrow_int64=narrow_int64,
+        optimize=optimize,
     )
 
 
@@ -59,12 +67,16 @@ def load_with(
     device: DeviceLike = None,
     trainable: bool | Sequence[str] | None = None,
     narrow_int64: bool = False,
+    optimize: Literal["inference"] | None = None,
 ) -> OnnxModule:
     """Return `load`'s module, with ONNX's native code run in a way of the caller's."""
+    if optimize not in (None, "inference"):
+        raise ArgumentError(f"load requires optimize=None or 'inference', got {optimize!r}")
     place = as_device(device)
     try:
         graph = read_graph(*read_model(source), inspection)
         require_supported(graph)
+        graph = folded(graph) if optimize == "inference" else pruned(graph)
         return built(graph, place, narrow_int64, trainable)
     except PyriteError:
         raise
