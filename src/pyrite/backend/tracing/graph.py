@@ -50,16 +50,14 @@ class Node:
     types: tuple[TensorType, ...]
     first: int
     key: Hashable = field(repr=False)
+    #: The values among its operands, and the numbers of its results: asked for all the time.
+    values: tuple[int, ...] = field(init=False, repr=False)
+    results: range = field(init=False, repr=False)
 
-    @property
-    def values(self) -> tuple[int, ...]:
-        """The values among its operands."""
-        return tuple(x for x in self.operands if isinstance(x, int))
-
-    @property
-    def results(self) -> range:
-        """The numbers of its results."""
-        return range(self.first, self.first + len(self.types))
+    def __post_init__(self) -> None:
+        values = tuple([x for x in self.operands if isinstance(x, int)])
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "results", range(self.first, self.first + len(self.types)))
 
 
 def key_of(op: Op, operands: tuple[Operand, ...], attrs: Mapping[str, Any]) -> Hashable:
@@ -78,18 +76,17 @@ class Graph:
     nodes: tuple[Node, ...]
     #: The values that the body returns.
     results: tuple[int, ...]
+    #: The type of each value.
+    types: tuple[TensorType, ...] = field(init=False, repr=False)
 
-    @property
-    def types(self) -> tuple[TensorType, ...]:
-        """The type of each value."""
-        made = (type for node in self.nodes for type in node.types)
-        return (*(i.type for i in self.inputs), *made)
+    def __post_init__(self) -> None:
+        made = [type for node in self.nodes for type in node.types]
+        object.__setattr__(self, "types", (*[i.type for i in self.inputs], *made))
 
     @property
     def out(self) -> tuple[TensorType, ...]:
         """The types of the results."""
-        types = self.types
-        return tuple(types[value] for value in self.results)
+        return tuple([self.types[value] for value in self.results])
 
     @property
     def key(self) -> Hashable:

@@ -51,6 +51,9 @@ class Atoms:
 
     def resolved(self, axis: Iterable[Atom]) -> Axis:
         """Return the atoms of which an axis is made, as far as is known by now."""
+        axis = tuple(axis)
+        if self._parts.keys().isdisjoint(axis):
+            return axis
         found: list[Atom] = []
         for atom in axis:
             parts = self._parts.get(atom)

@@ -38,9 +38,12 @@ LONG = 1 << 14
 
 def graph_of(op: Op, inputs: Sequence[Input], attrs: Attributes) -> Graph | None:
     """Return the graph of a body for such inputs, None where it is not for these kernels."""
-    given = [i.type if isinstance(i, CubeTensor) else i for i in inputs]
-    graph = traced(op, given, attrs)
+    graph = _traced(op, inputs, attrs)
     return graph if graph is not None and is_classed(graph) else None
+
+
+def _traced(op: Op, inputs: Sequence[Input], attrs: Attributes) -> Graph | None:
+    return traced(op, [i.type if isinstance(i, CubeTensor) else i for i in inputs], attrs)
 
 
 def is_classed(graph: Graph) -> bool:
@@ -60,8 +63,8 @@ def _has_skeleton(node: Node) -> bool:
 def run_body(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: object
 ) -> Sequence[CubeTensor]:
-    """Run a composite by its body."""
-    graph = graph_of(op, inputs, attrs)
+    """Run a composite by its body, of which `graph_of` has the graph."""
+    graph = _traced(op, inputs, attrs)
     assert graph is not None, "a body that keeps its op whole"
     if not any(type.size for type in graph.out):
         return [launcher.empty(type) for type in graph.out]
