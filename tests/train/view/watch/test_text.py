@@ -55,3 +55,15 @@ def test_the_speed_is_that_of_training_also_during_validation(state: RunState) -
     told = state.pace.training_seconds
     state.pace.end_step(StepEnded("valid", 5, 1, 9, (), 100.0), 1e6)
     assert state.pace.training_seconds == told
+
+
+def test_a_table_that_is_shown_in_each_epoch_is_one_line_and_a_text_one_each(
+    state: RunState,
+) -> None:
+    before = len(state.log)
+    for epoch in (1, 2, 3):
+        state.take(Entry(1.0, Sampled("valid", epoch, 1, TableSample("worst", ["a"], [[epoch]]))))
+        state.take(Entry(1.0, Sampled("valid", epoch, 1, TextSample("said", f"cat {epoch}"))))
+    said = [line.text for line in list(state.log)[before:]]
+    assert [text for text in said if "worst" in text] == [said[0]]
+    assert said[1:] == [f"sample of valid: said: cat {epoch}" for epoch in (1, 2, 3)]

@@ -90,6 +90,7 @@ class RunState:
     _ended_at: float = 0.0
     _best: dict[Key, Best] = field(default_factory=dict)
     _paused_at: float | None = None
+    _sampled: set[Key] = field(default_factory=set)
 
     def take(self, entry: Entry) -> None:
         """Take one entry in; one that makes no sense, as of an epoch of no steps, is left out."""
@@ -197,7 +198,12 @@ class RunState:
 
     @_take.register
     def _(self, event: Sampled, time: float) -> None:
-        self._say(time, "info", "", f"sample of {event.split}: {_in_words(event.sample)}")
+        name = (event.split, event.sample.name)
+        # Of pictures and tables a line says only where they are: told in each epoch, such lines
+        # would leave no room for others.
+        if isinstance(event.sample, TextSample) or name not in self._sampled:
+            self._say(time, "info", "", f"sample of {event.split}: {_in_words(event.sample)}")
+        self._sampled.add(name)
 
     @_take.register
     def _(self, event: Checkpointed, time: float) -> None:
