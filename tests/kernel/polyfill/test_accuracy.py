@@ -18,7 +18,9 @@ import scipy.special
 from pyrite.kernel import KernelBuilder, Value, polyfill
 from pyrite.kernel.arithmetic import ALU
 from pyrite.kernel.interpret import interpret
-from pyrite.types import Array, dtype
+from pyrite.kernel.ir import BOOL
+from pyrite.kernel.polyfill.floats import isnan
+from pyrite.types import Array, DType, bool_, dtype, float32, float64
 
 Function = Callable[..., Value]
 
@@ -319,3 +321,15 @@ def test_nothing_is_computed_with_denormals(
         assert met == 0, case
         if case.are_results:
             assert (found[1:-1] < tiny).all()
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_what_is_nan_is_told_by_bits(dtype: DType) -> None:
+    """A driver of a GPU takes x != x for false, where x was computed: in float64 too."""
+    b = KernelBuilder("isnan")
+    x, out = b.buffer("x", dtype, "read"), b.buffer("out", bool_, "write")
+    out[0] = isnan(b, -x[0])
+
+    compared = [n for n in b.build().walk() if n.kind == "alu" and n.type is BOOL]
+    assert compared
+    assert all(i.value_type.dtype.is_integer for n in compared for i in n.inputs)

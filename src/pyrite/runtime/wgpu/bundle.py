@@ -9,20 +9,24 @@ from typing import Any
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer
-from pyrite.types import Number
+from pyrite.runtime.wgpu.submission import Immediates
 
-Launch = Callable[[Executable, list[Buffer], list[Number], Sequence[int], bool], None]
+Launch = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A launch: where its buffers are among the operands, and its numbers, fixed or there too."""
+    """A launch: where its buffers are among the operands, and its numbers, fixed or there too.
+
+    ``packed`` are the numbers where all of them are fixed.
+    """
 
     executable: Executable
     buffers: tuple[int, ...]
     numbers: tuple[int | Fixed, ...]
     grid: tuple[int, ...]
     is_folded: bool
+    packed: Immediates | None
 
 
 class WgpuBundle:
@@ -37,11 +41,13 @@ class WgpuBundle:
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
         for step in self._steps:
-            numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in step.numbers]
+            executable, packed = step.executable, step.packed
+            if packed is None and step.numbers:
+                numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in step.numbers]
+                packed = executable.packed(numbers, step.grid, is_folded=step.is_folded)
             self._launch(
-                step.executable, [operands[i] for i in step.buffers], numbers,
-                step.grid, step.is_folded,
-            )  # fmt: skip
+                executable, [operands[i] for i in step.buffers], packed, step.grid, step.is_folded
+            )
 
 
 def _prepared(step: BundledLaunch) -> _Prepared:
@@ -49,10 +55,17 @@ def _prepared(step: BundledLaunch) -> _Prepared:
     parameters = list(zip(executable.signature.parameters, step.bindings, strict=True))
     buffers = [b for dtype, b in parameters if dtype is None]
     assert not any(isinstance(b, Fixed) for b in buffers), "a buffer is an operand"
+    numbers = tuple(b for dtype, b in parameters if dtype is not None)
+    fixed = [n.value for n in numbers if isinstance(n, Fixed)]
+    is_folded = executable.check_grid(step.grid)
+    packed = None
+    if len(fixed) == len(numbers):
+        packed = executable.packed(fixed, step.grid, is_folded=is_folded)
     return _Prepared(
         executable,
         tuple(b for b in buffers if not isinstance(b, Fixed)),
-        tuple(b for dtype, b in parameters if dtype is not None),
+        numbers,
         step.grid,
-        executable.check_grid(step.grid),
+        is_folded,
+        packed,
     )

@@ -20,6 +20,7 @@ from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.shader import BindingLayout, Layouts, create_module, create_pipeline
+from pyrite.runtime.wgpu.submission import Immediates
 from pyrite.types import DType, Number
 
 #: struct's letters; an argument lies at a multiple of its size, as in WGSL.
@@ -116,17 +117,6 @@ class Variant:
     name: str
     pipeline: Pointer
     layout: BindingLayout
-    arguments: struct.Struct
-
-    def pack(self, numbers: list[Number]) -> bytes:
-        """The numbers as the kernel reads them.  Raises KernelError for one that does not fit."""
-        try:
-            return self.arguments.pack(*numbers)
-        except struct.error as error:
-            raise KernelError(
-                f"kernel '{self.name}' requires numbers of its parameters' dtypes, "
-                f"got {numbers}: {error}"
-            ) from None
 
 
 class Executable:
@@ -146,6 +136,7 @@ class Executable:
         self.signature = signature
         self.is_trusted = is_trusted
         self.results = signature.results
+        self._arguments = [signature.arguments(is_folded) for is_folded in (False, True)]
         self._text = text
         self._kernel = kernel
         self._variants: dict[tuple[bool, bool, tuple[int, ...]], Variant] = {}
@@ -251,6 +242,25 @@ class Executable:
                 numbers.append(binding)
         return buffers, numbers
 
+    def packed(
+        self, numbers: Sequence[Number], grid: Sequence[int], *, is_folded: bool
+    ) -> Immediates | None:
+        """Return the numbers of a launch as the kernel reads them; None where there are none.
+
+        Raises KernelError for one that does not fit its dtype.
+        """
+        given = [*numbers, grid[0]] if is_folded else numbers
+        if not given:
+            return None
+        layout = self._arguments[is_folded]
+        try:
+            return Immediates(layout.pack(*given))
+        except struct.error as error:
+            raise KernelError(
+                f"kernel '{self.name}' requires numbers of its parameters' dtypes, "
+                f"got {given}: {error}"
+            ) from None
+
     def check_grid(self, grid: Sequence[int]) -> bool:
         """Return whether the grid has to be folded.
 
@@ -301,7 +311,7 @@ class Executable:
             uniform_size=0 if fits else (size + 15) & ~15,
         )
         pipeline = create_pipeline(device, name, module, layout)
-        return Variant(name, pipeline, layout, arguments)
+        return Variant(name, pipeline, layout)
 
 
 def _is_read_and_written(buffers: Sequence[Buffer], writes: tuple[bool, ...]) -> bool:

@@ -23,7 +23,8 @@ from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
 from pyrite.runtime.wgpu.runtime import WgpuRuntime
-from pyrite.types import Array, Number, uint8
+from pyrite.runtime.wgpu.submission import Immediates
+from pyrite.types import Array, uint8
 
 #: Bytes of poison behind a buffer: a vector of 16 float64, and as much again.
 MARGIN: Final = 256
@@ -151,7 +152,7 @@ class GuardedWgpuRuntime(WgpuRuntime):
         self,
         executable: Executable,
         buffers: list[Buffer],
-        numbers: list[Number],
+        numbers: Immediates | None,
         grid: Sequence[int],
         is_folded: bool,
     ) -> None:

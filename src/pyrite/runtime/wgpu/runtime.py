@@ -38,7 +38,7 @@ from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, Launch, StorageRange
+from pyrite.runtime.wgpu.submission import Copy, Immediates, Launch, StorageRange
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape
@@ -115,31 +115,31 @@ class WgpuRuntime:
         buffers, numbers = executable.part(bindings)
         is_folded = executable.check_grid(grid)
         if 0 not in grid:
-            self._launch(executable, buffers, numbers, grid, is_folded)
+            packed = executable.packed(numbers, grid, is_folded=is_folded)
+            self._launch(executable, buffers, packed, grid, is_folded)
 
     def _launch(
         self,
         executable: Executable,
         buffers: list[Buffer],
-        numbers: list[Number],
+        numbers: Immediates | None,
         grid: Sequence[int],
         is_folded: bool,
     ) -> None:
         """Append a launch whose bindings fit; a folded grid is spread over two axes."""
         x, y, z = (*grid, 1, 1)[:3]
         if is_folded:
-            numbers.append(x)
             y = -(-x // executable.largest_grid)
             x = -(-x // y)
         variant, bound = executable.fit(buffers, is_folded=is_folded)
-        arguments = variant.pack(numbers) if numbers else b""
         queue = self._queue
         with self._life.lock:
             self._life.check()
             uniform = offset = None
             if variant.layout.uniform_size:
                 uniform = queue.uniform()
-                offset, arguments = queue.append_arguments(arguments), b""
+                offset = queue.append_arguments(b"" if numbers is None else numbers.data)
+                numbers = None
             group = self._groups.get(variant.layout, bound, uniform, executable.name)
             self._counts["launches"] += 1
             queue.append(
@@ -148,7 +148,7 @@ class WgpuRuntime:
                     variant.pipeline,
                     group,
                     (x, y, z),
-                    arguments,
+                    numbers,
                     offset,
                     [buffer.contents for buffer in buffers],
                     executable.results,

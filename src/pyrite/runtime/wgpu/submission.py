@@ -35,6 +35,17 @@ class Command(Protocol):
     def encode(self, encoder: Encoder) -> None: ...
 
 
+class Immediates:
+    """The numbers of a launch as the kernel reads them, where the API finds them."""
+
+    __slots__ = ("data", "nbytes", "pointer")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.nbytes = len(data)
+        self.pointer: Pointer = ffi.from_buffer(data)
+
+
 class Launch:
     """One run of a pipeline."""
 
@@ -48,7 +59,7 @@ class Launch:
         pipeline: Pointer,
         group: Pointer,
         grid: tuple[int, int, int],
-        immediates: bytes,
+        immediates: Immediates | None,
         dynamic_offset: int | None,
         contents: list[Contents],
         results: tuple[bool, ...],
@@ -81,9 +92,11 @@ class Launch:
         else:
             offsets = ffi.new("uint32_t[1]", [self.dynamic_offset])
             lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, self.group, 1, offsets)
-        if self.immediates:
-            data = ffi.from_buffer(self.immediates)
-            lib.wgpuComputePassEncoderSetImmediates(compute_pass, 0, data, len(self.immediates))
+        numbers = self.immediates
+        if numbers is not None:
+            lib.wgpuComputePassEncoderSetImmediates(
+                compute_pass, 0, numbers.pointer, numbers.nbytes
+            )
         lib.wgpuComputePassEncoderDispatchWorkgroups(compute_pass, *self.grid)
 
 
