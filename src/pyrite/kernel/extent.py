@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, fields, is_dataclass
 from typing import Any, Final
 
-from pyrite.kernel.symbol import LEAST
+from pyrite.kernel.symbol import LEAST, require_known
 
 _KEY: Final = "extent"
 
@@ -50,6 +50,8 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
     found: list[int] = []
 
     def leave(value: int) -> Any:
+        if value < LEAST:
+            return value
         found.append(value)
         return SOME
 
@@ -58,10 +60,15 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
     """Return a problem with others in place of its extents, in the order of `pattern_of`."""
-    return _mapped(problem, lambda _: next(extents), _rebuilt)
+    return _mapped(problem, lambda n: n if n < LEAST else next(extents), _rebuilt)
 
 
-Change = Callable[[int], Any]
+def with_known_extents(problem: Any) -> Any:
+    """Return a problem with numbers in place of symbols: what is built of it serves no others."""
+    return _mapped(problem, require_known, _rebuilt)
+
+
+Change = Callable[[Any], Any]
 Make = Callable[[Any, tuple[str, ...], list[Any]], Any]
 
 
@@ -83,7 +90,7 @@ def _mapped(value: Any, change: Change, make: Make) -> Any:
 def _changed(value: Any, change: Change) -> Any:
     if type(value) is tuple:
         return tuple([_changed(x, change) for x in value])
-    return change(value) if type(value) is int and value >= LEAST else value
+    return value if value is None else change(value)
 
 
 _FIELDS: Final[dict[type, tuple[tuple[str, bool], ...]]] = {}
