@@ -15,11 +15,14 @@ from typing import Any, Final
 from pyrite.kernel.symbol import LEAST, require_known
 
 _KEY: Final = "extent"
+#: What marks a field, as `extent` does: ``size: int = field(metadata=EXTENT)``.  It is for fields
+#: before those without a default, of which type checkers know the ones that are made by `field`.
+EXTENT: Final = {_KEY: True}
 
 
 def extent(**given: Any) -> Any:
     """Return a field of a dataclass that holds a size or a stride, or a tuple of them."""
-    return field(metadata={_KEY: True}, **given)
+    return field(metadata=EXTENT, **given)
 
 
 class _Some:

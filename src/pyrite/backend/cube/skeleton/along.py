@@ -1,6 +1,6 @@
 """Kernels that go along the rows of their results, a vector of neighbours at a time.
 
-    def body(along: Along) -> None:
+    def body(along: Along, problem: None) -> None:
         (x,), (out,) = along.sources, along.targets
 
         def twice(lanes: Lanes) -> None:
@@ -11,14 +11,16 @@
         along.write(twice)
 
 What depends on the row alone is said before `Along.write`, and computed once for a row.  On a CPU
-an invocation goes along a whole row, on a GPU it writes one element.
+an invocation goes along a whole row, on a GPU it writes one element.  A kernel serves all sizes:
+what else the body depends on is its problem, whose extents it gets as symbols.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import (
@@ -32,6 +34,7 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, element_count
@@ -190,16 +193,27 @@ def units_of(shape: Shape, config: AlongConfig) -> int:
     return rows if config.takes_row else rows * vectors_of(shape, config)
 
 
-Body = Callable[[Along], None]
+P = TypeVar("P", bound=Hashable)
+Body = Callable[[Along, P], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """All that a kernel depends on: what its body is told, and where its operands lie."""
+
+    problem: Hashable
+    sources: tuple[Layout, ...]
+    targets: tuple[Layout, ...]
+    shape: Shape = extent()
 
 
 def along_rows(
     launcher: Launcher,
     name: str,
-    variant: object,
+    problem: P,
     sources: Sequence[CubeTensor],
     targets: Sequence[CubeTensor],
-    body: Body,
+    body: Body[P],
     config: AlongConfig | None = None,
     *,
     widest: int = WIDTHS[-1],
@@ -207,8 +221,8 @@ def along_rows(
 ) -> None:
     """Run a body for each row of the targets, which have one shape.
 
-    ``name`` and ``variant`` tell the body from others: all that it depends on besides the dtypes,
-    the strides and the shape of the targets.
+    ``name`` tells the body from others, and the problem is all that it depends on besides the
+    dtypes, the strides and the shape of the targets.
     """
     shape = targets[0].shape
     if element_count(shape) == 0:
@@ -216,14 +230,15 @@ def along_rows(
     config = config or select(shape, launcher.machine, widest=widest, vectors=vectors)
     read, written = (tuple(layout_of(t) for t in of) for of in (sources, targets))
 
-    def build(grid: int) -> Kernel:
-        along = Along(name, shape, read, written, config, grid)
+    def build(rows: _Rows, grid: int) -> Kernel:
+        along = Along(name, rows.shape, rows.sources, rows.targets, config, grid)
         with along.b.if_(along.exists()):
-            body(along)
+            body(along, rows.problem)  # type: ignore[arg-type]  # the same with symbols
         return along.b.build()
 
-    launcher.launch(
-        (name, variant, shape, read, written, config),
+    launcher.launch_for(
+        _Rows(problem, read, written, shape),
+        (name, config),
         build,
         [b for t in (*sources, *targets) for b in bindings_of(t)],
         -(-units_of(shape, config) // config.workgroup_size),

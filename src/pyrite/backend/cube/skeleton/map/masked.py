@@ -32,8 +32,8 @@ def move_masked(
     whole = target.reshaped(row_shape(maps[0].shape))
     assert whole is not None, "a dense tensor takes any shape"
 
-    def body(along: Along) -> None:
-        _Row(along, maps, fill).write()
+    def body(along: Along, problem: tuple[tuple[IndexMap, ...], Number]) -> None:
+        _Row(along, *problem).write()
 
     require_counted("a move", maps)
     most = widest(maps, len(maps[0].shape) - 1)

@@ -11,10 +11,11 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.errors import DeviceError
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.extent import EXTENT
 from pyrite.types import DType, Shape
 
 #: The first and the end of a range of numbers.
@@ -31,10 +32,13 @@ _MOST_PHASES = 4
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """An axis of ``size`` elements and ``count`` windows of equal form, ``stride`` apart."""
+    """An axis of ``size`` elements and ``count`` windows of equal form, ``stride`` apart.
 
-    size: int
-    count: int
+    The form is the model's and built into kernels, the sizes are the data's.
+    """
+
+    size: int = field(metadata=EXTENT)
+    count: int = field(metadata=EXTENT)
     kernel: int
     stride: int
     before: int
@@ -114,9 +118,12 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """An axis of ``size`` elements and ``count`` windows that cover it, as of adaptive pools."""
+    """An axis of ``size`` elements and ``count`` windows that cover it, as of adaptive pools.
 
-    size: int
+    The number of windows is the model's, and built in: each is found by divisions by it.
+    """
+
+    size: int = field(metadata=EXTENT)
     count: int
 
     @property
@@ -226,14 +233,14 @@ def common_divisor(axes: Sequence[Sliding], bounds: Bounds) -> int | None:
 def divisor(
     b: KernelBuilder, axes: Sequence[Sliding | Covering], windows: Sequence[Value], bounds: Bounds,
     dtype: DType,
-) -> Value | float:  # fmt: skip
+) -> Value | int:  # fmt: skip
     """Return how many elements count in a window, or in each of a vector of windows."""
     lengths = [
         axis.common_length(*pair) or axis.length(b, o, *pair)
         for axis, o, pair in zip(axes, windows, bounds, strict=True)
     ]
-    known = math.prod(n for n in lengths if isinstance(n, int))
-    computed = [n for n in lengths if not isinstance(n, int)]
+    known = math.prod(n for n in lengths if not isinstance(n, Value))
+    computed = [n for n in lengths if isinstance(n, Value)]
     if not computed:
-        return float(known)
+        return known
     return b.cast(functools.reduce(operator.mul, computed) * known, dtype)

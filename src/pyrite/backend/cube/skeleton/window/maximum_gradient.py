@@ -55,12 +55,16 @@ def by_element(
     """Return the gradient, of type (N, C, *sizes), as if indices outside their window were none."""
     target = launcher.empty(type)
     if is_whole(axes):
-        of_one_window(launcher, "max_pool_backward", [g, indices], target, 2, chosen)
+        of_one_window(
+            launcher, "max_pool_backward", [g, indices], target, 2,
+            lambda g, index, position, _: chosen(g, index, position), 0,
+        )  # fmt: skip
         return target
 
     def held(folding: Folding, cells: Cells) -> Value:
         gradient, index = (folding.load(x, cells, has_taps=False) for x in folding.along.sources)
-        return chosen(gradient, index, flat(folding.positions, type.shape[2:]))
+        sizes = [axis.size for axis in folding.axes]
+        return chosen(gradient, index, flat(folding.positions, sizes))
 
     fold(launcher, "max_pool_backward", None, axes, [g, indices], target, held)
     return target

@@ -6,7 +6,7 @@ one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -205,7 +205,7 @@ Row = Callable[[Cells, Value], Value]
 def fold(
     launcher: Launcher,
     name: str,
-    variant: object,
+    variant: Hashable,
     axes: tuple[Sliding, ...],
     sources: Sequence[CubeTensor],
     target: CubeTensor,
@@ -219,8 +219,8 @@ def fold(
     ``name`` and ``variant`` tell ``held`` and ``end`` from others.
     """
 
-    def body(along: Along) -> None:
-        Folding(along, axes, held).write(end)
+    def body(along: Along, problem: tuple[tuple[Sliding, ...], Hashable]) -> None:
+        Folding(along, problem[0], held).write(end)
 
     vectors = axes[-1].stride if axes[-1].is_near else 1
     along_rows(launcher, name, (axes, variant), sources, [target], body, config, vectors=vectors)

@@ -26,6 +26,7 @@ from pyrite.backend.cube.skeleton.window.axis import (
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op.rule.fold import Start
@@ -44,11 +45,6 @@ class PoolFold:
     dtype: DType
     bounds: Bounds
     neutral: Number | None = None
-
-    @property
-    def key(self) -> Hashable:
-        """What its kernels depend on, besides the operands."""
-        return self.fold.key, self.dtype, self.bounds, self.neutral
 
     @property
     def start(self) -> Start:
@@ -70,7 +66,7 @@ class PoolFold:
     def end(self, pool: Pool, state: State, lanes: Lanes) -> State:
         """Return the results of windows."""
         b, windows = pool.b, [*pool.row, lanes.positions]
-        given: dict[str, Value | float] = {}
+        given: dict[str, Value | int] = {}
         if "count" in self.fold.bound.end_names:
             given["count"] = divisor(b, pool.axes, windows, self.bounds, self.dtype)
         if "first" in self.fold.bound.end_names:
@@ -214,6 +210,17 @@ class Pool:
 # ---- launching ----
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """All that a pool depends on, besides its operands."""
+
+    fold: Hashable
+    dtype: DType
+    neutral: Number | None
+    axes: Axes
+    bounds: Bounds = extent()
+
+
 def widest(axes: Axes) -> int:
     """Return how many windows of a row may be folded together: covering ones differ in length."""
     return WIDTHS[-1] if isinstance(axes[-1], Sliding) else 1
@@ -229,8 +236,9 @@ def pool(
 ) -> None:
     """Write the folds of all windows of x, whose last axes they go over, to targets."""
 
-    def body(along: Along) -> None:
+    def body(along: Along, problem: _Problem) -> None:
         along.k.tells_nan = launcher.machine.kind == "cpu"
-        Pool(along, axes, fold).write()
+        Pool(along, problem.axes, replace(fold, bounds=problem.bounds)).write()
 
-    along_rows(launcher, "pool", (fold.key, axes), [x], targets, body, config, widest=widest(axes))
+    problem = _Problem(fold.fold.key, fold.dtype, fold.neutral, axes, fold.bounds)
+    along_rows(launcher, "pool", problem, [x], targets, body, config, widest=widest(axes))

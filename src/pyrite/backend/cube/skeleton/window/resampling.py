@@ -9,7 +9,7 @@ memory; `ResamplingConfig` says whether.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
@@ -21,6 +21,7 @@ from pyrite.backend.cube.skeleton.row import MOST_KEPT
 from pyrite.backend.cube.skeleton.window.axis import UNROLLED
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Memory, Value
+from pyrite.kernel.extent import EXTENT, extent
 from pyrite.kernel.ir import vector
 from pyrite.types import Shape
 
@@ -32,9 +33,9 @@ class Line:
     """An axis that is read anew: ``count`` elements of ``taps`` each, from ``first`` of a table."""
 
     axis: int
-    count: int
+    count: int = field(metadata=EXTENT)
     taps: int
-    first: int
+    first: int = extent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +90,25 @@ def written_out(lines: Sequence[Line]) -> frozenset[int]:
     return frozenset(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """All that a kernel depends on besides its operands; rows of x have ``length`` elements."""
+
+    lines: tuple[Line, ...]
+    skips: bool
+    sums_rows: bool
+    length: int = extent()
+
+
 class Resampling:
     """The kernel of one row of results, while it is being written."""
 
-    def __init__(
-        self, along: Along, lines: Sequence[Line], *, has_weights: bool, skips: bool,
-        sums_rows: bool, length: int,
-    ) -> None:  # fmt: skip
-        self.along, self.b, self.skips = along, along.b, skips
+    def __init__(self, along: Along, problem: _Problem) -> None:
+        self.along, self.b, self.skips = along, along.b, problem.skips
         self.source, self.places, *weights = along.sources
-        self.weights = weights[0] if has_weights else None
-        self.length, self.written_out = length, written_out(lines)
+        self.weights = weights[0] if weights else None
+        lines = problem.lines
+        self.length, self.written_out = problem.length, written_out(lines)
         last = len(along.row)
         outer = {line.axis: line for line in lines if line.axis != last}
         #: How each axis but the last is read: summed over taps, or as it is, which is None.
@@ -108,7 +117,7 @@ class Resampling:
             for axis, o in enumerate(along.row)
         ]
         self.line = lines[-1] if lines[-1].axis == last else None
-        self.row = self.summed_row() if sums_rows else None
+        self.row = self.summed_row() if problem.sums_rows else None
 
     def write(self) -> None:
         """Write the results of the row."""
@@ -135,16 +144,18 @@ class Resampling:
     def summed_row(self) -> Memory:
         """Return one row, the sum of those that this row of results reads."""
         width, dtype = self.along.width, self.source.layout.dtype.compute
-        whole, rest = self.length - self.length % width, self.length % width
-        row = self.b.private(dtype, whole + width if rest else whole)
+        # Room for the longest: rows of other sizes come to this kernel.
+        row = self.b.private(dtype, MOST_KEPT // dtype.itemsize + width)
 
         def store(lanes: Lanes) -> None:
             row.store(lanes.first, self.over_rows(lambda at: self.run(at, lanes)), is_aligned=True)
 
+        whole = self.length // width * width
         with self.b.for_(0, whole, step=width) as loop:
             store(Lanes(loop.index, width, None))
-        if rest:
-            store(Lanes(self.b.index(whole), width, iota(self.b, width) < rest))
+        if width > 1:
+            with self.b.for_(whole, self.length, step=width) as loop:  # at most once
+                store(Lanes(loop.index, width, loop.index + iota(self.b, width) < self.length))
         return row
 
     def run(self, at: Sequence[Value | int], lanes: Lanes) -> Value:
@@ -219,15 +230,12 @@ def resample(
     """Write x read anew along lines, by tables, to the target."""
     config = config or select(x, lines, target.shape, launcher.machine)
 
-    def body(along: Along) -> None:
-        Resampling(
-            along, lines, has_weights=weights is not None, skips=skips,
-            sums_rows=config.sums_rows, length=x.shape[-1],
-        ).write()  # fmt: skip
+    def body(along: Along, problem: _Problem) -> None:
+        Resampling(along, problem).write()
 
-    variant = (tuple(lines), weights is None, skips, config.sums_rows, x.shape[-1])
+    problem = _Problem(tuple(lines), skips, config.sums_rows, x.shape[-1])
     tables = [places] if weights is None else [places, weights]
-    along_rows(launcher, "resample", variant, [x, *tables], [target], body, config.along)
+    along_rows(launcher, "resample", problem, [x, *tables], [target], body, config.along)
 
 
 def lines_of(attrs: Mapping[str, Any]) -> list[Line]:

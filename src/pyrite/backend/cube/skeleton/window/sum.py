@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
 from pyrite.backend.cube.skeleton.elementwise import flattened, map_elements, zeros
 from pyrite.backend.cube.skeleton.fold import kernel_fold
-from pyrite.backend.cube.skeleton.window.axis import Bounds, divisor, is_whole
+from pyrite.backend.cube.skeleton.window.axis import Bounds, Sliding, divisor, is_whole
 from pyrite.backend.cube.skeleton.window.fold import bounds_of
 from pyrite.backend.cube.skeleton.window.overlap import Cells, Folding, fold
 from pyrite.backend.cube.skeleton.window.sliding import Slide, slide_of
 from pyrite.backend.cube.skeleton.window.taps import Sum, fold_taps
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import vector
 from pyrite.op import Constant, Fold
 from pyrite.op.index import IndexMap, Windows, coordinates
@@ -87,8 +89,9 @@ def _of_shares(
         _by_taps(launcher, fiber, _divided(launcher, windows, cells), target)
     elif is_whole(slide.axes):
         assert common is not None, "there is one window"
-        count = float(common)
-        of_one_window(launcher, "share", [cells], target, slide.lead, lambda x, _: x / count)
+        of_one_window(
+            launcher, "share", [cells], target, slide.lead, lambda x, _, count: x / count, common
+        )
     else:
         source = shares(launcher, slide, bounds, cells) if common is None else cells
         end = _undivided if common is None else lambda total: total / float(common)
@@ -129,40 +132,59 @@ def _divided(launcher: Launcher, windows: Windows, g: CubeTensor) -> CubeTensor:
     return target
 
 
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Windows over axes after ``lead`` others, and which positions count."""
+
+    axes: tuple[Sliding, ...]
+    lead: int
+    bounds: Bounds = extent()
+
+
 def shares(launcher: Launcher, slide: Slide, bounds: Bounds, g: CubeTensor) -> CubeTensor:
     """Return g over how many elements count in each window, not rounded yet."""
     target = launcher.empty(TensorType(g.shape, g.dtype.compute))
 
-    def body(along: Along) -> None:
+    def body(along: Along, windows: _Shares) -> None:
         b, (source,), (result,) = along.b, along.sources, along.targets
-        row = [b.index(o) for o in along.row[slide.lead :]]
+        row = [b.index(o) for o in along.row[windows.lead :]]
 
         def share(lanes: Lanes) -> None:
-            counts = divisor(b, slide.axes, [*row, lanes.positions], bounds, g.dtype.compute)
+            counts = divisor(
+                b, windows.axes, [*row, lanes.positions], windows.bounds, g.dtype.compute
+            )
             at = [*along.row, lanes.first]
             found = source.load_along(source.at(at), lanes.width, mask=lanes.mask)
             result.store_along(result.at(at), found / counts, mask=lanes.mask)
 
         along.write(share)
 
-    along_rows(launcher, "shares", (slide.axes, bounds), [g], [target], body)
+    windows = _Shares(slide.axes, slide.lead, bounds)
+    along_rows(launcher, "shares", windows, [g], [target], body)
     return target
+
+
+@dataclass(frozen=True, slots=True)
+class _OneWindow:
+    """How many elements a window has that is the whole image."""
+
+    count: int = extent()
 
 
 def of_one_window(
     launcher: Launcher, name: str, sources: Sequence[CubeTensor], target: CubeTensor, lead: int,
-    rule: Callable[..., Value],
+    rule: Callable[..., Value], count: int,
 ) -> None:  # fmt: skip
-    """Write to all elements of each image the rule of its window's numbers and their position."""
+    """Write to all elements of each image ``rule(*numbers of its window, position, count)``."""
     images, size = element_count(target.shape[:lead]), element_count(target.shape[lead:])
 
-    def body(along: Along) -> None:
+    def body(along: Along, window: _OneWindow) -> None:
         (result,) = along.targets
         given = [source[[*along.row, 0]] for source in along.sources]
 
         def write(lanes: Lanes) -> None:
             numbers = [along.b.value(x, vector(x.dtype, lanes.width)) for x in given]
-            found = rule(*numbers, lanes.positions)
+            found = rule(*numbers, lanes.positions, window.count)
             place = result.at([*along.row, lanes.first])
             result.store_along(place, found, mask=lanes.mask)
 
@@ -170,4 +192,4 @@ def of_one_window(
 
     windows = [flattened(launcher, x, (images, 1)) for x in sources]
     rows = flattened(launcher, target, (images, size))
-    along_rows(launcher, f"{name} of one window", size, windows, [rows], body)
+    along_rows(launcher, f"{name} of one window", _OneWindow(count), windows, [rows], body)

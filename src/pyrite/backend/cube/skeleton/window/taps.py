@@ -79,7 +79,7 @@ def fold_taps(
     simple = replace(windows, index=windows.index.simplified)
     require_counted("a fold of windows", [simple.index])
 
-    def body(along: Along) -> None:
+    def body(along: Along, problem: Hashable) -> None:
         along.k.tells_nan = launcher.machine.kind == "cpu"
         _Row(along, fold, simple, unless).write()
 
