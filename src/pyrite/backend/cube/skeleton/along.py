@@ -36,6 +36,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS
+from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, element_count
 
@@ -170,7 +171,8 @@ class Along:
             vector(Lanes(first, 1, None))
             return
         is_whole = fits(first)
-        if self.length % width:
+        # A test costs nothing beside a vector; kernels for multiples alone would be others.
+        if is_symbol(self.length) or self.length % width:
             ends = first + width <= self.length
             is_whole = ends if is_whole is None else is_whole & ends
         if is_whole is None:
