@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product as combinations
 from typing import Final
 
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.polyphase import Polyphase
+from pyrite.kernel.template.size_class import class_of
 from pyrite.types import DType
 
 
 @dataclass(frozen=True, slots=True)
 class DirectConfig:
-    """How the work is cut up; see `direct_convolution`.  ``width`` is the lanes of a vector."""
+    """How the work is cut up; see `direct_convolution`.  ``width`` is the lanes of a vector.
+
+    A phase of one channel of the copy, and one output's sums of a part, have ``room`` elements of
+    memory.
+    """
 
     outputs: int
     vectors: int
     width: int
     block_o: int
     block_c: int
-    images: int
-    rows: int
+    room: int
+    images: int = field(metadata=EXTENT)
+    rows: int = field(metadata=EXTENT)
 
     def is_legal(self) -> bool:
         """Whether the sizes divide as the schedule needs."""
@@ -41,19 +50,36 @@ _SHARES: Final = ((64, 40 << 10), (128, 128 << 10))
 
 def candidates(p: Polyphase, dtype: DType, machine: Machine) -> list[DirectConfig]:
     """Return the configs that are right for a convolution on a CPU; none for large windows."""
-    if p.taps > _MOST_TAPS:
+    if not is_written_out(p):
         return []
-    return [
-        _config(p, dtype, machine, shape, length, share)
-        for shape in _shapes(p, machine)
-        for length in _LENGTHS
-        for share in _SHARES
-    ]
+    return [_config(p, dtype, machine, cut) for cut in _cuts(p, machine)]
+
+
+def is_written_out(p: Polyphase) -> bool:
+    """Whether the window is small enough."""
+    return p.taps <= _MOST_TAPS
 
 
 def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
-    """Return the candidate with the least estimated time; see `cost`."""
-    return min(candidates(p, dtype, machine), key=lambda c: cost(p, c, machine))
+    """Return the candidate with the least estimated time for the class of sizes; see `cost`."""
+    whole = replace(p, windows=class_of(p.windows))
+    config, length = _select(whole, dtype, machine)
+    planes = Planes.near(p.windows, length, config.width)
+    return replace(config, room=planes.room, images=planes.images, rows=planes.rows)
+
+
+@lru_cache(maxsize=4096)
+def _select(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
+    found = ((_config(p, dtype, machine, cut), cut[1]) for cut in _cuts(p, machine))
+    return min(found, key=lambda pair: cost(p, pair[0], machine))
+
+
+#: (outputs, vectors), positions of a tile, and what shares a copy.
+_Cut = tuple[tuple[int, int], int, tuple[int, int]]
+
+
+def _cuts(p: Polyphase, machine: Machine) -> list[_Cut]:
+    return list(combinations(_shapes(p, machine), _LENGTHS, _SHARES))
 
 
 def _shapes(p: Polyphase, machine: Machine) -> list[tuple[int, int]]:
@@ -63,19 +89,18 @@ def _shapes(p: Polyphase, machine: Machine) -> list[tuple[int, int]]:
     return sorted({(min(rows, p.windows.outputs), min(v, 8)) for rows, v in known if v > 0})
 
 
-def _config(
-    p: Polyphase, dtype: DType, machine: Machine, shape: tuple[int, int], length: int,
-    share: tuple[int, int],
-) -> DirectConfig:  # fmt: skip
+def _config(p: Polyphase, dtype: DType, machine: Machine, cut: _Cut) -> DirectConfig:
     """As many positions as are wanted, then as many outputs and channels as find room."""
-    w, (outputs, vectors), (most, room) = p.windows, shape, share
+    w, ((outputs, vectors), length, (most, room)) = p.windows, cut
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes.near(w, length, width)
     block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
     block_o = min(w.outputs, most, max(room // (planes.size * len(p.parts)), 1))
     parts = -(-w.outputs // block_o)
     block_o = -(-w.outputs // (parts * outputs)) * outputs
-    return DirectConfig(outputs, vectors, width, block_o, block_c, planes.images, planes.rows)
+    return DirectConfig(
+        outputs, vectors, width, block_o, block_c, planes.room, planes.images, planes.rows
+    )
 
 
 def cost(p: Polyphase, config: DirectConfig, machine: Machine) -> float:
@@ -101,7 +126,8 @@ def _block_cost(p: Polyphase, outputs: int, vectors: int, machine: Machine) -> f
 
 def blocks(planes: Planes, config: DirectConfig) -> tuple[int, int]:
     """Return how many blocks the positions are cut into, and the vectors that are left."""
-    return divmod(-(-planes.length // config.width), config.vectors)
+    vectors = -(-planes.length // config.width)
+    return vectors // config.vectors, vectors % config.vectors
 
 
 def workgroups(p: Polyphase, config: DirectConfig) -> int:

@@ -18,12 +18,30 @@ from math import prod
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.direct_config import DirectConfig, blocks, workgroups
 from pyrite.kernel.template.implicit_gemm import Layout
-from pyrite.kernel.template.index import Index, both, divided, iota, plus, remainder, times
+from pyrite.kernel.template.index import (
+    Index,
+    both,
+    divided,
+    iota,
+    plus,
+    remainder,
+    times,
+    written,
+)
 from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.template.operand import Operand, OperandMap, Place, accumulator_of
-from pyrite.kernel.template.packed_images import Piece, Planes, Volume, copy_planes, existing, walk
+from pyrite.kernel.template.packed_images import (
+    Piece,
+    Planes,
+    Volume,
+    copy_planes,
+    existing,
+    repeated,
+    walk,
+)
 from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64
@@ -67,9 +85,12 @@ class _DirectConvolution:
         self.finish = epilogue(b) if epilogue else None
         self.out = Volume(b, "out", out, "write")
         self.planes = Planes(w, c.images, c.rows, c.width)
-        self.size, self.taps = self.planes.size, self.planes.taps
-        self.channel_size = len(self.planes.phases) * self.size
+        self.size, self.taps = c.room, self.planes.taps
+        self.steps, self.channel_size = self.planes.steps(b), len(self.planes.phases) * self.size
         self.copy = b.private(self.accumulator, c.block_c * self.channel_size)
+        assert is_symbol(self.planes.size) or self.planes.size <= self.size, config
+        #: Blocks of whole vectors of positions, and the vectors that are left.
+        self.whole, self.left = blocks(self.planes, c)
         #: Of each output the parts of a row of out, one after the other.
         self.sums = b.private(self.accumulator, c.block_o * len(p.parts) * self.size)
 
@@ -102,14 +123,29 @@ class _DirectConvolution:
                     self.planes.spans(phase), self.images, c.width, first_image=self.image,
                     first_row=self.row, channel=plus(channel, loop.index),
                 )  # fmt: skip
-        whole, rest = blocks(self.planes, c)
         step = c.vectors * c.width
         with b.for_(0, c.block_o, step=c.outputs) as output:
             rows = self.filters(output.index)
-            with b.for_(0, whole * step, step=step) as at:
+            with b.for_(0, self.whole * step, step=step) as at:
                 self.block(output.index, rows, at.index, c.vectors, first, count)
-            if rest:
-                self.block(output.index, rows, whole * step, rest, first, count)
+            self.rest(output.index, rows, first, count)
+
+    def rest(self, output: Value, rows: list[Place], first: Index, count: Index) -> None:
+        """Add the products for the vectors of positions that are less than a block.
+
+        If their number is not known they are blocks of 4, 2 and 1, each of which there may be.
+        """
+        b, c, whole = self.b, self.config, self.whole
+        start, left = whole * c.vectors * c.width, self.left
+        if not is_symbol(left):
+            if left:
+                self.block(output, rows, start, left, first, count)
+            return
+        for vectors in (v for v in (4, 2, 1) if v < c.vectors):
+            before = left // (2 * vectors) * (2 * vectors)
+            with b.if_(b.index((left - before) // vectors) > 0):
+                at = b.index(start + before * c.width)
+                self.block(output, rows, at, vectors, first, count)
 
     def filters(self, output: Value) -> list[Place]:
         """Return where the weights of some outputs are; beyond the last they are the last again."""
@@ -154,7 +190,7 @@ class _DirectConvolution:
         size = prod(self.polyphase.kernel_size)
         for number, of_weight in part.taps:
             tap = self.taps[number]
-            near = plus(place, tap.phase * self.size + tap.hop)
+            near = tap.place(plus(place, tap.phase * self.size), self.steps)
             right = [self.copy.load(plus(near, v * width), width=width) for v in range(vectors)]
             along = weight.at(
                 weight.map.columns, times(channel, size), further=of_weight, period=size
@@ -180,7 +216,8 @@ class _DirectConvolution:
         with b.for_(0, outputs) as output, b.for_(0, self.images) as image:
             row = plus(self.image, image.index)
             channel = plus(times(self.group, w.outputs), plus(self.output, output.index))
-            start = plus(self.waiting(output.index, 0), times(image.index, self.planes.image_size))
+            image_size = written(b, self.planes.image_size)
+            start = plus(self.waiting(output.index, 0), times(image.index, image_size))
             walk(
                 b, spans, self.row, c.width, start,
                 lambda piece: self.store_rows((row, channel), piece),
@@ -201,7 +238,11 @@ class _DirectConvolution:
             exists = both(piece.is_row, self.is_row(p.parts[first].start, place))
             for i, value in enumerate(interleaved(sums)):
                 each = plus(place[-1], i * width) + iota(self.b, width)
-                mask = both(each < self.end(), exists)
+                # Of a single axis a piece may go on behind the rows of this tile.
+                is_within = piece.is_within and across == 1 and len(piece.coordinates) > 1
+                mask = None if exists is None else repeated(exists, width)
+                if not is_within:
+                    mask = both(each < self.end(), mask)
                 to = out.lanes(plus(at, i * width * out.layout.strides[-1]), 1, width)
                 if self.finish is not None:
                     lane = plus(place[-1], i * width)

@@ -12,8 +12,9 @@ The gradient of x consists of convolutions too: see `polyphase`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
 from pyrite.kernel.template.product import Product
 from pyrite.types import DType
@@ -27,7 +28,7 @@ class Layout:
     """
 
     dtype: DType
-    strides: tuple[int, ...]
+    strides: tuple[int, ...] = field(metadata=EXTENT)
     offset: int | None = None
 
 
@@ -36,16 +37,17 @@ class Windows:
     """The geometry of a convolution: sizes are spatial, channels those of one group.
 
     ``padding`` is what stands before an axis; what stands after is in ``counts``, the sizes of out.
-    A padding below 0 leaves elements out, and by a dilation below 0 the taps go backward.
+    A padding below 0 leaves elements out, and by a dilation below 0 the taps go backward.  Kernels
+    serve all batches and sizes; channels and windows are the model's, and built in.
     """
 
-    batch: int
+    batch: int = field(metadata=EXTENT)
     groups: int
     channels: int
     outputs: int
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = field(metadata=EXTENT)
     kernel_size: tuple[int, ...]
-    counts: tuple[int, ...]
+    counts: tuple[int, ...] = field(metadata=EXTENT)
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
+from pyrite.kernel.symbol import is_symbol
 
 Index = int | Value
 
@@ -42,12 +43,14 @@ def total(terms: Iterable[Index]) -> Index:
     return plus(found, known)
 
 
-def times(x: Index, factor: int) -> Index:
+def times(x: Index, factor: Index) -> Index:
     """x * factor."""
+    if isinstance(factor, Value):
+        x, factor = factor, x
     if isinstance(x, int):
         return x * factor
-    if isinstance(factor, int) and factor <= 1:
-        return 0 if factor == 0 else x if factor == 1 else x * factor
+    if isinstance(factor, int) and factor in (0, 1):
+        return x if factor else 0
     return x * factor
 
 
@@ -82,6 +85,14 @@ def least(b: KernelBuilder | None, x: Index, y: Index) -> Index:
         return min(x, y)
     assert b is not None
     return b.min(b.index(x), y)
+
+
+def written(b: KernelBuilder, x: int) -> Index:
+    """Return a number, or of a symbol its value in the kernel.
+
+    What is made of that is computed there, and not another argument.
+    """
+    return b.index(x) if is_symbol(x) else x
 
 
 def rounded_up(x: int, unit: int) -> int:

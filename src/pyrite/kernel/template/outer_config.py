@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product as combinations
 from math import prod
 from typing import Final
 
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.gradient_blocks import blocks, tiles, workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.size_class import class_of, half
 from pyrite.types import DType
 
 
 @dataclass(frozen=True, slots=True)
 class OuterConfig:
-    """How the work is cut up; see `outer_products`.  ``width`` is the lanes of a vector."""
+    """How the work is cut up; see `outer_products`.  ``width`` is the lanes of a vector.
+
+    A channel of the copy of x has ``room`` elements of memory, and a panel of g as many positions
+    as ``turned``.
+    """
 
     vectors: int
     channels: int
@@ -25,8 +32,10 @@ class OuterConfig:
     width: int
     block_o: int
     block_c: int
-    images: int
-    rows: int
+    room: int
+    turned: int
+    images: int = field(metadata=EXTENT)
+    rows: int = field(metadata=EXTENT)
     parts: int
 
     @property
@@ -39,6 +48,8 @@ class OuterConfig:
         return self.block_o % self.panel == 0 and self.block_c % self.channels == 0
 
 
+#: Sides of the blocks of g that are turned in registers.
+SQUARE: Final = 4
 #: Positions of a tile, roughly, where there are as many: turned they stay near.
 _LENGTHS: Final = (128, 256, 512)
 #: Elements of the copy of x, of g, and of the sums, each at most: they stay in the second cache.
@@ -56,16 +67,51 @@ _START: Final = 8000
 
 def candidates(w: Windows, dtype: DType, machine: Machine) -> list[OuterConfig]:
     """Return the configs that are right for a convolution on a CPU."""
-    found = [
-        _config(w, dtype, machine, *cut)
-        for cut in combinations(_shapes(w, dtype, machine), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
-    ]
-    return list(dict.fromkeys(found))
+    return [config for config, _ in _candidates(w, dtype, machine)]
+
+
+def _candidates(w: Windows, dtype: DType, machine: Machine) -> list[tuple[OuterConfig, int]]:
+    """Return the configs, each with how long its tiles are to be."""
+    cuts = combinations(_shapes(w, dtype, machine), _LENGTHS, _OUTPUTS, _CUTS, _SHARES)
+    found = {_config(w, dtype, machine, *cut): cut[1] for cut in cuts}
+    return list(found.items())
 
 
 def select(w: Windows, dtype: DType, machine: Machine) -> OuterConfig:
-    """Return the candidate with the least estimated time."""
-    return min(candidates(w, dtype, machine), key=lambda c: cost(w, c, machine))
+    """Return the candidate with the least estimated time for the class of sizes."""
+    return fitted(*select_for_class(class_of(w), dtype, machine), w)
+
+
+@lru_cache(maxsize=4096)
+def select_for_class(w: Windows, dtype: DType, machine: Machine) -> tuple[OuterConfig, int]:
+    """Return the candidate with the least estimated time, and the length of its tiles."""
+    return min(_candidates(w, dtype, machine), key=lambda pair: cost(w, pair[0], machine))
+
+
+def fitted(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
+    """Return a config that was chosen for a class of sizes, for some of them."""
+    images, rows = _tile(w, length)
+    return with_room(replace(config, images=images, rows=rows), w)
+
+
+def _tile(w: Windows, length: int) -> tuple[int, int]:
+    """Return the images, or rows of one, that have about so many positions."""
+    row = prod(w.counts[1:])
+    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
+    images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
+    return images, rows
+
+
+def with_room(config: OuterConfig, w: Windows) -> OuterConfig:
+    """Return a config with the memory that its tiles take: of few sizes.
+
+    An odd number of lines, so that channels do not meet in the same sets of the cache.
+    """
+    c = config
+    lines = -(-(c.images * prod(extents_of(w, c.rows)) + c.width) // c.width)
+    positions = c.images * c.rows * prod(w.counts[1:])
+    room, turned = (half(lines) | 1) * c.width, half(positions + SQUARE)
+    return replace(config, room=room, turned=turned)
 
 
 def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, int]]:
@@ -97,14 +143,14 @@ def _config(
     """As many positions as are wanted, then as many outputs and channels as find room."""
     vectors, channels, _ = shape
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
-    row = prod(w.counts[1:])
-    rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))
-    images = max(min(w.batch, length // (rows * row)), 1) if rows == w.counts[0] else 1
-    size, most = images * prod(extents_of(w, rows)), min(outputs, _ROOM // (images * rows * row))
+    images, rows = _tile(w, length)
+    size, positions = images * prod(extents_of(w, rows)), images * rows * prod(w.counts[1:])
+    most = min(outputs, _ROOM // positions)
     block_o = _equal(w.outputs, max(most, 1), vectors * width)
     most = min(_ROOM // size, _ROOM // (block_o * prod(w.kernel_size)), -(-w.channels // cuts))
     block_c = _equal(w.channels, max(most, 1), channels)
-    config = OuterConfig(*shape, width, block_o, block_c, images, rows, 1)
+    config = OuterConfig(*shape, width, block_o, block_c, 0, 0, images, rows, 1)
+    config = with_room(config, w)
     wanted = -(-shares * machine.threads // blocks(w, config))
     return replace(config, parts=max(1, min(wanted, tiles(w, config))))
 

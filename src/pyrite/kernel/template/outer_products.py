@@ -23,10 +23,12 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
+from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.gradient_blocks import block_of, declare, each_tile, workgroups
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, iota, plus, times
+from pyrite.kernel.template.index import Index, iota, plus, times, total, written
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.outer_config import SQUARE as _SQUARE
 from pyrite.kernel.template.outer_config import OuterConfig, extents_of
 from pyrite.kernel.template.packed_images import Span, copy_planes, existing, steps_of
 from pyrite.kernel.template.product import accumulate, group_number
@@ -35,8 +37,6 @@ from pyrite.types import DType, int64
 #: Products that are written out, so that the loop costs nothing beside them.  With more, elements
 #: that neighbouring positions share are kept in registers, for which there is no room.
 _UNROLLED: Final = 24
-#: Sides of the blocks of g that are turned in registers.
-_SQUARE: Final = 4
 
 
 def outer_products(
@@ -67,12 +67,8 @@ class _OuterProducts:
         self.x, self.g, self.out = declare(b, x, g, out, c)
         self.kernel_size = prod(w.kernel_size)
         self.extents = extents_of(w, c.rows)
-        self.steps = steps_of(self.extents)
-        # An odd number of lines, so that channels do not meet in the same sets of the cache.
-        lines = -(-(c.images * prod(self.extents) + c.width) // c.width)
-        self.channel_size = (lines | 1) * c.width
-        self.positions = c.images * c.rows * prod(w.counts[1:])
-        self.panel_size = (self.positions + _SQUARE) * c.panel
+        self.steps = _written_steps(b, self.extents)
+        self.channel_size, self.panel_size = c.room, c.turned * c.panel
         self.copy_x = b.private(self.accumulator, c.block_c * self.channel_size)
         self.turned_g = b.private(self.accumulator, c.block_o // c.panel * self.panel_size)
         #: A row of sums, of all outputs, for each tap of each channel.
@@ -124,8 +120,9 @@ class _OuterProducts:
         merged = _is_dense(self.g.layout.strides[2:], w.counts)
         # Lines of positions that lie at one step: all of an image, or those of its last axis.
         others: list[Index] = [] if merged else [self.rows, *w.counts[1:-1]]
-        length = self.rows * prod(w.counts[1:]) if merged else b.index(w.counts[-1])
-        per_image = c.rows * prod(w.counts[1:])
+        row_size = written(b, prod(w.counts[1:]))
+        length = b.index(times(self.rows, row_size) if merged else w.counts[-1])
+        per_image = times(row_size, c.rows)
         with b.for_(0, self.images) as loop:
             start = times(loop.index, per_image)
             self.turn_lines(others, [plus(image, loop.index)], row, start, length)
@@ -138,7 +135,7 @@ class _OuterProducts:
         The sizes of the axes before the line that are yet to be walked are ``others``.
         """
         if others:
-            inner = prod(self.w.counts[len(at) :])
+            inner = written(self.b, prod(self.w.counts[len(at) :]))
             with self.b.for_(0, others[0]) as loop:
                 here = [*at, plus(loop.index, row) if len(at) == 1 else loop.index]
                 self.turn_lines(
@@ -183,7 +180,7 @@ class _OuterProducts:
         """Add the products of a panel of outputs with some taps of some channels."""
         c = self.config
         taps = self.taps()[first_tap : first_tap + c.taps]
-        hops = [i * self.channel_size + tap for i in range(c.channels) for tap in taps]
+        hops = [plus(tap, i * self.channel_size) for i in range(c.channels) for tap in taps]
         first_row = plus(times(channel, self.kernel_size), first_tap)
         waiting = [
             plus(
@@ -197,56 +194,64 @@ class _OuterProducts:
         start = [self.sums.load(at, width=c.width, is_aligned=True) for at in waiting]
         x = times(channel, self.channel_size)
         g = times(panel, self.panel_size)
-        for at, total in zip(waiting, self.along_images(x, g, hops, start), strict=True):
-            self.sums.store(at, total, is_aligned=True)
+        for at, found in zip(waiting, self.along_images(x, g, hops, start), strict=True):
+            self.sums.store(at, found, is_aligned=True)
 
-    def taps(self) -> list[int]:
+    def taps(self) -> list[Index]:
         """How far each element of the window is from its first position in the copy."""
         axes = zip(self.w.kernel_size, self.w.dilation, strict=True)
         moves = [[t * d - min(0, (k - 1) * d) for t in range(k)] for k, d in axes]
         return [
-            sum(m * s for m, s in zip(place, self.steps, strict=True))
+            total(times(s, m) for m, s in zip(place, self.steps, strict=True))
             for place in combinations(*moves)
         ]
 
     def along_images(
-        self, x: Index, g: Index, hops: list[int], sums: list[Value]
+        self, x: Index, g: Index, hops: list[Index], sums: list[Value]
     ) -> Iterable[Value]:
         """Go along the images of a tile; x and g are where they begin in the copies."""
         c = self.config
-        of_g = c.rows * prod(self.w.counts[1:]) * c.panel
-        with self.b.for_(0, self.images, carried=sums) as loop:
-            here = plus(x, times(loop.index, prod(self.extents)))
+        b = self.b
+        of_g = written(b, c.rows * prod(self.w.counts[1:]) * c.panel)
+        of_x = written(b, prod(self.extents))
+        with b.for_(0, self.images, carried=sums) as loop:
+            here = plus(x, times(loop.index, of_x))
             there = plus(g, times(loop.index, of_g))
             loop.yield_(*self.along(0, here, there, hops, list(loop.carried)))
         return loop.results
 
     def along(
-        self, axis: int, x: Index, g: Index, hops: list[int], sums: list[Value]
+        self, axis: int, x: Index, g: Index, hops: list[Index], sums: list[Value]
     ) -> list[Value]:
         """Go along an axis of the positions, and the axes inside of it."""
         w, c = self.w, self.config
         count: Index = self.rows if axis == 0 else w.counts[axis]
         is_last = axis == len(w.counts) - 1
-        of_x = w.stride[axis] * self.steps[axis]
-        of_g = prod(w.counts[axis + 1 :]) * c.panel
-        unroll = 1
-        if is_last and axis:
-            most = max(_UNROLLED // len(sums), 1)
-            unroll = next(u for u in range(most, 0, -1) if w.counts[axis] % u == 0)
-        with self.b.for_(0, count, step=unroll, carried=sums) as loop:
-            found = list(loop.carried)
-            for i in range(unroll):
-                here = plus(plus(x, times(loop.index, of_x)), i * of_x)
-                there = plus(plus(g, times(loop.index, of_g)), i * of_g)
-                if is_last:
-                    found = self.position(here, there, hops, found)
-                else:
-                    found = self.along(axis + 1, here, there, hops, found)
-            loop.yield_(*found)
-        return list(loop.results)
+        of_x = times(self.steps[axis], w.stride[axis])
+        of_g = written(self.b, prod(w.counts[axis + 1 :]) * c.panel)
 
-    def position(self, x: Index, g: Index, hops: list[int], sums: list[Value]) -> list[Value]:
+        def go(start: Index, stop: Index, step: int, sums: list[Value]) -> list[Value]:
+            with self.b.for_(start, stop, step=step, carried=sums) as loop:
+                found = list(loop.carried)
+                for i in range(step):
+                    here = plus(plus(x, times(loop.index, of_x)), times(of_x, i))
+                    there = plus(plus(g, times(loop.index, of_g)), times(of_g, i))
+                    if is_last:
+                        found = self.position(here, there, hops, found)
+                    else:
+                        found = self.along(axis + 1, here, there, hops, found)
+                loop.yield_(*found)
+            return list(loop.results)
+
+        most = max(_UNROLLED // len(sums), 1) if is_last and axis else 1
+        if not is_symbol(count):
+            known = count if isinstance(count, int) else 1
+            return go(0, count, next(u for u in range(most, 0, -1) if known % u == 0), sums)
+        whole = w.counts[axis] // most * most
+        sums = go(0, whole, most, sums)
+        return sums if most == 1 else go(whole, count, 1, sums)
+
+    def position(self, x: Index, g: Index, hops: list[Index], sums: list[Value]) -> list[Value]:
         """Add the outer product of a position."""
         b, c = self.b, self.config
         left = [
@@ -278,6 +283,14 @@ class _OuterProducts:
             to = b.index(plus(first, place.index)) + times(lanes, row)
             exists = plus(lanes, output.index) < end
             self.out.store(to, b.cast(value, self.out.dtype), mask=exists)
+
+
+def _written_steps(b: KernelBuilder, extents: tuple[int, ...]) -> list[Index]:
+    """Return how far neighbours on each axis of a copy are from each other, inside a kernel."""
+    return [
+        1 if n == len(extents) - 1 else written(b, prod(extents[n + 1 :]))
+        for n in range(len(extents))
+    ]
 
 
 def _is_dense(strides: tuple[int, ...], counts: tuple[int, ...]) -> bool:

@@ -21,16 +21,28 @@ from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
+from pyrite.kernel.symbol import is_symbol, require_known
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total
+from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total, written
+from pyrite.kernel.template.size_class import half
 
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """An element of the window: the phase in which it meets the images, and how far on."""
+    """An element of the window: the phase in which it meets the images, and how far on each axis.
+
+    That is in rows, and elements of the last axis.
+    """
 
     phase: int
-    hop: int
+    hops: tuple[int, ...]
+
+    def place(self, start: Index, steps: Sequence[Index]) -> Index:
+        """Return where it is from a position on, with neighbours on each axis ``steps`` apart."""
+        # The known distance along the row comes last: it is part of the address of each load.
+        for hop, step in zip(self.hops, steps, strict=True):
+            start = plus(start, times(step, hop))
+        return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,8 @@ class Planes:
         for *_, at in self.phases:
             origin = self.origins[-1] + at
             found += [-(origin // stride), extent + (origin - w.sizes[-1]) // stride]
-        return max(min(found), 0)
+        # It follows from the padding, the same for nearly all sizes.
+        return max(min(require_known(n) for n in found), 0)
 
     @property
     def pitches(self) -> tuple[int, ...]:
@@ -99,6 +112,14 @@ class Planes:
         return rounded_up(self.images * self.image_size + self.shared, self.width) + self.width
 
     @property
+    def room(self) -> int:
+        """A size at least as great, of few, for the memory of a kernel that serves many.
+
+        An odd number of lines, so that channels do not meet in the same sets of the cache.
+        """
+        return (half(-(-self.size // self.width)) | 1) * self.width
+
+    @property
     def origins(self) -> tuple[int, ...]:
         """The position in the image of element 0 of the first phase, on each axis."""
         w = self.windows
@@ -113,11 +134,15 @@ class Planes:
     @property
     def taps(self) -> list[Tap]:
         """The elements of the window in row-major order."""
-        phases, steps = self.phases, steps_of(self.pitches)
-        return [
-            Tap(phases.index(phase), sum(h * s for h, s in zip(hops, steps, strict=True)))
-            for phase, hops in self._places()
-        ]
+        phases = self.phases
+        return [Tap(phases.index(phase), hops) for phase, hops in self._places()]
+
+    def steps(self, b: KernelBuilder) -> list[Index]:
+        """Return how far neighbours on each axis are from each other, inside a kernel."""
+        found: list[Index] = [1]
+        for pitch in reversed(self.pitches[1:]):
+            found.append(times(found[-1], written(b, pitch)))
+        return found[::-1]
 
     def spans(self, phase: tuple[int, ...]) -> list[Span]:
         """Return what of an image is in a phase, on each axis."""
@@ -207,7 +232,7 @@ class Piece:
     """Some neighbours of a copy: they begin at ``start``, and in the image at ``coordinates``.
 
     There they are ``span.scale`` apart; ``is_row`` says whether their row exists, and ``mask``
-    which of them do.
+    which of them do.  Of those that are ``is_within`` all do that are in the limit of their axis.
     """
 
     start: Value
@@ -215,6 +240,7 @@ class Piece:
     span: Span
     is_row: Value | None
     mask: Value
+    is_within: bool = False
 
 
 #: What is done with the pieces of a copy.
@@ -235,13 +261,13 @@ def walk(
     span, *others = spans
     base = plus(times(first, span.scale), span.origin)
 
-    def visit_from(q: Index) -> None:
+    def visit_from(q: Index, *, is_within: bool = False) -> None:
         each = b.index(q) + iota(b, width) if width > 1 else b.index(q)
         mask = _exists(b, span, each, plus(times(each, span.scale), base))
-        mask = mask if inside is None else mask & _repeated(inside, width)
+        mask = mask if inside is None else mask & repeated(inside, width)
         position = plus(times(q, span.scale), base)
         at = b.index(plus(start, q))
-        visit(Piece(at, [*coordinates, position], span, inside, mask))
+        visit(Piece(at, [*coordinates, position], span, inside, mask, is_within))
 
     if others:
         with b.for_(0, span.extent) as loop:
@@ -249,11 +275,18 @@ def walk(
             here = inside
             if not _is_inside(span, base):
                 here = both(inside, _exists(b, span, loop.index, position))
-            to = plus(start, times(loop.index, prod(s.pitch for s in others)))
+            to = plus(start, times(loop.index, written(b, prod(s.pitch for s in others))))
             walk(b, others, 0, width, to, visit, here, [*coordinates, position])
+    elif is_symbol(span.extent):
+        whole = span.extent // width * width
+        with b.for_(0, whole, step=width) as loop:
+            visit_from(loop.index, is_within=True)
+        if width > 1:
+            with b.for_(whole, span.extent, step=width) as loop:  # at most once
+                visit_from(loop.index)
     elif span.extent <= _WRITTEN_OUT * width:
         for q in range(0, span.extent, width):
-            visit_from(q)
+            visit_from(q, is_within=q + width <= span.extent)
     else:
         with b.for_(0, span.extent, step=width) as loop:
             visit_from(loop.index)
@@ -272,13 +305,19 @@ def _exists(b: KernelBuilder, span: Span, q: Value, position: Index) -> Value:
     return inside & (q < span.limit) if span.limit < span.extent else inside
 
 
-def _repeated(x: Value, width: int) -> Value:
+def repeated(x: Value, width: int) -> Value:
+    """Return a scalar as a vector."""
     return x.builder.splat(x, width) if width > 1 else x
 
 
 def existing(b: KernelBuilder, first: Index, size: int, count: int) -> Index:
     """Return how many of ``count`` images, or channels, from ``first`` on there are of ``size``."""
-    return count if size % count == 0 else b.min(size - b.index(first), count)
+    return count if divides(count, size) else b.min(size - b.index(first), count)
+
+
+def divides(count: int, size: int) -> bool:
+    """Whether a size is known to be a multiple; nothing is asked of what is not known."""
+    return count == 1 or not (is_symbol(size) or is_symbol(count) or size % count)
 
 
 def copy_planes(
@@ -318,7 +357,7 @@ def _every_other(source: Volume, first: Index, piece: Piece, width: int) -> Valu
         positions = plus(piece.coordinates[-1], start) + iota(b, width)
         mask = (positions >= 0) & (positions < piece.span.size)
         if piece.is_row is not None:
-            mask = mask & _repeated(piece.is_row, width)
+            mask = mask & repeated(piece.is_row, width)
         place = b.index(plus(first, start))
         both_kinds = source.memory.load(place, width=width, mask=mask)
         found += [both_kinds[i] for i in range(0, width, 2)]

@@ -11,10 +11,11 @@ and writes whole rows of x; `input_gradient` as convolutions that know nothing o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product as combinations
 from math import gcd, prod
 
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.template.implicit_gemm import Windows
 
 
@@ -81,7 +82,7 @@ class Polyphase:
     windows: Windows
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = field(metadata=EXTENT)
     parts: tuple[Part, ...]
 
     @property

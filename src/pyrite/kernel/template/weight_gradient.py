@@ -15,13 +15,17 @@ them in a fixed order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product as combinations
 from math import prod
 from typing import Final
 
 from pyrite.kernel.builder import KernelBuilder, Value
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.gradient_blocks import (
     block_of,
     blocks,
@@ -31,17 +35,21 @@ from pyrite.kernel.template.gradient_blocks import (
     workgroups,
 )
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
-from pyrite.kernel.template.index import Index, plus, rounded_up, times
+from pyrite.kernel.template.index import Index, plus, rounded_up, times, written
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.packed_images import Piece, Planes, copy_planes, existing, walk
+from pyrite.kernel.template.packed_images import Piece, Planes, copy_planes, divides, existing, walk
 from pyrite.kernel.template.product import accumulate, group_number
+from pyrite.kernel.template.size_class import class_of
 from pyrite.types import DType, int32, int64
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGradientConfig:
-    """How the work is cut up; see the head of this file.  ``width`` is the lanes of a vector."""
+    """How the work is cut up; see the head of this file.  ``width`` is the lanes of a vector.
+
+    A phase of one channel of the copies has ``room`` elements of memory.
+    """
 
     outputs: int
     channels: int
@@ -49,8 +57,9 @@ class WeightGradientConfig:
     width: int
     block_o: int
     block_c: int
-    images: int
-    rows: int
+    room: int
+    images: int = field(metadata=EXTENT)
+    rows: int = field(metadata=EXTENT)
     parts: int
 
     def is_legal(self) -> bool:
@@ -60,18 +69,41 @@ class WeightGradientConfig:
 
 def candidates(w: Windows, dtype: DType, machine: Machine) -> list[WeightGradientConfig]:
     """Return the configs that are right for a convolution on a CPU."""
-    found = [
-        _config(w, dtype, machine, shape, length, room)
-        for shape in _shapes(w, machine)
-        for length in _LENGTHS
-        for room in _ROOMS
-    ]
-    return [replace(c, parts=parts) for c in found for parts in sorted({1, c.parts})]
+    return [config for config, _ in _candidates(w, dtype, machine)]
+
+
+def _candidates(
+    w: Windows, dtype: DType, machine: Machine
+) -> list[tuple[WeightGradientConfig, int]]:
+    """Return the configs, each with how long its tiles are to be."""
+    cuts = combinations(_shapes(w, machine), _LENGTHS, _ROOMS)
+    found = [(_config(w, dtype, machine, *cut), cut[1]) for cut in cuts]
+    return [(replace(c, parts=n), length) for c, length in found for n in sorted({1, c.parts})]
 
 
 def select(w: Windows, dtype: DType, machine: Machine) -> WeightGradientConfig:
-    """Return the candidate with the least estimated time; see `cost`."""
-    return min(candidates(w, dtype, machine), key=lambda c: cost(w, dtype, c, machine))
+    """Return the candidate with the least estimated time for the class of sizes; see `cost`."""
+    return fitted(*select_for_class(class_of(w), dtype, machine), w)
+
+
+@lru_cache(maxsize=4096)
+def select_for_class(
+    w: Windows, dtype: DType, machine: Machine
+) -> tuple[WeightGradientConfig, int]:
+    """Return the candidate with the least estimated time, and the length of its tiles."""
+    found = _candidates(w, dtype, machine)
+    return min(found, key=lambda pair: cost(w, dtype, pair[0], machine))
+
+
+def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
+    """Return a config that was chosen for a class of sizes, for some of them."""
+    planes = Planes.near(w, length, config.width)
+    return with_room(replace(config, images=planes.images, rows=planes.rows), w)
+
+
+def with_room(config: WeightGradientConfig, w: Windows) -> WeightGradientConfig:
+    """Return a config with the memory that its tiles take."""
+    return replace(config, room=Planes(w, config.images, config.rows, config.width).room)
 
 
 #: Positions of a tile, roughly, where there are as many.
@@ -120,8 +152,9 @@ def _config(
     most = room // max(planes.size * len(planes.phases), block_o * prod(w.kernel_size) * width)
     block_c = _equal(w.channels, max(most, 1), channels)
     config = WeightGradientConfig(
-        outputs, channels, taps, width, block_o, block_c, planes.images, planes.rows, 1
-    )
+        outputs, channels, taps, width, block_o, block_c, planes.room, planes.images,
+        planes.rows, 1,
+    )  # fmt: skip
     return replace(config, parts=_parts(w, config, machine))
 
 
@@ -189,7 +222,9 @@ class _WeightGradient:
         self.planes = Planes(w, config.images, config.rows, config.width)
         self.x, self.g, self.out = declare(b, x, g, out, config)
         self.kernel_size = prod(w.kernel_size)
-        phases, size = len(self.planes.phases), self.planes.size
+        self.steps, self.length = self.planes.steps(b), self.planes.length
+        phases, size = len(self.planes.phases), config.room
+        assert is_symbol(self.planes.size) or self.planes.size <= size, config
         self.channel_size = phases * size
         self.copy_x = b.private(self.accumulator, config.block_c * self.channel_size)
         self.copy_g = b.private(self.accumulator, config.block_o * size)
@@ -212,7 +247,7 @@ class _WeightGradient:
         with b.for_(0, self.config.block_o * self.columns, step=width) as loop:
             self.sums.store(loop.index, zero)
         nowhere = b.const(0, vector(int32, width))
-        with b.for_(0, self.planes.size, step=width) as loop:
+        with b.for_(0, self.config.room, step=width) as loop:
             self.is_window.store(loop.index, nowhere)
         spans = self.planes.limit_spans()
         count = prod(span.extent for span in spans)
@@ -222,13 +257,13 @@ class _WeightGradient:
             self.is_window.store(piece.start, b.select(piece.mask, one, nowhere))
 
         with b.for_(0, self.config.images) as image:
-            walk(b, spans, 0, width, times(image.index, count), note)
+            walk(b, spans, 0, width, times(image.index, written(b, count)), note)
 
     def tile(self, image: Index, row: Index) -> None:
         """Add the products of some rows of some images."""
         b, w, c = self.b, self.w, self.config
-        size = self.planes.size
-        batch = w.batch if w.batch % c.images else None
+        size = c.room
+        batch = None if divides(c.images, w.batch) else w.batch
         with b.for_(0, existing(b, self.at.channel, w.channels, c.block_c)) as loop:
             for number, phase in enumerate(self.planes.phases):
                 copy_planes(
@@ -251,10 +286,12 @@ class _WeightGradient:
     def block(self, output: Value, channel: Value, first_tap: int) -> None:
         """Add the products of some outputs with some taps of some channels."""
         b, c, width = self.b, self.config, self.config.width
-        size = self.planes.size
+        size = c.room
         taps = self.planes.taps[first_tap : first_tap + c.taps]
         places = [
-            plus(times(plus(channel, i), self.channel_size), tap.phase * size + tap.hop)
+            tap.place(
+                plus(times(plus(channel, i), self.channel_size), tap.phase * size), self.steps
+            )
             for i in range(c.channels)
             for tap in taps
         ]
@@ -269,7 +306,7 @@ class _WeightGradient:
             for r in range(c.outputs)
         ]
         start = [self.sums.load(at, width=width, is_aligned=True) for at in waiting]
-        with b.for_(0, self.planes.length, step=width, carried=start) as loop:
+        with b.for_(0, self.length, step=width, carried=start) as loop:
             mask = self.is_window.load(loop.index, width=width, is_aligned=True) != 0
             left = [
                 self.copy_g.load(plus(row, loop.index), width=width, mask=mask, is_aligned=True)

@@ -10,7 +10,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import convolution
-from pyrite.backend.cube.skeleton.contraction import layout_of
+from pyrite.backend.cube.skeleton.contraction import gradient, layout_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config, outer_config, weight_gradient
@@ -94,21 +94,21 @@ def test_every_config_of_a_direct_kernel_and_of_sums_over_positions() -> None:
         convolution.convolve_directly(launcher, whole, hw, hx, target, config)
         np.testing.assert_allclose(backend.download(target), out, rtol=2e-5, atol=2e-5)
     layouts = layout_of(hx), layout_of(hg)
-    gradient = convolution.WeightGradient(w, *layouts)
+    problem = gradient.WeightGradient(w, *layouts)
     found = set(weight_gradient.candidates(w, float32, CPU))
     outer = outer_config.candidates(w, float32, CPU)
     for chosen in {*found, *outer, *(replace(c, parts=2) for c in (next(iter(found)), outer[0]))}:
         target = launcher.empty(TensorType(weight.shape, float32))
-        convolution.sum_over_positions(launcher, gradient, hx, hg, target, chosen)
+        convolution.sum_over_positions(launcher, problem, hx, hg, target, chosen)
         np.testing.assert_allclose(backend.download(target), of_weight, rtol=2e-5, atol=2e-4)
 
 
 def test_vectors_of_a_gradient_lie_along_many_outputs_or_along_positions() -> None:
     many = convolution.windows_of((8, 16, 4, 4), (32, 16, 3, 3), (4, 4), {**SAME, "groups": 1})
     single = convolution.windows_of((8, 16, 9, 9), (16, 1, 3, 3), (9, 9), {**SAME, "groups": 16})
-    outer = convolution.gradient_config(many, float32, CPU)
+    outer = gradient.select(many, float32, CPU)
     assert isinstance(outer, outer_config.OuterConfig)
-    along = convolution.gradient_config(single, float32, CPU)
+    along = gradient.select(single, float32, CPU)
     assert isinstance(along, weight_gradient.WeightGradientConfig)
 
 

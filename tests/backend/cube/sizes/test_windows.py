@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backend.cube.sizes.conftest import Case, tensor
 
 import pyrite
 from pyrite.backend.device import Device
-from tests.backend.cube.sizes.conftest import Case, tensor
 
 Draw = Callable[..., Any]
 Op = Callable[[pyrite.Tensor], pyrite.Tensor]

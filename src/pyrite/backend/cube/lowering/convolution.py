@@ -7,8 +7,7 @@ the input consists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -20,28 +19,29 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.contraction import contract, layout_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import Finish, add
+from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
+from pyrite.backend.cube.skeleton.contraction.epilogue import add
+from pyrite.backend.cube.skeleton.contraction.gradient import (
+    WEIGHT_GRADIENT,
+    GradientConfig,
+    WeightGradient,
+)
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
+from pyrite.backend.cube.skeleton.contraction.product import SUM, PartialSums
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
-from pyrite.backend.cube.skeleton.protocol import Fused, Stage
+from pyrite.backend.cube.skeleton.protocol import Fused, Stage, launch
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
-from pyrite.kernel.template import gradient_blocks, implicit_gemm, outer_config, polyphase, split_k
-from pyrite.kernel.template import weight_gradient as gradient
+from pyrite.kernel.template import implicit_gemm, polyphase
 from pyrite.kernel.template.direct_config import DirectConfig
-from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.outer_config import OuterConfig
-from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.product import Product
-from pyrite.kernel.template.weight_gradient import WeightGradientConfig
+from pyrite.kernel.template.size_class import class_of
 from pyrite.op import Attributes, Constant, Op
-from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Shape, TensorType
 
 
@@ -79,7 +79,6 @@ def convolution_product(problem: Convolution, machine: Machine) -> Product:
 _LEAST_USED: Final = 0.55
 
 
-@lru_cache(maxsize=4096)
 def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig | None:
     """Return how a convolution is run directly; None if it is not, but as a product.
 
@@ -88,9 +87,9 @@ def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig 
     """
     if machine.kind == "gpu" or prod(p.kernel_size) == 1:
         return None
-    w = p.windows
+    w = class_of(p.windows)
     used = prod(w.counts) / Planes(w, 1, w.counts[0], 1).image_size
-    if used < _LEAST_USED or not direct.candidates(p, dtype, machine):
+    if used < _LEAST_USED or not direct.is_written_out(p):
         return None
     return direct.select(p, dtype, machine)
 
@@ -104,17 +103,11 @@ def convolve_directly(
 
     The stage, which reads sources, is applied to each sum.
     """
-    lx, lw, lout = (layout_of(t) for t in (x, weight, target))
-
-    def build(grid: int) -> Kernel:
-        w = replace(p.windows, kernel_size=p.kernel_size)
-        filters = implicit_gemm.weight_map(w, lw, is_transposed=is_transposed)
-        return direct_convolution(p, lx, filters, lout, config, grid=grid, epilogue=epilogue)
-
-    epilogue = None if stage is None else lambda b: Finish(b, stage)
-    key = ("direct convolution", p, lx, lw, lout, is_transposed, config, stage)
+    of = layout_of(weight)
+    known = (of.dtype, of.strides, of.offset)
+    problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
     bindings = [b for t in (weight, x, *sources, target) for b in bindings_of(t)]
-    launcher.launch(key, build, bindings, direct.workgroups(p, config))
+    launch(launcher, DIRECT, problem, bindings, config=config, fused=Fused(epilogue=stage))
 
 
 @lowers("convolution")
@@ -225,15 +218,6 @@ def convolve_by_phases(
 # ---- the gradient of the weight ----
 
 
-@dataclass(frozen=True, slots=True)
-class WeightGradient:
-    """The gradient of a convolution's weight, and where its operands lie."""
-
-    windows: Windows
-    x: Layout
-    g: Layout
-
-
 def weight_gradient_product(problem: WeightGradient) -> Product:
     """Return the product that the gradient is."""
     w, x = problem.windows, problem.x
@@ -261,44 +245,18 @@ def convolution_weight_gradient(
     return [target]
 
 
-#: How a gradient is summed up: by vectors along the positions, or along the outputs.
-GradientConfig = WeightGradientConfig | OuterConfig
-
-
 def sum_over_positions(
     launcher: Launcher, problem: WeightGradient, x: CubeTensor, g: CubeTensor, target: CubeTensor,
     config: GradientConfig | None = None,
 ) -> None:  # fmt: skip
     """Write the gradient by one of the kernels that read x and g where they lie."""
-    w, dtype = problem.windows, problem.x.dtype
-    machine = launcher.machine
-    chosen = config or gradient_config(w, dtype, machine)
-    result: Buffer = target.buffer
-    if chosen.parts > 1:
-        sums = chosen.parts * target.type.size
-        result = launcher.allocate(sums * accumulator_of(dtype).itemsize)
-
-    def build(grid: int) -> Kernel:
-        layouts = problem.x, problem.g
-        if isinstance(chosen, OuterConfig):
-            return outer_products(w, *layouts, dtype, chosen, grid=grid)
-        return gradient.weight_gradient(w, *layouts, dtype, chosen, grid=grid)
-
-    key = ("weight gradient", problem, chosen)
-    bindings = [*bindings_of(x), *bindings_of(g), result]
-    launcher.launch(key, build, bindings, gradient_blocks.workgroups(w, chosen))
-    if chosen.parts > 1:
-        product = weight_gradient_product(problem)
-        launcher.launch(
-            ("add", *key), lambda grid: split_k.split_k(product, chosen.parts, grid=grid),
-            [result, target.buffer], split_k.workgroups(product),
-        )  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def gradient_config(w: Windows, dtype: DType, machine: Machine) -> GradientConfig:
-    """Return how the gradient of a weight is summed up: vectors lie where the estimate is least."""
-    along = gradient.select(w, dtype, machine)
-    outer = outer_config.select(w, dtype, machine)
-    is_outer = outer_config.cost(w, outer, machine) < gradient.cost(w, dtype, along, machine)
-    return outer if is_outer else along
+    chosen = config or WEIGHT_GRADIENT.select(problem, launcher.machine)
+    bindings = [*bindings_of(x), *bindings_of(g)]
+    if chosen.parts == 1:
+        launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, target.buffer], config=chosen)
+        return
+    count = chosen.parts * target.type.size
+    sums = launcher.allocate(count * accumulator_of(problem.x.dtype).itemsize)
+    launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, sums], config=chosen)
+    parts = PartialSums(weight_gradient_product(problem), chosen.parts)
+    launch(launcher, SUM, parts, [sums, target.buffer], config=0)

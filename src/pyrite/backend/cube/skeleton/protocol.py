@@ -8,7 +8,8 @@ the same kernel: a prologue on elements as they are read, a body
 inside, an epilogue on results before they are written, one value for each of several outputs.
 
 The key of a kernel is the content of these three, so no lowering spells one: whatever `build` can
-read is in the key.
+read is in the key.  What of them is an extent (`pyrite.kernel.extent`) is not: `build` gets symbols
+there, and the kernel the numbers when it is launched.
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""Convolutions on CPUs that read windows where they lie: see `direct_convolution`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
+from pyrite.backend.cube.skeleton.protocol import Fused
+from pyrite.kernel import Kernel
+from pyrite.kernel.machine import Machine
+from pyrite.kernel.template import direct_config as direct
+from pyrite.kernel.template.direct_config import DirectConfig
+from pyrite.kernel.template.direct_convolution import direct_convolution
+from pyrite.kernel.template.implicit_gemm import Layout, weight_map
+from pyrite.kernel.template.polyphase import Polyphase
+from pyrite.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class DirectConvolution:
+    """Convolutions of x; ``is_transposed`` is as in `weight_map`.
+
+    The weight is given by its dtype, strides and offset: as a tuple, of which no number is an
+    extent, since the inner loop reads it at known distances.
+    """
+
+    convolution: Polyphase
+    weight: tuple[DType, tuple[int, ...], int | None]
+    x: Layout
+    out: Layout
+    is_transposed: bool = False
+
+
+class DirectSkeleton:
+    """Kernels of direct convolutions."""
+
+    name = "direct convolution"
+
+    def candidates(self, problem: DirectConvolution, machine: Machine) -> list[DirectConfig]:
+        """Return the configs that are right for a convolution on a CPU; none for large windows."""
+        return direct.candidates(problem.convolution, problem.x.dtype, machine)
+
+    def select(self, problem: DirectConvolution, machine: Machine) -> DirectConfig:
+        """Return the one with the least estimated time."""
+        return direct.select(problem.convolution, problem.x.dtype, machine)
+
+    def workgroups(self, problem: DirectConvolution, config: DirectConfig) -> int:
+        """Return how many workgroups run the kernel."""
+        return direct.workgroups(problem.convolution, config)
+
+    def build(
+        self, problem: DirectConvolution, config: DirectConfig, fused: Fused, grid: int
+    ) -> Kernel:
+        """Return the kernel.  Parameters: the weight, x, the epilogue's sources, out."""
+        p, stage = problem.convolution, fused.epilogue
+        w = replace(p.windows, kernel_size=p.kernel_size)
+        filters = weight_map(w, Layout(*problem.weight), is_transposed=problem.is_transposed)
+        epilogue = None if stage is None else lambda b: Finish(b, stage)
+        return direct_convolution(
+            p, problem.x, filters, problem.out, config, grid=grid, epilogue=epilogue
+        )
+
+
+DIRECT: Final = DirectSkeleton()

@@ -1,0 +1,56 @@
+"""Classes of sizes: configs of convolutions are chosen for a class, so that few kernels serve all.
+
+A config says what is built into a kernel, and estimates of time differ a little from size to size.
+So they are made for the greatest sizes of a class, once; what is left to each size is how many rows
+and images go together, which kernels get when they are launched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from pyrite.kernel.template.implicit_gemm import Windows
+
+#: Images of which more make no other choice: each of many threads has some.
+_MANY = 64
+
+
+def quarter(n: int) -> int:
+    """Return the least of 1, 2, 3, and 4, 5, 6, 7 times powers of two, that is not less than n.
+
+    Common sizes of images are among them.
+
+    >>> [quarter(n) for n in (3, 9, 28, 50, 224, 230)]
+    [3, 10, 28, 56, 224, 256]
+    """
+    unit = 1 << max(n.bit_length() - 3, 0)
+    return -(-n // unit) * unit
+
+
+def power(n: int) -> int:
+    """Return the least power of two that is not less than n.
+
+    >>> [power(n) for n in (1, 2, 3, 64, 65)]
+    [1, 2, 4, 64, 128]
+    """
+    return 1 << (n - 1).bit_length()
+
+
+def half(n: int) -> int:
+    """Return the least of 1, and 2 and 3 times powers of two, that is not less than n.
+
+    >>> [half(n) for n in (1, 3, 5, 24, 25)]
+    [1, 3, 6, 24, 32]
+    """
+    unit = 1 << max(n.bit_length() - 2, 0)
+    return -(-n // unit) * unit
+
+
+@lru_cache(maxsize=4096)
+def class_of(w: Windows) -> Windows:
+    """Return the greatest windows of a class."""
+    sizes = tuple(quarter(n) for n in w.sizes)
+    axes = zip(w.counts, sizes, w.sizes, w.stride, strict=True)
+    counts = tuple(count + -(-(most - n) // s) for count, most, n, s in axes)
+    return replace(w, batch=min(power(w.batch), _MANY), sizes=sizes, counts=counts)
