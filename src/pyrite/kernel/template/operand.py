@@ -44,8 +44,8 @@ class Window:
     ``origin`` is the position when all digits are 0.  With ``stride`` 0 it only limits.
     """
 
-    size: int
-    stride: int
+    size: int = extent()
+    stride: int = extent()
     origin: int = 0
 
 

@@ -31,6 +31,7 @@ from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
 from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.polyfill.floats import FORMATS, any_of, isnan, magnitude
@@ -47,7 +48,7 @@ class BorderConfig:
     """
 
     look: Look
-    channels: int = 0
+    channels: int = extent(default=0)
     width: int = 1
 
 
@@ -58,23 +59,35 @@ _SIZE: Final = 64
 _MOST_ROUNDS: Final = (1 << 16) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """All that a kernel depends on; ``size`` is how many elements there are of what is looked at.
+
+    ``layouts`` are of the left factor, the right one, and out.
+    """
+
+    sums: Sums
+    layouts: tuple[Layout, ...]
+    config: BorderConfig
+    stage: Stage | None
+    size: int = extent()
+
+
 class _Border:
     """The kernel while it is being written: outputs that are NaN are added up again."""
 
-    def __init__(
-        self, sums: Sums, layouts: Sequence[Layout], size: int, config: BorderConfig,
-        stage: Stage | None, grid: int,
-    ) -> None:  # fmt: skip
-        workgroup = 1 if config.channels else _SIZE
+    def __init__(self, problem: _Problem, grid: int) -> None:
+        p = problem
+        workgroup = 1 if p.config.channels else _SIZE
         self.b = KernelBuilder("convolution_border", workgroup_size=workgroup, grid=grid)
-        left, right, out = layouts
-        self.sums, self.config, self.size = sums, config, size
+        left, right, out = p.layouts
+        self.sums, self.config, self.size = p.sums, p.config, p.size
         self.left = Operand(self.b, "left", left, "read")
         self.right = Operand(self.b, "right", right, "read")
-        self.finish = Finish(self.b, stage)
+        self.finish = Finish(self.b, p.stage)
         self.out = Operand(self.b, "out", out, "read_write")
-        self.boxes = boxes(sums.edges)
-        self.count = border_size(sums)
+        self.boxes = boxes(p.sums.edges)
+        self.count = border_size(p.sums)
 
     def build(self) -> Kernel:
         """Return it."""
@@ -198,11 +211,11 @@ def mend(
         return
     config = select(launcher.machine, sums, right, out)
     size = out.type.size if config.look == "rows of out" else right.type.size
-    layouts = [layout_of(t) for t in (left, right, out)]
-    key = ("convolution border", sums, *layouts, config, stage)
+    layouts = tuple(layout_of(t) for t in (left, right, out))
+    problem = _Problem(sums, layouts, config, stage, size)
     bindings = [b for t in (left, right, *sources, out) for b in bindings_of(t)]
-    launcher.launch(
-        key, lambda grid: _Border(sums, layouts, size, config, stage, grid).build(), bindings,
+    launcher.launch_for(
+        problem, "convolution border", lambda of, grid: _Border(of, grid).build(), bindings,
         workgroups(sums, config),
     )  # fmt: skip
 

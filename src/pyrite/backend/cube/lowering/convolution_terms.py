@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from pyrite.backend.cube.skeleton.window.axis import Sliding
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 
@@ -183,9 +184,12 @@ class InputGradient:
             steps = (i + a.before - tap * a.dilation for tap in range(a.kernel))
             return [at // a.stride for at in steps if at % a.stride == 0]
 
-        first, end = range(min(a.span - a.before, a.size)), a.count * a.stride - a.before
+        first = range(min(a.span - a.before, a.size))
         low = max((i + 1 for i in first if min(windows(i), default=0) < 0), default=0)
-        high = (i for i in range(max(end, 0), a.size) if max(windows(i), default=0) >= a.count)
+        # Behind that element all is as behind element 0, but for so many windows.
+        end = a.count * a.stride - a.before
+        behind = range(max(require_known(-end), 0) if end < 0 else 0, require_known(a.size - end))
+        high = (end + i for i in behind if max(windows(i - a.before), default=-1) >= 0)
         return _edge(a.size, low, next(high, a.size))
 
     @property
