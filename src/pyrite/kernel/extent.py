@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, fields, is_dataclass
 from typing import Any, Final
 
-from pyrite.kernel.symbol import LEAST, require_known
+from pyrite.kernel.symbol import LEAST, is_symbol, require_known
 
 _KEY: Final = "extent"
 #: What marks a field, as `extent` does: ``size: int = field(metadata=EXTENT)``.  It is for fields
@@ -53,8 +53,6 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
     found: list[int] = []
 
     def leave(value: int) -> Any:
-        if value < LEAST:
-            return value
         found.append(value)
         return SOME
 
@@ -63,15 +61,15 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
     """Return a problem with others in place of its extents, in the order of `pattern_of`."""
-    return _mapped(problem, lambda n: n if n < LEAST else next(extents), _rebuilt)
+    return _mapped(problem, lambda _: next(extents), _rebuilt)
 
 
-def with_known_extents(problem: Any) -> Any:
-    """Return a problem with numbers in place of symbols: what is built of it serves no others."""
+def with_known(problem: Any) -> Any:
+    """Return a problem of symbols with its extents built in: the kernel is for these alone."""
     return _mapped(problem, require_known, _rebuilt)
 
 
-Change = Callable[[Any], Any]
+Change = Callable[[int], Any]
 Make = Callable[[Any, tuple[str, ...], list[Any]], Any]
 
 
@@ -93,7 +91,8 @@ def _mapped(value: Any, change: Change, make: Make) -> Any:
 def _changed(value: Any, change: Change) -> Any:
     if type(value) is tuple:
         return tuple([_changed(x, change) for x in value])
-    return value if value is None else change(value)
+    is_some = is_symbol(value) or (type(value) is int and value >= LEAST)
+    return change(value) if is_some else value
 
 
 _FIELDS: Final[dict[type, tuple[tuple[str, bool], ...]]] = {}

@@ -16,6 +16,7 @@ from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import pattern_of
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
 from pyrite.recent import KERNELS, Recent
@@ -32,6 +33,7 @@ class Launcher:
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
         self._families = Families(self._compiled)
+        self._firsts: Recent[Hashable, Hashable] = Recent(KERNELS)
         #: How many kernels were built so far.
         self.built = 0
         self._lock = threading.Lock()
@@ -101,6 +103,20 @@ class Launcher:
         """Return the compiled kernel that serves a problem, and the problem's extents."""
         with self._lock:
             return self._families.member(problem, key, build, axes)
+
+    def is_first(self, problem: Hashable) -> bool:
+        """Whether the extents of a problem are those with which its pattern came first.
+
+        It is for kernels that are slower where their sizes are not built in: those of the first
+        sizes are, as a model mostly has no others, and what comes later shares a kernel.
+        """
+        pattern, extents = pattern_of(problem)
+        key = content_of(pattern)
+        with self._lock:
+            first = self._firsts.get(key)
+            if first is None:
+                self._firsts.put(key, extents)
+        return first is None or first == extents
 
     def _compiled(self, kernel: Kernel) -> Executable:
         self.built += 1

@@ -175,6 +175,10 @@ class RecordingLauncher(Launcher):
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(_Launch(member.executable, all, grid))
 
+    def is_first(self, problem: Hashable) -> bool:
+        """Whether the extents of a problem are those with which its pattern came first."""
+        return self._launcher.is_first(problem)
+
     def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
         if fault is None:
             return bindings

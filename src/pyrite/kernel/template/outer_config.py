@@ -36,7 +36,7 @@ class OuterConfig:
     turned: int
     images: int = field(metadata=EXTENT)
     rows: int = field(metadata=EXTENT)
-    parts: int
+    parts: int = field(metadata=EXTENT)
 
     @property
     def panel(self) -> int:

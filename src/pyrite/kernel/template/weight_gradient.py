@@ -60,7 +60,7 @@ class WeightGradientConfig:
     room: int
     images: int = field(metadata=EXTENT)
     rows: int = field(metadata=EXTENT)
-    parts: int
+    parts: int = field(metadata=EXTENT)
 
     def is_legal(self) -> bool:
         """Whether the sizes divide as the schedule needs."""

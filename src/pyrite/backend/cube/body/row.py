@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyrite.backend.cube.operand import Layout, Operand, iota, unravel
 from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store
 from pyrite.kernel import Value
-from pyrite.kernel.extent import extent, with_known_extents
+from pyrite.kernel.extent import extent, with_known
 from pyrite.op.rule.fold import BoundFold
 from pyrite.types import DType, Shape
 
@@ -64,7 +64,7 @@ class BodyRow(Row):
         if any(len(places.shapes[side]) > 1 for _, side in places.sides):
             # To find the piece of a place divides by sizes, in the innermost loop: batch norm took
             # up to 1.7 times as long where they were arguments.
-            places = with_known_extents(places)
+            places = with_known(places)
         layouts = (*places.sources, *places.targets, *places.sums)
         #: By the identity of layouts, of which each operand has its own.
         self._sides = dict(zip(map(id, layouts), places.sides, strict=True))

@@ -7,7 +7,7 @@ the input consists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -23,11 +23,12 @@ from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvol
 from pyrite.backend.cube.skeleton.contraction.epilogue import add
 from pyrite.backend.cube.skeleton.contraction.gradient import (
     WEIGHT_GRADIENT,
+    AnyParts,
     GradientConfig,
     WeightGradient,
 )
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
-from pyrite.backend.cube.skeleton.contraction.product import SUM, PartialSums
+from pyrite.backend.cube.skeleton.contraction.product import SUM
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
 from pyrite.backend.cube.skeleton.protocol import Fused, Stage, launch
 from pyrite.backend.cube.tensor import CubeTensor
@@ -106,6 +107,7 @@ def convolve_directly(
     of = layout_of(weight)
     known = (of.dtype, of.strides, of.offset)
     problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
+    problem = replace(problem, is_first=launcher.is_first(problem.with_batch(0)))
     bindings = [b for t in (weight, x, *sources, target) for b in bindings_of(t)]
     launch(launcher, DIRECT, problem, bindings, config=config, fused=Fused(epilogue=stage))
 
@@ -251,6 +253,7 @@ def sum_over_positions(
 ) -> None:  # fmt: skip
     """Write the gradient by one of the kernels that read x and g where they lie."""
     chosen = config or WEIGHT_GRADIENT.select(problem, launcher.machine)
+    problem = replace(problem, is_first=launcher.is_first(problem.with_batch(0)))
     bindings = [*bindings_of(x), *bindings_of(g)]
     if chosen.parts == 1:
         launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, target.buffer], config=chosen)
@@ -258,5 +261,5 @@ def sum_over_positions(
     count = chosen.parts * target.type.size
     sums = launcher.allocate(count * accumulator_of(problem.x.dtype).itemsize)
     launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, sums], config=chosen)
-    parts = PartialSums(weight_gradient_product(problem), chosen.parts)
+    parts = AnyParts(weight_gradient_product(problem), chosen.parts)
     launch(launcher, SUM, parts, [sums, target.buffer], config=0)

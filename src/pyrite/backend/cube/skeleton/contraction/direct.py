@@ -8,6 +8,7 @@ from typing import Final
 from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template.direct_config import DirectConfig
@@ -22,7 +23,8 @@ class DirectConvolution:
     """Convolutions of x; ``is_transposed`` is as in `weight_map`.
 
     The weight is given by its dtype, strides and offset: as a tuple, of which no number is an
-    extent, since the inner loop reads it at known distances.
+    extent, since the inner loop reads it at known distances.  With ``is_first`` all but the batch
+    is built in: else copies of few channels take up to 1.8 of the time, of 64 channels 1.05.
     """
 
     convolution: Polyphase
@@ -30,6 +32,12 @@ class DirectConvolution:
     x: Layout
     out: Layout
     is_transposed: bool = False
+    is_first: bool = False
+
+    def with_batch(self, batch: int) -> DirectConvolution:
+        """Return the same of other images."""
+        p = self.convolution
+        return replace(self, convolution=replace(p, windows=replace(p.windows, batch=batch)))
 
 
 class DirectSkeleton:
@@ -53,6 +61,10 @@ class DirectSkeleton:
         self, problem: DirectConvolution, config: DirectConfig, fused: Fused, grid: int
     ) -> Kernel:
         """Return the kernel.  Parameters: the weight, x, the epilogue's sources, out."""
+        if problem.is_first:
+            batch = problem.convolution.windows.batch
+            known, config, fused = with_known((problem.with_batch(0), config, fused))
+            problem = known.with_batch(batch)
         p, stage = problem.convolution, fused.epilogue
         w = replace(p.windows, kernel_size=p.kernel_size)
         filters = weight_map(w, Layout(*problem.weight), is_transposed=problem.is_transposed)

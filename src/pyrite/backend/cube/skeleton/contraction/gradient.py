@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from pyrite.backend.cube.skeleton.contraction.product import PartialSums
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel
+from pyrite.kernel.extent import extent, with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import gradient_blocks, outer_config, size_class
 from pyrite.kernel.template import weight_gradient as along
@@ -20,11 +22,26 @@ from pyrite.types import DType
 
 @dataclass(frozen=True, slots=True)
 class WeightGradient:
-    """The gradient of a convolution's weight, and where its operands lie."""
+    """The gradient of a convolution's weight, and where its operands lie.
+
+    With ``is_first`` all but the batch is built in, as of `DirectConvolution`.
+    """
 
     windows: Windows
     x: Layout
     g: Layout
+    is_first: bool = False
+
+    def with_batch(self, batch: int) -> WeightGradient:
+        """Return the same of other images."""
+        return replace(self, windows=replace(self.windows, batch=batch))
+
+
+@dataclass(frozen=True, slots=True)
+class AnyParts(PartialSums):
+    """Partial sums whose number depends on the batch: a loop adds them."""
+
+    parts: int = extent()
 
 
 #: How a gradient is summed up: by vectors along the positions, or along the outputs.
@@ -54,6 +71,9 @@ class WeightGradientSkeleton:
     ) -> Kernel:
         """Return the kernel.  Parameters: x, g, and the result or its partial sums."""
         p, dtype = problem, problem.x.dtype
+        if p.is_first:
+            known, cut = with_known((p.with_batch(0), replace(config, parts=1)))
+            p, config = known.with_batch(p.windows.batch), replace(cut, parts=config.parts)
         if isinstance(config, OuterConfig):
             return outer_products(p.windows, p.x, p.g, dtype, config, grid=grid)
         return along.weight_gradient(p.windows, p.x, p.g, dtype, config, grid=grid)
