@@ -64,7 +64,9 @@ def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
     """Return the candidate with the least estimated time for the class of sizes; see `cost`."""
     whole = replace(p, windows=class_of(p.windows))
     config, length = _select(whole, dtype, machine)
-    planes = Planes.near(p.windows, length, config.width)
+    # As many images as the greatest batch of the class has: fewer take no more time.
+    w = replace(p.windows, batch=whole.windows.batch)
+    planes = Planes.near(w, length, config.width)
     return replace(config, room=planes.room, images=planes.images, rows=planes.rows)
 
 

@@ -126,9 +126,23 @@ class _DirectConvolution:
         step = c.vectors * c.width
         with b.for_(0, c.block_o, step=c.outputs) as output:
             rows = self.filters(output.index)
-            with b.for_(0, self.whole * step, step=step) as at:
-                self.block(output.index, rows, at.index, c.vectors, first, count)
-            self.rest(output.index, rows, first, count)
+            stop = written(b, self.whole * step)
+            if isinstance(self.images, int):
+                with b.for_(0, stop, step=step) as at:
+                    self.block(output.index, rows, at.index, c.vectors, first, count)
+                self.rest(output.index, rows, first, count)
+            else:  # nothing is computed for images that do not exist
+                with b.for_(0, b.min(self.length(), stop), step=step) as at:
+                    self.block(output.index, rows, at.index, c.vectors, first, count)
+                with b.if_(self.length() > stop):
+                    self.rest(output.index, rows, first, count)
+
+    def length(self) -> Value:
+        """Return how many positions there are, up to the last window of the images that exist."""
+        of_image = self.planes.image_size
+        behind = self.planes.images * of_image - self.planes.length
+        length = times(self.images, written(self.b, of_image))
+        return self.b.index(plus(length, -behind))
 
     def rest(self, output: Value, rows: list[Place], first: Index, count: Index) -> None:
         """Add the products for the vectors of positions that are less than a block.

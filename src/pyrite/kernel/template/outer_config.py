@@ -90,7 +90,7 @@ def select_for_class(w: Windows, dtype: DType, machine: Machine) -> tuple[OuterC
 
 def fitted(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
-    images, rows = _tile(w, length)
+    images, rows = _tile(replace(w, batch=class_of(w).batch), length)
     return with_room(replace(config, images=images, rows=rows), w)
 
 

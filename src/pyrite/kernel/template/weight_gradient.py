@@ -97,7 +97,8 @@ def select_for_class(
 
 def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
-    planes = Planes.near(w, length, config.width)
+    # As many images as the greatest batch of the class has: fewer take no more time.
+    planes = Planes.near(replace(w, batch=class_of(w).batch), length, config.width)
     return with_room(replace(config, images=planes.images, rows=planes.rows), w)
 
 
@@ -222,7 +223,9 @@ class _WeightGradient:
         self.planes = Planes(w, config.images, config.rows, config.width)
         self.x, self.g, self.out = declare(b, x, g, out, config)
         self.kernel_size = prod(w.kernel_size)
-        self.steps, self.length = self.planes.steps(b), self.planes.length
+        self.steps = self.planes.steps(b)
+        #: Positions of a tile, and of them those of images that exist.
+        self.length = self.stop = written(b, self.planes.length)
         phases, size = len(self.planes.phases), config.room
         assert is_symbol(self.planes.size) or self.planes.size <= size, config
         self.channel_size = phases * size
@@ -264,6 +267,10 @@ class _WeightGradient:
         b, w, c = self.b, self.w, self.config
         size = c.room
         batch = None if divides(c.images, w.batch) else w.batch
+        images = existing(b, image, w.batch, c.images)
+        self.stop = self.length
+        if isinstance(images, Value):
+            self.stop = b.min(times(images, written(b, self.planes.image_size)), self.length)
         with b.for_(0, existing(b, self.at.channel, w.channels, c.block_c)) as loop:
             for number, phase in enumerate(self.planes.phases):
                 copy_planes(
@@ -306,7 +313,7 @@ class _WeightGradient:
             for r in range(c.outputs)
         ]
         start = [self.sums.load(at, width=width, is_aligned=True) for at in waiting]
-        with b.for_(0, self.length, step=width, carried=start) as loop:
+        with b.for_(0, self.stop, step=width, carried=start) as loop:
             mask = self.is_window.load(loop.index, width=width, is_aligned=True) != 0
             left = [
                 self.copy_g.load(plus(row, loop.index), width=width, mask=mask, is_aligned=True)

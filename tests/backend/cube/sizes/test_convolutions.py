@@ -53,3 +53,27 @@ def results(op: Op, name: str) -> Callable[[Any, Any], Any]:
 
 
 OPS = [forward, slope_of_input, slope_of_weight]
+#: Batches of one class: its greatest, and smaller ones.
+BATCHES = [(8, 2, 12, 12), (6, 2, 12, 12), (5, 2, 12, 12), (7, 2, 12, 12)]
+#: The first sizes are built in; the second build what serves the others.
+IMAGES = [(3, 2, 9, 10), (3, 2, 14, 20), (4, 2, 14, 20), (4, 2, 14, 19), (3, 2, 14, 18)]
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS.keys() - {"pointwise"}))
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_other_batches_build_nothing(op: Op, name: str, built: Callable[..., list[int]]) -> None:
+    first, *others = built(results(op, name), BATCHES)
+
+    assert first > 0
+    assert others == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS.keys() - {"pointwise", "strided"}))
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_the_second_sizes_of_images_build_what_serves_all(
+    op: Op, name: str, cpu_built: Callable[..., list[int]]
+) -> None:
+    first, second, *others = cpu_built(results(op, name), IMAGES)
+
+    assert first >= second > 0
+    assert others == [0, 0, 0]

@@ -7,7 +7,7 @@ the input consists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
 from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.contraction import contract, layout_of
+from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
 from pyrite.backend.cube.skeleton.contraction.epilogue import add
 from pyrite.backend.cube.skeleton.contraction.gradient import (
@@ -29,6 +29,7 @@ from pyrite.backend.cube.skeleton.contraction.gradient import (
 )
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM
+from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
 from pyrite.backend.cube.skeleton.protocol import Fused, Stage, launch
 from pyrite.backend.cube.tensor import CubeTensor
@@ -40,7 +41,6 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import Planes
 from pyrite.kernel.template.polyphase import Polyphase
-from pyrite.kernel.template.product import Product
 from pyrite.kernel.template.size_class import class_of
 from pyrite.op import Attributes, Constant, Op
 from pyrite.types import DType, Shape, TensorType
@@ -58,22 +58,14 @@ def windows_of(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Win
 # ---- a convolution ----
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """A convolution and where its operands lie; ``is_transposed`` is as in `weight_map`."""
-
-    windows: Windows
-    weight: Layout
-    x: Layout
-    out: Layout
-    is_transposed: bool = False
-
-
-def convolution_product(problem: Convolution, machine: Machine) -> Product:
-    """Return the product that a convolution is."""
-    p, w = problem, problem.windows
-    lanes = lanes_of(machine, w.outputs, w.counts[-1], p.x.dtype.compute.itemsize)
-    return implicit_gemm.forward(w, p.x, p.weight, p.out, lanes, is_transposed=p.is_transposed)
+def windowed(
+    w: Windows, weight: CubeTensor, x: CubeTensor, out: CubeTensor, machine: Machine, *,
+    is_transposed: bool = False,
+) -> WindowedProduct:  # fmt: skip
+    """Return a convolution as a product; ``is_transposed`` is as in `weight_map`."""
+    lanes = lanes_of(machine, w.outputs, w.counts[-1], x.dtype.compute.itemsize)
+    left, right, target = (layout_of(t) for t in (weight, x, out))
+    return WindowedProduct(w, left, right, target, lanes, is_transposed)
 
 
 #: Of a copy, as windows: with fewer a product is faster.
@@ -156,11 +148,10 @@ def convolve(
     if config is not None:
         convolve_directly(launcher, whole, weight, x, target, config, stage=stage, sources=sources)
     else:
-        problem = Convolution(w, layout_of(weight), layout_of(x), layout_of(target))
-        product = convolution_product(problem, launcher.machine)
+        problem = windowed(w, weight, x, target, launcher.machine)
         maps = tuple(implicit_gemm.result_map(w, layout_of(s)) for s in sources)
         fused = Fused(epilogue=Stage(add, maps) if maps else None)
-        contract(launcher, product, weight, x, target, fused=fused, sources=sources)
+        contract_windows(launcher, problem, weight, x, target, fused=fused, sources=sources)
     border.mend(launcher, terms.Forward(w), x, weight, target, stage, sources)
     return target
 
@@ -213,18 +204,18 @@ def convolve_by_phases(
             (0, 0, *phase.first_tap), (*weight.shape[:2], *windows.kernel_size),
             (1, 1, *phase.tap_step),
         )  # fmt: skip
-        problem = Convolution(windows, layout_of(taps), layout_of(g), layout_of(part), True)
-        contract(launcher, convolution_product(problem, launcher.machine), taps, g, part)
+        problem = windowed(windows, taps, g, part, launcher.machine, is_transposed=True)
+        contract_windows(launcher, problem, taps, g, part)
 
 
 # ---- the gradient of the weight ----
 
 
-def weight_gradient_product(problem: WeightGradient) -> Product:
+def gradient_product(problem: WeightGradient) -> WindowedProduct:
     """Return the product that the gradient is."""
     w, x = problem.windows, problem.x
-    shape = (w.groups * w.outputs, w.channels, *w.kernel_size)
-    return implicit_gemm.weight_gradient(w, x, problem.g, Layout(x.dtype, row_major(shape)))
+    out = Layout(x.dtype, row_major((w.groups * w.outputs, w.channels, *w.kernel_size)))
+    return WindowedProduct(w, problem.g, x, out, is_gradient=True)
 
 
 @lowers("convolution_weight_gradient")
@@ -242,7 +233,7 @@ def convolution_weight_gradient(
     if launcher.machine.kind == "cpu":
         sum_over_positions(launcher, problem, x, g, target)
     else:
-        contract(launcher, weight_gradient_product(problem), g, x, target)
+        contract_windows(launcher, gradient_product(problem), g, x, target)
     border.mend(launcher, terms.WeightGradient(w), x, g, target)
     return [target]
 
@@ -261,5 +252,5 @@ def sum_over_positions(
     count = chosen.parts * target.type.size
     sums = launcher.allocate(count * accumulator_of(problem.x.dtype).itemsize)
     launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, sums], config=chosen)
-    parts = AnyParts(weight_gradient_product(problem), chosen.parts)
+    parts = AnyParts(gradient_product(problem).product, chosen.parts)
     launch(launcher, SUM, parts, [sums, target.buffer], config=0)
