@@ -109,3 +109,13 @@ def test_the_extents_of_a_problem_are_exchanged_and_nothing_else() -> None:
     assert pattern_of(Problem("other", problem.of, 3))[0] != pattern
     # A dtype is what it is.
     assert pattern_of(("a", float32))[0][1] is float32
+
+
+def test_sizes_that_come_first_may_be_built_in(launcher: Launcher) -> None:
+    def kernels(problem: Problem) -> int:
+        before = launcher.kernels
+        launcher.member(problem, "key", build, 1, knows_first=True)
+        return launcher.kernels - before
+
+    sizes = [dense(4, 5), dense(4, 7), dense(7, 8), dense(4, 5), dense(2, 11)]
+    assert [kernels(problem) for problem in sizes] == [1, 1, 0, 0, 0]

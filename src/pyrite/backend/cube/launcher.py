@@ -16,7 +16,7 @@ from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
-from pyrite.kernel.extent import pattern_of
+from pyrite.kernel.extent import pattern_of, with_known
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
 from pyrite.recent import KERNELS, Recent
@@ -80,14 +80,17 @@ class Launcher:
         bindings: Sequence[Buffer | Number],
         workgroups: int,
         fault: str | None = None,
+        *,
+        knows_first: bool = False,
     ) -> None:
         """Run the kernel of a problem, as `launch` does; it serves problems of other extents too.
 
         ``build`` makes it of the problem, with symbols for its extents (`pyrite.kernel.extent`),
-        and a number of axes; ``key`` has what it depends on besides.
+        and a number of axes; ``key`` has what it depends on besides.  With ``knows_first`` the
+        extents that come first have a kernel of their own, where they are built in.
         """
         grid = self.machine.grid(workgroups)
-        member, extents = self.member(problem, key, build, len(grid))
+        member, extents = self.member(problem, key, build, len(grid), knows_first=knows_first)
         executable, launch = member.executable, self.runtime.launch
         if fault is None:
             launch(executable, member.bindings(bindings, extents), grid)
@@ -98,9 +101,13 @@ class Launcher:
         )  # fmt: skip
 
     def member(
-        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
-    ) -> tuple[Member, tuple[int, ...]]:
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int,
+        *, knows_first: bool = False,
+    ) -> tuple[Member, tuple[int, ...]]:  # fmt: skip
         """Return the compiled kernel that serves a problem, and the problem's extents."""
+        if knows_first and self.is_first((problem, key)):
+            first, make = (key, "first"), build
+            key, build = first, lambda of, axes: make(with_known(of), axes)
         with self._lock:
             return self._families.member(problem, key, build, axes)
 

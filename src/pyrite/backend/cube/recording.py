@@ -167,11 +167,14 @@ class RecordingLauncher(Launcher):
 
     def launch_for(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
-        bindings: Sequence[Any], workgroups: int, fault: str | None = None,
+        bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
+        knows_first: bool = False,
     ) -> None:  # fmt: skip
         """Note a launch of a kernel for problems of many extents."""
         grid = self.machine.grid(workgroups)
-        member, extents = self._launcher.member(problem, key, build, len(grid))
+        member, extents = self._launcher.member(
+            problem, key, build, len(grid), knows_first=knows_first
+        )
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(_Launch(member.executable, all, grid))
 

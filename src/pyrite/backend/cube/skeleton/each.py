@@ -135,12 +135,14 @@ def for_each(
     fault: str | None = None,
     access: Access = "write",
     config: EachConfig | None = None,
+    knows_first: bool = False,
 ) -> None:
     """Run a body for each point of a space.
 
     ``name`` and ``variant`` tell the body from others: all that it depends on besides the shape,
     the dtypes, the strides and ``extents``, sizes that it finds in ``Each.extents``.  ``fault`` is
     what reads are to raise if the body calls ``fail``; ``access`` is what it does with the target.
+    ``knows_first`` is for bodies that are faster where sizes are built in: the first ones are.
     """
     points = element_count(shape)
     if points == 0:
@@ -160,4 +162,4 @@ def for_each(
     bindings += [number for number, _ in numbers]
     of = Points(tuple(layout_of(t) for t in operands), tuple(shape), tuple(extents))
     key = (name, variant, access, dtypes, fault is not None, config)
-    launcher.launch_for(of, key, build, bindings, workgroups, fault)
+    launcher.launch_for(of, key, build, bindings, workgroups, fault, knows_first=knows_first)

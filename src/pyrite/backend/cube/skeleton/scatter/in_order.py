@@ -45,4 +45,5 @@ def write_in_order(
         writes.lines if is_by_line else target.shape, writes.sources, target,
         line_by_line if is_by_line else element_by_element,
         extents=(writes.count, *target.shape[:depth]), fault=writes.fault, access="read_write",
+        knows_first=True,
     )  # fmt: skip
