@@ -40,6 +40,9 @@ DEVICES = [name for name in device_names() if device_problem(name) is None]
 DENSE = LAYOUTS["dense"]
 
 #: What a result may differ by, relative to the greatest of them.
+#: Of many units of weights around 1, whose steps multiply any difference until nothing agrees.
+RECURRENT = ("rnn", "lstm", "gru")
+
 TOLERANCE = {"float32": 3e-5, "float16": 8e-3, "bfloat16": 6e-2}
 
 #: What a dense copy on the device may differ by from NumPy, so many times that.
@@ -126,7 +129,8 @@ def cases(
     found = of_op(op)
     for choose in turns(rng, count):
         example = rng.choice(found)
-        example = (rng.random() < 0.6 and grown(example, rng)) or example
+        is_chaotic = op.split("_")[0] in RECURRENT
+        example = (rng.random() < 0.6 and not is_chaotic and grown(example, rng)) or example
         dtype = rng.choice(dtypes)
         yield Case(example, tuple(laid(a, choose) for a in example.arrays(dtype))), choose
 

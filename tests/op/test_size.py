@@ -68,6 +68,9 @@ def spread(x: Tensor, /) -> Tensor:
     return y[: size - 1] ** 2 if n > 1 else y
 
 
+del OPS["spread"]  # suites go through those of Pyrite
+
+
 def graph_of(shape: tuple[int, ...], op: Op | None = None) -> Graph:
     """Return the graph of a body for a float32 tensor of a shape."""
     wanted = spread.op if op is None else op  # type: ignore[attr-defined]
@@ -88,7 +91,7 @@ def test_a_number_made_of_sizes_is_an_input_of_the_graph() -> None:
 def test_sizes_in_attributes_and_types_lose_their_mark() -> None:
     graph = graph_of((3, 7))
 
-    sizes = [n for type in graph.types for n in type.shape]
+    sizes = [n for of in graph.types for n in of.shape]
     assert {type(n) for n in sizes} == {int}
     values = [v for node in graph.nodes for v in node.attrs.values()]
     assert not [v for v in values if unmarked(v) is not v and not isinstance(v, tuple | list)]
@@ -124,6 +127,9 @@ def test_the_result_is_that_of_the_ops_one_by_one(shape: tuple[int, ...]) -> Non
 def remainder_of_rows(x: Tensor, /) -> Tensor:
     """Integers stay integers beside a size."""
     return x % x.shape[0] + x // x.shape[1]
+
+
+del OPS["remainder_of_rows"]  # suites go through those of Pyrite
 
 
 def test_integers_and_sizes_give_integers() -> None:

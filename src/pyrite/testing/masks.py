@@ -25,7 +25,7 @@ def masks(width: int) -> list[tuple[bool, ...]]:
     with a lane depends on whether it is the first, the last, or on which side of a half.
 
     >>> masks(2)
-    [(True, False), (False, True), (True, True), (False, False)]
+    [(True, False), (True, True), (False, True), (False, False)]
     """
     lanes, half = range(width), width // 2
     found = [tuple(lane < n for lane in lanes) for n in (1, 2, 3, half, half + 1, width - 1)]

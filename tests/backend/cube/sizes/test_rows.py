@@ -159,6 +159,9 @@ def whitened(x: Tensor, /) -> Tensor:
     return centred * (centred * centred).sum(1, keepdims=True) ** -0.5 * x.shape[1] ** 0.5
 
 
+del OPS["whitened"]  # suites go through those of Pyrite
+
+
 def test_sizes_in_the_body_of_an_application_are_no_constants(
     built: Built, draw: Draw, is_cpu: bool
 ) -> None:
@@ -177,6 +180,9 @@ def test_sizes_in_the_body_of_an_application_are_no_constants(
 def halved(x: Tensor, /) -> Tensor:
     """Rows by the root of their length where that is even, else by 3."""
     return x.sum(1) / (x.shape[1] ** 0.5 if x.shape[1] % 2 == 0 else 3)
+
+
+del OPS["halved"]  # suites go through those of Pyrite
 
 
 def test_a_body_that_branches_on_a_size_has_a_kernel_for_each_branch(
