@@ -1,6 +1,7 @@
 """Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
 
 from pyrite.backend.cube.lowering import argwhere as argwhere
+from pyrite.backend.cube.lowering import attention as attention
 from pyrite.backend.cube.lowering import contract as contract
 from pyrite.backend.cube.lowering import convolution as convolution
 from pyrite.backend.cube.lowering import cross_entropy as cross_entropy

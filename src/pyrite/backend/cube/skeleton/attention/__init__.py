@@ -1,0 +1,1 @@
+"""Attention by tiles: the scores of a tile stay with the invocation, or workgroup, that has it."""

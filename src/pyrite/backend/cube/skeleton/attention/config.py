@@ -1,0 +1,60 @@
+"""How attention is cut up for a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyrite.backend.cube.skeleton.attention.problem import Attention
+from pyrite.kernel.machine import Machine
+from pyrite.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class LaneConfig:
+    """A tile is ``vectors`` vectors of ``width`` lanes, which are queries; it meets ``block`` keys.
+
+    Sums are ``rows`` times ``vectors`` vectors in registers.
+    """
+
+    rows: int
+    vectors: int
+    width: int
+    block: int
+
+    @property
+    def lanes(self) -> int:
+        """Queries of a tile."""
+        return self.vectors * self.width
+
+    def private_bytes(self, problem: Attention) -> int:
+        """Return what an invocation keeps: queries, sums of values, and scores."""
+        elements = problem.size + problem.value_size + self.block
+        return elements * self.lanes * problem.dtype.compute.itemsize
+
+
+def candidates(problem: Attention, machine: Machine) -> list[LaneConfig]:
+    """Return the configs whose tiles an invocation can keep; none for very long heads."""
+    width = _width(problem.dtype, machine)
+    shapes = _OF_32 if machine.registers >= 32 else _OF_16
+    found = [
+        LaneConfig(rows, vectors, width, block * rows)
+        for rows, vectors in shapes
+        if vectors == 1 or (vectors - 1) * width < problem.rows
+        for block in (8, 16)
+    ]
+    return [c for c in found if c.private_bytes(problem) <= machine.private_bytes]
+
+
+def select(problem: Attention, machine: Machine) -> LaneConfig:
+    """Return the candidate with the widest tile: the most that is made of an element read."""
+    return max(candidates(problem, machine), key=lambda c: (c.vectors, c.block))
+
+
+def _width(dtype: DType, machine: Machine) -> int:
+    return machine.vector_bytes // dtype.compute.itemsize
+
+
+#: Sums that fit in registers beside a vector of the tile for each column, and an element.
+_OF_32: Final = ((12, 1), (12, 2), (8, 3), (6, 4))
+_OF_16: Final = ((6, 1), (6, 2), (4, 3))

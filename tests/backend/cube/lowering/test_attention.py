@@ -1,0 +1,222 @@
+"""Attention as one kernel: sizes beside tiles, every option, layout and dtype, judged by NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.skeleton.attention import config as choice
+from pyrite.backend.cube.skeleton.attention.config import LaneConfig
+from pyrite.backend.device import Device
+from pyrite.runtime.interpreter import InterpreterRuntime
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
+from pyrite.testing.layouts import LAYOUTS
+from pyrite.types import Array, bfloat16, float16, float32, float64
+
+OP = "_scaled_dot_product_attention"
+TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-6, "float64": 1e-12}
+RNG = np.random.default_rng(0)
+
+#: Registers of 16 bytes: tiles of 4, 8 and 12 queries, which meet 32 keys or more at once.
+SMALL = Machine.cpu(16, 16)
+
+
+pytest.importorskip("llvmlite")
+
+
+@pytest.fixture(scope="module")
+def small() -> Device:
+    """The interpreter, which checks every access, as a processor of short vectors."""
+    return Device(CubeBackend(InterpreterRuntime(SMALL)))
+
+
+def normal(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def allowed(*shape: int) -> Array:
+    """A mask of which some rows have no key."""
+    mask = RNG.random(shape) < 0.6
+    mask[..., 0, :] = False
+    return mask
+
+
+def words(*shape: int) -> Array:
+    return RNG.integers(0, 2**32, shape, dtype=np.uint32)
+
+
+Heads = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def inputs(heads: Heads, queries: int, keys: int, size: int, value_size: int) -> list[Any]:
+    """Query, key and value; the heads of queries and of keys are given with their batch."""
+    of_queries, of_keys = heads
+    return [
+        normal(*of_queries, queries, size), normal(*of_keys, keys, size),
+        normal(*of_keys, keys, value_size),
+    ]  # fmt: skip
+
+
+def attend(given: list[Any], **attrs: Any) -> list[Array]:
+    first, *rest = given
+    return [x.numpy() for x in getattr(first, OP)(*rest, **attrs)]
+
+
+def agree(device: Any, given: list[Any], dtype: Any = float32, **attrs: Any) -> None:
+    """Compare with NumPy; arrays of floats are rounded to a dtype first."""
+    cast = [
+        g.astype(dtype.numpy) if isinstance(g, np.ndarray) and g.dtype == np.float32 else g
+        for g in given
+    ]
+    got, want = (
+        attend([g if g is None else tensor(g, device=on) for g in cast], **attrs)
+        for on in (device, "numpy")
+    )
+    assert_close(got, want)
+
+
+def assert_close(got: list[Array], want: list[Array]) -> None:
+    for x, y in zip(got, want, strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        limit = TOLERANCE[x.dtype.name]
+        np.testing.assert_allclose(
+            x.astype(np.float64), y.astype(np.float64), rtol=limit, atol=limit
+        )
+
+
+ONE: Heads = ((), ())
+TWO: Heads = ((2,), (2,))
+BATCH: Heads = ((2, 3), (2, 3))
+GROUPED: Heads = ((2, 6), (2, 2))
+
+
+@pytest.mark.sample(6, varies=True)
+@pytest.mark.parametrize("queries", [1, 3, 64, 65, 130])
+@pytest.mark.parametrize("keys", [1, 5, 96, 97, 200])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_sizes_beside_tiles(queries: int, keys: int, is_causal: bool) -> None:
+    agree("cpu", [*inputs(TWO, queries, keys, 8, 7), None, None, None], is_causal=is_causal)
+
+
+@pytest.mark.sample(3, varies=True)
+@pytest.mark.parametrize("heads", [ONE, TWO, BATCH, GROUPED, ((6,), (1,))])
+@pytest.mark.parametrize("queries", [2, 70])
+def test_heads_and_groups(heads: Heads, queries: int) -> None:
+    given = inputs(heads, queries, 40, 16, 3)
+    scores = (*heads[0], queries, 40)
+    agree("cpu", [*given, None, None, None])
+    agree("cpu", [*given, allowed(*scores), normal(*scores), None], is_causal=True)
+    agree("cpu", [*given, allowed(queries, 40), normal(40), words(*scores)], dropout_p=0.4)
+
+
+def options(queries: int, keys: int) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    """What may be said of the scores of 6 heads."""
+    shape = (6, queries, keys)
+    yield [None, None, None], {}
+    yield [None, None, None], {"is_causal": True, "softcap": 1.5, "scale": 2.0}
+    yield [allowed(*shape), normal(*shape), None], {}
+    yield [allowed(queries, keys), normal(6, 1, 1), None], {"is_causal": True}
+    yield [allowed(1, keys), None, words(*shape)], {"dropout_p": 0.3}
+    yield [None, None, words(*shape)], {"dropout_p": 1.0, "is_causal": True}
+    yield [None, None, words(*shape)], {"dropout_p": 0.0}
+
+
+@pytest.mark.parametrize("queries", [1, 13])
+def test_every_option_leaves_no_operand(small: Device, queries: int) -> None:
+    given = inputs(((6,), (2,)), queries, 37, 5, 6)
+    for said, attrs in options(queries, 37):
+        agree(small, [*given, *said], **attrs)
+
+
+def configs() -> list[LaneConfig]:
+    """Those of the interpreter's processor, and shapes of a larger one."""
+    return [
+        LaneConfig(rows, vectors, 4, blocks * rows)
+        for rows, vectors in ((6, 1), (6, 2), (4, 3), (6, 4))
+        for blocks in (1, 8)
+    ]
+
+
+@pytest.mark.sample(4, varies=True)
+@pytest.mark.parametrize("config", configs(), ids=str)
+def test_every_config(config: LaneConfig, small: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "select", lambda problem, machine: config)
+    fresh = Device(CubeBackend(InterpreterRuntime(SMALL)))
+    given = [*inputs(TWO, 18, 31, 5, 7), allowed(18, 31), None, None]
+    agree(fresh, given, is_causal=True)
+
+
+@pytest.mark.parametrize("dtype", [float64, float16, bfloat16], ids=lambda d: d.name)
+def test_all_dtypes(dtype: Any) -> None:
+    said = [allowed(6, 20, 50), normal(20, 50), words(6, 20, 50)]
+    agree("cpu", [*inputs(((6,), (3,)), 20, 50, 12, 9), *said], dtype, dropout_p=0.3, softcap=2.0)
+
+
+@pytest.mark.sample(5, varies=True)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
+def test_operands_lie_anyhow(layout: Any) -> None:
+    arrays = [*inputs(GROUPED, 9, 33, 6, 5), allowed(6, 9, 33), normal(6, 9, 33)]
+    arrays.append(words(2, 6, 9, 33))
+    settled = [layout.settled(a) for a in arrays]
+    laid = [layout(a, "cpu") if layout.applies(a.shape) else tensor(a, device="cpu")
+            for a in settled]  # fmt: skip
+    attrs = {"dropout_p": 0.2, "is_causal": True}
+    want = attend([tensor(a, device="numpy") for a in settled], **attrs)
+    assert_close(attend(laid, **attrs), want)
+
+
+def broadcast(*shape: int) -> Tensor:
+    """Return elements that share one place along the last axis but one."""
+    *heads, _, columns = shape
+    return tensor(normal(*heads, 1, columns), device="cpu").broadcast_to(shape)
+
+
+def test_rows_that_are_one_row() -> None:
+    q, k, v = broadcast(3, 70, 8), broadcast(3, 20, 8), broadcast(3, 20, 4)
+    want = attend([tensor(x.numpy(), device="numpy") for x in (q, k, v)] + [None] * 3)
+    assert_close(attend([q, k, v, None, None, None]), want)
+
+
+def test_the_running_maximum_rises_and_falls_over_many_blocks() -> None:
+    """Scores grow along the keys, or fall, by far more than the range of float32's exponents."""
+    for sign in (1.0, -1.0):
+        q = np.full((70, 1), sign, np.float32)
+        k = np.linspace(-300, 300, 500, dtype=np.float32)[:, None]
+        agree("cpu", [q, k, normal(500, 3), None, None, None], scale=1.0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_is_not_finite(which: int, value: float) -> None:
+    given = inputs(ONE, 5, 120, 4, 4)
+    given[which][3, 1] = value
+    with np.errstate(all="ignore"):
+        agree("cpu", [*given, allowed(5, 120), None, None])
+        if which < 2:
+            agree("cpu", [*given, None, None, None], is_causal=True)
+
+
+def test_a_bias_of_infinities() -> None:
+    bias = np.zeros((4, 100), np.float32)
+    bias[0], bias[1, 50], bias[2, 7:] = -np.inf, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        agree("cpu", [*inputs(ONE, 4, 100, 4, 4), None, bias, None])
+
+
+def test_attention_is_one_kernel_for_many_lengths() -> None:
+    backend = CubeBackend(InterpreterRuntime(SMALL))
+    device = Device(backend)
+    for queries, keys in ((20, 30), (21, 33), (40, 7), (13, 64)):
+        given = inputs(BATCH, queries, keys, 4, 4)
+        agree(device, [*given, allowed(queries, keys), None, None], is_causal=True)
+    assert backend.launcher.built == 1
+
+
+def test_a_head_for_which_no_tile_can_be_kept_runs_by_the_body() -> None:
+    agree("cpu", [*inputs(ONE, 3, 5, 3000, 2), None, None, None])
