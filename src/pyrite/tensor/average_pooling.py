@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, composite, primitive, public, sample
+from pyrite.op import Attributes, composite, primitive, sample
 from pyrite.op.index import Windows, sliding_windows
 from pyrite.op.rule import AVERAGE, Adjoint, WindowFold, zero
 from pyrite.tensor.max_pooling import MaxPooling
 from pyrite.tensor.resampling import Resampling, Tables, Taps, kept
+from pyrite.tensor.spatial_rank import of_rank
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -272,65 +273,9 @@ class AveragePooling(MaxPooling, Resampling):
 
     # ---- by the number of axes ----
 
-    @public
-    def avg_pool1d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        *,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> Self:
-        """`avg_pool` over one axis: (N, C, W) -> (N, C, W')."""
-        x = self._of_rank("avg_pool1d", 1)
-        return x.avg_pool(
-            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
-        )
-
-    @public
-    def adaptive_avg_pool1d(self, output_size: Sizes) -> Self:
-        """`adaptive_avg_pool` over one axis: (N, C, W) -> (N, C, W')."""
-        return self._of_rank("adaptive_avg_pool1d", 1).adaptive_avg_pool(output_size)
-
-    @public
-    def avg_pool2d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        *,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> Self:
-        """`avg_pool` over two axes: (N, C, H, W) -> (N, C, H', W')."""
-        x = self._of_rank("avg_pool2d", 2)
-        return x.avg_pool(
-            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
-        )
-
-    @public
-    def adaptive_avg_pool2d(self, output_size: Sizes) -> Self:
-        """`adaptive_avg_pool` over two axes: (N, C, H, W) -> (N, C, H', W')."""
-        return self._of_rank("adaptive_avg_pool2d", 2).adaptive_avg_pool(output_size)
-
-    @public
-    def avg_pool3d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        *,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> Self:
-        """`avg_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
-        x = self._of_rank("avg_pool3d", 3)
-        return x.avg_pool(
-            kernel_size, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad
-        )
-
-    @public
-    def adaptive_avg_pool3d(self, output_size: Sizes) -> Self:
-        """`adaptive_avg_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
-        return self._of_rank("adaptive_avg_pool3d", 3).adaptive_avg_pool(output_size)
+    avg_pool1d = of_rank(1, avg_pool)
+    avg_pool2d = of_rank(2, avg_pool)
+    avg_pool3d = of_rank(3, avg_pool)
+    adaptive_avg_pool1d = of_rank(1, adaptive_avg_pool)
+    adaptive_avg_pool2d = of_rank(2, adaptive_avg_pool)
+    adaptive_avg_pool3d = of_rank(3, adaptive_avg_pool)

@@ -11,10 +11,10 @@ as in TensorFlow and JAX.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, composite, primitive, sample
+from pyrite.op import Attributes, Sample, composite, primitive, sample
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.convolution_reference import (
     convolution,
@@ -23,6 +23,7 @@ from pyrite.tensor.convolution_reference import (
 )
 from pyrite.tensor.movement import Movement
 from pyrite.tensor.product_rules import CONVOLUTION, INPUT_GRADIENT, WEIGHT_GRADIENT
+from pyrite.tensor.spatial_rank import named_by_rank
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -32,6 +33,10 @@ from pyrite.tensor.window import (
     window_counts,
 )
 from pyrite.types import Shape, TensorType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T", bound="Convolution")
 
 # ---- types ----
 
@@ -182,6 +187,41 @@ def _transposed_weight_in_x(
     return y._convolution_input_gradient(v, sizes=x_type.shape[2:], **windows)
 
 
+# ---- with a bias ----
+
+
+def _biased(
+    self: T,
+    weight: T,
+    bias: T | None = None,
+    /,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> T:
+    """Convolution over {axes}: (N, C, {x}), (O, C/groups, {kernel}), (O) -> (N, O, {out}).
+
+    {out} as in `convolution`.  Raises ShapeError if the channels do not fit.
+    """
+    out = self.convolution(weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out._plus_bias(bias)
+
+
+def _of_rank(rank: int, function: Callable[P, R], *samples: Sample) -> Callable[P, R]:
+    """Declare a function as conv1d, conv2d or conv3d."""
+    declare = composite(
+        infer=_biased_type,
+        canonical=_convolution_attributes(rank),
+        vjp=_BIASED,
+        accepts="number",
+        promotes="all",
+        samples=samples,
+    )
+    return declare(named_by_rank(f"conv{rank}d", rank, function))
+
+
 class Convolution(Movement, Arithmetic):
     """Convolutions of (N, C, *sizes).
 
@@ -294,99 +334,19 @@ class Convolution(Movement, Arithmetic):
 
     # ---- with a bias, by the number of axes ----
 
-    @composite(
-        infer=_biased_type,
-        canonical=_convolution_attributes(1),
-        vjp=_BIASED,
-        accepts="number",
-        promotes="all",
-        samples=(
-            sample((2, 2, 5), (3, 2, 3), (3,), padding=1),
-            sample((1, 2, 4), (2, 1, 2), None, groups=2),
-        ),
+    conv1d = _of_rank(
+        1,
+        _biased,
+        sample((2, 2, 5), (3, 2, 3), (3,), padding=1),
+        sample((1, 2, 4), (2, 1, 2), None, groups=2),
     )
-    def conv1d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Convolution over one axis: (N, C, W), (O, C/groups, kw), (O) -> (N, O, W').
-
-        W' as in `convolution`.  Raises ShapeError if the channels do not fit.
-        """
-        out = self.convolution(
-            weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
-        return out._plus_bias(bias)
-
-    @composite(
-        infer=_biased_type,
-        canonical=_convolution_attributes(2),
-        vjp=_BIASED,
-        accepts="number",
-        promotes="all",
-        samples=(
-            sample((2, 2, 4, 5), (3, 2, 3, 2), (3,), stride=2, padding=(1, 0)),
-            sample((1, 1, 4, 4), (2, 1, 2, 2), None, padding="same"),
-        ),
+    conv2d = _of_rank(
+        2,
+        _biased,
+        sample((2, 2, 4, 5), (3, 2, 3, 2), (3,), stride=2, padding=(1, 0)),
+        sample((1, 1, 4, 4), (2, 1, 2, 2), None, padding="same"),
     )
-    def conv2d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Convolution over two axes: (N, C, H, W), (O, C/groups, kh, kw), (O) -> (N, O, H', W').
-
-        H' and W' as in `convolution`.  Raises ShapeError if the channels do not fit.
-
-        >>> import pyrite
-        >>> pyrite.ones((1, 1, 4, 4)).conv2d(pyrite.ones((1, 1, 3, 3))).shape
-        (1, 1, 2, 2)
-        """
-        out = self.convolution(
-            weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
-        return out._plus_bias(bias)
-
-    @composite(
-        infer=_biased_type,
-        canonical=_convolution_attributes(3),
-        vjp=_BIASED,
-        accepts="number",
-        promotes="all",
-        samples=(sample((1, 2, 3, 3, 2), (2, 2, 2, 2, 2), (2,), padding=(1, 0, 0)),),
-    )
-    def conv3d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Convolution over three axes: (N, C, *S), (O, C/groups, *K), (O) -> (N, O, *S').
-
-        S' as in `convolution`.  Raises ShapeError if the channels do not fit.
-        """
-        out = self.convolution(
-            weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
-        return out._plus_bias(bias)
+    conv3d = _of_rank(3, _biased, sample((1, 2, 3, 3, 2), (2, 2, 2, 2, 2), (2,), padding=(1, 0, 0)))
 
     def _plus_bias(self, bias: Self | None) -> Self:
         if bias is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from pyrite.op.index import Windows as WindowTaps
 from pyrite.op.index import covering_windows, sliding_windows
 from pyrite.op.rule import ADD, Fold, Scatter, WindowFold
 from pyrite.op.rule.fold import Start, State
+from pyrite.tensor.spatial_rank import of_rank
 from pyrite.tensor.window import (
     Padding,
     Pairs,
@@ -34,6 +35,8 @@ from pyrite.tensor.window import (
     pool_name,
 )
 from pyrite.types import Array, DType, Shape, TensorType, default_int, element_count, int32
+
+T = TypeVar("T", bound="MaxPooling")
 
 #: The ``kernel_size``, ``stride``, ``padding`` and ``dilation`` of a pool.
 Windows = tuple[Shape, Shape, Pairs, Shape]
@@ -228,6 +231,11 @@ class MaxPooling(TensorBase):
         S' = floor((S + before + after - dilation (kernel_size - 1) - 1) / stride) + 1.
 
         Raises ShapeError if a window holds no element of x.
+
+        >>> import pyrite
+        >>> x = pyrite.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+        >>> x.max_pool2d(2).numpy().tolist()
+        [[[[4.0]]]]
         """
         return self.max_pool_with_indices(
             kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
@@ -254,7 +262,7 @@ class MaxPooling(TensorBase):
         ),
     )
     def max_pool_with_indices(
-        self,
+        self: T,
         /,
         kernel_size: Sizes,
         stride: Sizes | None = None,
@@ -262,7 +270,7 @@ class MaxPooling(TensorBase):
         dilation: Sizes = 1,
         *,
         ceil_mode: bool = False,
-    ) -> tuple[Self, Self]:
+    ) -> tuple[T, T]:
         """`max_pool`, and the flat position of each maximum in its image; both (N, C, *S').
 
         Of equal elements the first counts, and of several NaNs; 0.0 and -0.0 are equal.
@@ -320,112 +328,12 @@ class MaxPooling(TensorBase):
 
     # ---- by the number of axes ----
 
-    def _of_rank(self, op: str, rank: int) -> Self:
-        if self.ndim != rank + 2:
-            raise ShapeError(f"{op} requires x of {rank + 2} axes, got {self.shape}")
-        return self
-
-    @public
-    def max_pool1d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> Self:
-        """`max_pool` over one axis: (N, C, W) -> (N, C, W')."""
-        x = self._of_rank("max_pool1d", 1)
-        return x.max_pool(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def max_pool1d_with_indices(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> tuple[Self, Self]:
-        """`max_pool_with_indices` over one axis."""
-        x = self._of_rank("max_pool1d_with_indices", 1)
-        return x.max_pool_with_indices(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def adaptive_max_pool1d(self, output_size: Sizes) -> Self:
-        """`adaptive_max_pool` over one axis: (N, C, W) -> (N, C, W')."""
-        return self._of_rank("adaptive_max_pool1d", 1).adaptive_max_pool(output_size)
-
-    @public
-    def max_pool2d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> Self:
-        """`max_pool` over two axes: (N, C, H, W) -> (N, C, H', W').
-
-        >>> import pyrite
-        >>> x = pyrite.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
-        >>> x.max_pool2d(2).numpy().tolist()
-        [[[[4.0]]]]
-        """
-        x = self._of_rank("max_pool2d", 2)
-        return x.max_pool(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def max_pool2d_with_indices(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> tuple[Self, Self]:
-        """`max_pool_with_indices` over two axes."""
-        x = self._of_rank("max_pool2d_with_indices", 2)
-        return x.max_pool_with_indices(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def adaptive_max_pool2d(self, output_size: Sizes) -> Self:
-        """`adaptive_max_pool` over two axes: (N, C, H, W) -> (N, C, H', W')."""
-        return self._of_rank("adaptive_max_pool2d", 2).adaptive_max_pool(output_size)
-
-    @public
-    def max_pool3d(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> Self:
-        """`max_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
-        x = self._of_rank("max_pool3d", 3)
-        return x.max_pool(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def max_pool3d_with_indices(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Padding = 0,
-        dilation: Sizes = 1,
-        *,
-        ceil_mode: bool = False,
-    ) -> tuple[Self, Self]:
-        """`max_pool_with_indices` over three axes."""
-        x = self._of_rank("max_pool3d_with_indices", 3)
-        return x.max_pool_with_indices(kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-    @public
-    def adaptive_max_pool3d(self, output_size: Sizes) -> Self:
-        """`adaptive_max_pool` over three axes: (N, C, *S) -> (N, C, *S')."""
-        return self._of_rank("adaptive_max_pool3d", 3).adaptive_max_pool(output_size)
+    max_pool1d = of_rank(1, max_pool)
+    max_pool2d = of_rank(2, max_pool)
+    max_pool3d = of_rank(3, max_pool)
+    max_pool1d_with_indices = of_rank(1, max_pool_with_indices)
+    max_pool2d_with_indices = of_rank(2, max_pool_with_indices)
+    max_pool3d_with_indices = of_rank(3, max_pool_with_indices)
+    adaptive_max_pool1d = of_rank(1, adaptive_max_pool)
+    adaptive_max_pool2d = of_rank(2, adaptive_max_pool)
+    adaptive_max_pool3d = of_rank(3, adaptive_max_pool)

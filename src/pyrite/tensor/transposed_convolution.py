@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, composite, sample
+from pyrite.op import Attributes, Sample, composite, sample
 from pyrite.tensor.convolution import Convolution, require_bias, require_ranks, windows_of
+from pyrite.tensor.spatial_rank import named_by_rank
 from pyrite.tensor.window import Explicit, Pairs, Sizes, extent, sizes_per_axis
 from pyrite.types import Shape, TensorType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T", bound="TransposedConvolution")
 
 
 def _transpose_attributes(rank: int) -> Callable[..., Attributes]:
@@ -76,6 +81,41 @@ def _transposed_sizes(
     return tuple((n - 1) * s - sum(pair) + extent(k, d) + extra for n, k, s, pair, extra, d in axes)
 
 
+def _transposed(
+    self: T,
+    weight: T,
+    bias: T | None = None,
+    /,
+    *,
+    stride: Sizes = 1,
+    padding: Explicit = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> T:
+    """Transposed convolution over {axes}: x (N, C, {x}) -> (N, O, {out}).
+
+    The weight is (C, O/groups, {kernel}), the bias (O).
+    W' = (W - 1) stride - before - after + dilation (kw - 1) + 1 + output_padding, and so along the
+    other axes.  Raises ShapeError if the channels do not fit.
+    """
+    return self._transposed_convolution(
+        weight, bias, stride, padding, output_padding, dilation, groups
+    )
+
+
+def _of_rank(rank: int, function: Callable[P, R], *samples: Sample) -> Callable[P, R]:
+    """Declare a function as conv_transpose1d, conv_transpose2d or conv_transpose3d."""
+    declare = composite(
+        infer=_transpose_type,
+        canonical=_transpose_attributes(rank),
+        accepts="number",
+        promotes="all",
+        samples=samples,
+    )
+    return declare(named_by_rank(f"conv_transpose{rank}d", rank, function))
+
+
 class TransposedConvolution(Convolution):
     """Transposed convolutions of (N, C, *sizes), also called deconvolutions.
 
@@ -85,90 +125,18 @@ class TransposedConvolution(Convolution):
 
     __slots__ = ()
 
-    @composite(
-        infer=_transpose_type,
-        canonical=_transpose_attributes(1),
-        accepts="number",
-        promotes="all",
-        samples=(sample((2, 2, 3), (2, 3, 2), (3,), stride=2, output_padding=1),),
+    conv_transpose1d = _of_rank(
+        1, _transposed, sample((2, 2, 3), (2, 3, 2), (3,), stride=2, output_padding=1)
     )
-    def conv_transpose1d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Explicit = 0,
-        output_padding: Sizes = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Transposed convolution over one axis: (N, C, W), (C, O/groups, kw), (O) -> (N, O, W').
-
-        W' = (W - 1) stride - before - after + dilation (kw - 1) + 1 + output_padding.
-        Raises ShapeError if the channels do not fit.
-        """
-        return self._transposed_convolution(
-            weight, bias, stride, padding, output_padding, dilation, groups
-        )
-
-    @composite(
-        infer=_transpose_type,
-        canonical=_transpose_attributes(2),
-        accepts="number",
-        promotes="all",
-        samples=(
-            sample((1, 2, 3, 2), (2, 2, 3, 2), (4,), stride=(2, 1), padding=(1, 0), groups=2),
-            sample((1, 1, 2, 2), (1, 2, 2, 2), None, dilation=2, padding=((0, 1), (1, 0))),
-        ),
+    conv_transpose2d = _of_rank(
+        2,
+        _transposed,
+        sample((1, 2, 3, 2), (2, 2, 3, 2), (4,), stride=(2, 1), padding=(1, 0), groups=2),
+        sample((1, 1, 2, 2), (1, 2, 2, 2), None, dilation=2, padding=((0, 1), (1, 0))),
     )
-    def conv_transpose2d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Explicit = 0,
-        output_padding: Sizes = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Transposed convolution over two axes: (N, C, *S), (C, O/groups, *K), (O) -> (N, O, *S').
-
-        S' as W' in `conv_transpose1d`.  Raises ShapeError if the channels do not fit.
-        """
-        return self._transposed_convolution(
-            weight, bias, stride, padding, output_padding, dilation, groups
-        )
-
-    @composite(
-        infer=_transpose_type,
-        canonical=_transpose_attributes(3),
-        accepts="number",
-        promotes="all",
-        samples=(sample((1, 2, 2, 2, 2), (2, 1, 2, 2, 1), (1,), stride=(1, 2, 1)),),
+    conv_transpose3d = _of_rank(
+        3, _transposed, sample((1, 2, 2, 2, 2), (2, 1, 2, 2, 1), (1,), stride=(1, 2, 1))
     )
-    def conv_transpose3d(
-        self,
-        weight: Self,
-        bias: Self | None = None,
-        /,
-        *,
-        stride: Sizes = 1,
-        padding: Explicit = 0,
-        output_padding: Sizes = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-    ) -> Self:
-        """Transposed convolution over 3 axes: (N, C, *S), (C, O/groups, *K), (O) -> (N, O, *S').
-
-        S' as W' in `conv_transpose1d`.  Raises ShapeError if the channels do not fit.
-        """
-        return self._transposed_convolution(
-            weight, bias, stride, padding, output_padding, dilation, groups
-        )
 
     def _transposed_convolution(
         self,
