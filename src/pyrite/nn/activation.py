@@ -1,6 +1,6 @@
 """Activation functions as modules, for `Sequential` and for configuration; the ops are on Tensor.
 
-Names and defaults are PyTorch's; Burn's spellings stand at the end of the file.  Shapes are
+Names and defaults are PyTorch's; Burn's spellings stand in `spelling`.  Shapes are
 (...) -> (...) unless a class says otherwise.
 """
 
@@ -473,22 +473,3 @@ class Activation(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return what the activation makes of x."""
         return self.function(x)
-
-
-# ---- Burn's spellings ----
-
-Celu = CELU
-Elu = ELU
-Gelu = GELU
-HardShrink = Hardshrink
-HardSigmoid = Hardsigmoid
-HardSwish = Hardswish
-LeakyRelu = LeakyReLU
-PRelu = PReLU
-RRelu = RReLU
-Relu = ReLU
-Relu6 = ReLU6
-Selu = SELU
-SoftShrink = Softshrink
-SwiGlu = SwiGLU
-ThresholdedRelu = ThresholdedReLU

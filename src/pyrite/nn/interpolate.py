@@ -68,7 +68,3 @@ class Interpolate3d(Interpolate):
     """Resize volumes: (N, C, D, H, W) -> (N, C, D', H', W'); arguments as of `Interpolate2d`."""
 
     axes = "DHW"
-
-
-#: PyTorch's name, for images.
-Upsample = Interpolate2d

@@ -332,11 +332,3 @@ class Normalization(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return what the layer makes of x."""
         return self.layer(x)
-
-
-#: Burn's spelling.
-RmsNorm = RMSNorm
-
-# One class serves every rank: PyTorch's names for each.
-BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
-InstanceNorm1d = InstanceNorm2d = InstanceNorm3d = InstanceNorm

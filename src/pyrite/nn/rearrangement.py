@@ -123,8 +123,3 @@ class Fold(Spatial):
             self.output_size, self.kernel_size, stride=self.stride, padding=self.padding,
             dilation=self.dilation,
         )  # fmt: skip
-
-
-# Burn's names.
-Unfold4d = Unfold
-Fold4d = Fold

@@ -4,23 +4,6 @@ Shapes are (...) -> (...) throughout; with two or three inputs they broadcast as
 numbers are weak: they take the tensor's dtype.  A function that is constant between its jumps
 (sign, floor, round) passes no gradient.  Domains are where an op is defined and smooth.  What
 machines do differently is fixed in `pyrite.algebra`; an operator stands below the op it means.
-
-========================================  ===================================================
-Burn                                      here
-========================================  ===================================================
-add_scalar, div_scalar, equal_scalar, …   add, divide, equal: a number is as good as a tensor
-powf, powi, powf_scalar, powi_scalar      pow, also under the names powf and powi
-max_pair, min_pair                        maximum, minimum
-clamp, clamp_min, clamp_max               clip, also under these names
-recip, neg, sub, mul, div                 reciprocal, negative, …, also under these names
-lower, lower_equal, lower_elem            less, less_equal
-bool_not, bool_and, bool_or, bool_xor     logical_not, logical_and, …, or ``~ & | ^``
-mask_where(mask, value)                   where(mask, value, x), also under this name
-mask_fill(mask, number)                   mask_where(mask, number)
-is_nan, is_inf, is_finite, is_close       isnan, isinf, …, also under these names
-bitwise_not, bitwise_and_scalar           bitwise_invert, also as bitwise_not; bitwise_and
-cast                                      astype
-========================================  ===================================================
 """
 
 from __future__ import annotations
@@ -146,7 +129,7 @@ class Arithmetic(TensorBase):
         """x - y.  Integers wrap around."""
         ...
 
-    sub = __sub__ = subtract
+    __sub__ = subtract
 
     @public
     def __rsub__(self, other: Number) -> Self:
@@ -160,7 +143,7 @@ class Arithmetic(TensorBase):
         """x * y.  Integers wrap around."""
         ...
 
-    mul = __mul__ = multiply
+    __mul__ = multiply
 
     @public
     def __rmul__(self, other: Number) -> Self:
@@ -176,7 +159,7 @@ class Arithmetic(TensorBase):
         """x / y, in floating point: integers become the default float."""
         ...
 
-    div = __truediv__ = divide
+    __truediv__ = divide
 
     @public
     def __rtruediv__(self, other: Number) -> Self:
@@ -226,7 +209,7 @@ class Arithmetic(TensorBase):
         """-x.  Integers wrap around: the least int8 is its own negative."""
         ...
 
-    neg = __neg__ = negative
+    __neg__ = negative
 
     def positive(self, /) -> Self:
         """+x, which is x."""
@@ -243,8 +226,6 @@ class Arithmetic(TensorBase):
     def reciprocal(self, /) -> Self:
         """1 / x."""
         ...
-
-    recip = reciprocal
 
     @primitive(
         scalar=lambda k, x, end, weight: x + weight * (end - x),
@@ -369,18 +350,6 @@ class Arithmetic(TensorBase):
         """
         return self if min is None and max is None else self._clip(min, max)
 
-    clamp = clip
-
-    @public
-    def clamp_min(self, min: Self | Number, /) -> Self:
-        """x, not less than min."""
-        return self._clip(min, None)
-
-    @public
-    def clamp_max(self, max: Self | Number, /) -> Self:
-        """x, not greater than max."""
-        return self._clip(None, max)
-
     # ---- rounding ----
 
     @primitive(scalar=lambda k, x: k.floor(x), vjp=(None,), domain=(0.1, 0.9))
@@ -437,7 +406,7 @@ class Arithmetic(TensorBase):
         """
         ...
 
-    powf = powi = __pow__ = pow
+    __pow__ = pow
 
     @public
     def __rpow__(self, other: Number) -> Self:

@@ -62,7 +62,7 @@ class Bitwise(TensorBase):
         """~x: every bit turned, which for signed integers is -x - 1."""
         ...
 
-    bitwise_not = __invert__ = bitwise_invert
+    __invert__ = bitwise_invert
 
     @primitive(
         scalar=lambda k, x, n: k.shift_left(x, n),

@@ -143,8 +143,6 @@ class Comparison(TensorBase):
         """
         ...
 
-    is_close = isclose
-
     # ---- tests ----
 
     @primitive(scalar=lambda k, x: k.isnan(x), vjp=(None,), accepts="float", returns="bool")
@@ -152,14 +150,10 @@ class Comparison(TensorBase):
         """Whether it is NaN."""
         ...
 
-    is_nan = isnan
-
     @primitive(scalar=lambda k, x: k.isinf(x), vjp=(None,), accepts="float", returns="bool")
     def isinf(self, /) -> Self:
         """Whether it is inf or -inf."""
         ...
-
-    is_inf = isinf
 
     @primitive(
         scalar=lambda k, x: ~(k.isnan(x) | k.isinf(x)),
@@ -170,8 +164,6 @@ class Comparison(TensorBase):
     def isfinite(self, /) -> Self:
         """Whether it is neither NaN nor infinite."""
         ...
-
-    is_finite = isfinite
 
     @primitive(scalar=lambda k, x: k.signbit(x), vjp=(None,), accepts="float", returns="bool")
     def signbit(self, /) -> Self:
@@ -200,11 +192,6 @@ class Comparison(TensorBase):
     def where(self, condition: Self, other: Self | Number, /) -> Self:
         """x where the condition holds, else the other; see the function of this name."""
         return condition._where(self, other)
-
-    @public
-    def mask_where(self, mask: Self, value: Self | Number, /) -> Self:
-        """The value, a tensor or a number, where the mask holds, else x; see `where`."""
-        return mask._where(value, self)
 
     @primitive(
         scalar=_nan_to_num_rule,

@@ -300,8 +300,6 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         """
         ...
 
-    cumsum = cumulative_sum
-
     @primitive(
         rule=Scan(folds.PRODUCT),
         reference=_scan(np.multiply, 1),
@@ -327,8 +325,6 @@ class Cumulative(Gathering, Comparison, Arithmetic):
         where the product before it overflowed.  Its derivatives hold also at zeros.
         """
         ...
-
-    cumprod = cumulative_prod
 
     @composite(
         canonical=_diff_attributes,
@@ -412,8 +408,6 @@ class Cumulative(Gathering, Comparison, Arithmetic):
     def cumulative_logsumexp(self, /, axis: int) -> Self:
         """Logarithms of the sums of e ** x up to each element, without overflow."""
         ...
-
-    logcumsumexp = cumulative_logsumexp
 
     # ---- extrema ----
 

@@ -132,8 +132,6 @@ class Extremum(Gathering, Arithmetic):
         """
         ...
 
-    amax = max
-
     @primitive(
         rule=folds.MIN,
         reference=_min,
@@ -146,8 +144,6 @@ class Extremum(Gathering, Arithmetic):
     def min(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Least element over axes; NaN if any is NaN.  Ties share the gradient as in `max`."""
         ...
-
-    amin = min
 
     @primitive(
         rule=folds.ARGMAX,
@@ -204,8 +200,6 @@ class Extremum(Gathering, Arithmetic):
         """
         return self._at_positions(self.argmax(axis, keepdims=True), axis, keepdims)
 
-    max_dim_with_indices = max_with_indices
-
     @composite(
         rule=folds.MIN_AND_POSITION,
         infer=_extremum_and_position_type("min_with_indices"),
@@ -215,8 +209,6 @@ class Extremum(Gathering, Arithmetic):
     def min_with_indices(self, /, axis: int, *, keepdims: bool = False) -> tuple[Self, Self]:
         """Least elements along an axis and their positions, int32; see `max_with_indices`."""
         return self._at_positions(self.argmin(axis, keepdims=True), axis, keepdims)
-
-    min_dim_with_indices = min_with_indices
 
     @composite(
         rule=folds.MAX_ABS,

@@ -194,11 +194,6 @@ class Gathering(Rearrangement):
         """
         ...
 
-    @public
-    def gather(self, axis: int, indices: Self) -> Self:
-        """Return `take_along_axis` with PyTorch's and Burn's order of arguments."""
-        return self.take_along_axis(indices, axis)
-
     # ---- a vector of indices for the leading axes ----
 
     @primitive(
@@ -266,11 +261,6 @@ class Gathering(Rearrangement):
         [[3, 4], [3, 4], [1, 2]]
         """
         return self.flatten()._take(indices, 0) if axis is None else self._take(indices, axis)
-
-    @public
-    def index_select(self, axis: int, indices: Self) -> Self:
-        """Return `take` with PyTorch's order of arguments; Burn's select."""
-        return self._take(indices, axis)
 
     @primitive(
         rule=Gather(lambda at, index, *_: (index(*at[:-1]), at[-1])),

@@ -65,18 +65,6 @@ class Indexing(Scattering, Arithmetic):
             raise ZeroRankError("iteration requires at least one axis, got shape ()")
         return iter(self.unstack())
 
-    # ---- Burn's names ----
-
-    @public
-    def slice_assign(self, key: Any, values: Self | Number) -> Self:
-        """Return ``x.at[key].set(values)``."""
-        return self.at[key].set(values)
-
-    @public
-    def slice_fill(self, key: Any, value: Number) -> Self:
-        """Return ``x.at[key].set(value)``."""
-        return self.at[key].set(value)
-
     # ---- the steps of a plan ----
 
     def _selected(self, plan: Subscript) -> Self:

@@ -115,8 +115,6 @@ class Joining(View):
         along = normalize_axis("unstack", axis, self.ndim)
         return tuple(self._along(along, i, 1).squeeze(along) for i in range(self.shape[along]))
 
-    iter_dim = unstack
-
 
 @public
 def concat(tensors: Sequence[T], axis: int | None = 0) -> T:

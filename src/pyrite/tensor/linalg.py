@@ -160,36 +160,6 @@ class LinearAlgebra(Contraction, Extremum, Reduction, Comparison, Arithmetic):
         return (x**ord).sum(axis, keepdims=keepdims) ** (1 / ord)
 
     @public
-    def lp_norm(self, p: Number, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """`vector_norm` of order p."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=p)
-
-    @public
-    def l0_norm(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Number of elements that are not 0."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=0)
-
-    @public
-    def l1_norm(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Sum of magnitudes."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=1)
-
-    @public
-    def l2_norm(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Euclidean length."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=2)
-
-    @public
-    def max_abs_norm(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Greatest magnitude."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=math.inf)
-
-    @public
-    def min_abs_norm(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Least magnitude."""
-        return self.vector_norm(axis, keepdims=keepdims, ord=-math.inf)
-
-    @public
     def vector_normalize(self, p: Number = 2, axis: Axis = -1, *, eps: float = 1e-12) -> Self:
         """x / max(norm, eps), vectors of length 1: (..., N) -> (..., N)."""
         return self / self.vector_norm(axis, keepdims=True, ord=p).maximum(eps)

@@ -366,8 +366,6 @@ class Rearrangement(Joining):
         """
         ...
 
-    unfold = sliding_window
-
     @primitive(
         rule=Adjoint(WINDOWS, _windows_of_sum),
         reference=_overlap_added,

@@ -312,8 +312,6 @@ class Sets(Sorting, Cumulative, Truth):
         result: Self = _values(_groups("unique_values", self, size), fill_value)
         return result
 
-    unique = unique_values
-
     async def unique_values_async(self) -> Self:
         """`unique_values`, awaited: the event loop goes on while the device works."""
         return await awaited(self.unique_values)

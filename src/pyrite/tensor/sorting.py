@@ -239,8 +239,6 @@ class Sorting(Truth, Extremum, Reduction, Movement, Comparison):
         indices = self.argtopk(k, axis, largest=largest)
         return self.take_along_axis(indices, axis), indices
 
-    topk_with_indices = topk
-
     @composite(
         canonical=_kth,
         samples=(sample(distinct((5,)), k=2), sample(distinct((3, 2)), k=3, axis=0, keepdims=True)),

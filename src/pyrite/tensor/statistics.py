@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pyrite.errors import ShapeError
-from pyrite.op import Attributes, composite, public, sample
+from pyrite.op import Attributes, composite, sample
 from pyrite.op.rule import folds
 from pyrite.tensor.axis import (
     Axes,
@@ -147,11 +147,6 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
         result: Self = in_dtype(variance**0.5, self.dtype)
         return result
 
-    @public
-    def var_bias(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """`var` with ``correction=0``, under Burn's name."""
-        return self.var(axis, keepdims=keepdims)
-
     @composite(
         rule=folds.VARIANCE_AND_MEAN,
         infer=_spread_and_mean_type,
@@ -166,11 +161,6 @@ class Statistics(Extremum, Reduction, Gathering, Mathematics):
         """`var` and `mean` over the same axes."""
         variance = self.var(axis, correction=correction, keepdims=keepdims)
         return variance, self.mean(axis, keepdims=keepdims)
-
-    @public
-    def var_mean_bias(self, axis: Axis = None, *, keepdims: bool = False) -> tuple[Self, Self]:
-        """`var_mean` with ``correction=0``, under Burn's name."""
-        return self.var_mean(axis, keepdims=keepdims)
 
     @composite(
         canonical=_cov_type,

@@ -23,16 +23,13 @@ from pyrite.op import Executor, TensorBase, public
 from pyrite.synchronization import note_sync, when_done
 from pyrite.tensor.attention import Attention
 from pyrite.tensor.average_pooling import AveragePooling
-from pyrite.tensor.bitwise import Bitwise
 from pyrite.tensor.channel_normalization import ChannelNormalization
 from pyrite.tensor.interpolation import Interpolation
-from pyrite.tensor.linalg import LinearAlgebra
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
 from pyrite.tensor.rectifier import Rectifier
 from pyrite.tensor.recurrent import Recurrent
-from pyrite.tensor.sets import Sets
-from pyrite.tensor.statistics import Statistics
+from pyrite.tensor.spelling import Spellings
 from pyrite.tensor.torch_names import missing
 from pyrite.tensor.transposed_convolution import TransposedConvolution
 from pyrite.tensor.unfolding import Unfolding
@@ -52,10 +49,7 @@ class Tensor(
     Recurrent,
     ChannelNormalization,
     Rectifier,
-    LinearAlgebra,
-    Sets,
-    Statistics,
-    Bitwise,
+    Spellings,
 ):
     """An immutable array of numbers that lives on a device.
 

@@ -90,5 +90,3 @@ class Truth(Reduction, Comparison, Arithmetic):
     ) -> Self:
         """Whether all elements are close, as `isclose` says, a bool of shape ()."""
         return self.isclose(other, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
-
-    all_close = allclose

@@ -56,8 +56,6 @@ class View(Movement):
         sizes = iter(self.shape)
         return self.reshape(tuple(1 if a in axes else next(sizes) for a in range(ndim)))
 
-    unsqueeze = expand_dims
-
     @public
     def swap_axes(self, axis1: int, axis2: int) -> Self:
         """Return it with two axes swapped."""
@@ -66,8 +64,6 @@ class View(Movement):
         axes = list(range(self.ndim))
         axes[first], axes[second] = second, first
         return self.permute_dims(tuple(axes))
-
-    swap_dims = swapaxes = swap_axes
 
     @public
     def transpose(self, axis1: int = -2, axis2: int = -1) -> Self:
@@ -113,8 +109,6 @@ class View(Movement):
         for to, axis in sorted(zip(tos, froms, strict=True)):
             order.insert(to, axis)
         return self.permute_dims(tuple(order))
-
-    movedim = moveaxis
 
     @public
     def flip(self, axis: int | Sequence[int] | None = None) -> Self:

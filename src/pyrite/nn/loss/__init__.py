@@ -28,8 +28,3 @@ from pyrite.nn.loss.regression import LpLoss as LpLoss
 from pyrite.nn.loss.regression import MSELoss as MSELoss
 from pyrite.nn.loss.regression import PoissonNLLLoss as PoissonNLLLoss
 from pyrite.nn.loss.regression import SmoothL1Loss as SmoothL1Loss
-
-# PyTorch's name, and Burn's.
-BCELoss = BinaryCrossEntropyLoss
-MseLoss = MSELoss
-PoissonNllLoss = PoissonNLLLoss
