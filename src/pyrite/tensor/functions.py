@@ -1,6 +1,7 @@
 """Ops as functions, under the names of the array API standard: ``pyrite.exp(x)`` is ``x.exp()``.
 
 What takes several tensors or none, as ``concat`` and ``zeros``, is a function only.
+Written by scripts/functions.py from the ops that tensors have: do not edit.
 """
 
 import math
@@ -208,6 +209,7 @@ logical_xor = Tensor.logical_xor
 logsumexp = Tensor.logsumexp
 masked_select = Tensor.masked_select
 matmul = Tensor.matmul
+matrix_transpose = Tensor.matrix_transpose
 matvec = Tensor.matvec
 max = Tensor.max
 max_abs = Tensor.max_abs
@@ -220,7 +222,6 @@ max_pool3d = Tensor.max_pool3d
 max_pool3d_with_indices = Tensor.max_pool3d_with_indices
 max_pool_with_indices = Tensor.max_pool_with_indices
 max_with_indices = Tensor.max_with_indices
-matrix_transpose = Tensor.matrix_transpose
 maximum = Tensor.maximum
 mean = Tensor.mean
 median = Tensor.median
@@ -275,6 +276,7 @@ sign = Tensor.sign
 signbit = Tensor.signbit
 silu = Tensor.silu
 sin = Tensor.sin
+sinc = Tensor.sinc
 sinh = Tensor.sinh
 sliding_window = Tensor.sliding_window
 soft_shrink = Tensor.soft_shrink
@@ -335,9 +337,9 @@ __all__ = [
     "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "broadcast_arrays",
     "broadcast_to", "can_cast", "cartesian_grid", "cat", "categorical", "causal_mask", "ceil",
-    "celu", "check_closeness", "chunk", "clamp", "clip", "concat", "conj", "contains_nan",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "convolution", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
+    "celu", "check_closeness", "chunk", "clamp", "clip", "concat", "conj", "contains_nan", "conv1d",
+    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+    "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
     "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
     "cummin_with_indices", "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad",
     "diag", "diag_mask", "diagonal", "diff", "digamma", "divide", "dot", "dropout", "e", "einsum",
@@ -361,14 +363,14 @@ __all__ = [
     "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile", "quiet_softmax",
     "rad2deg", "randint", "randint_like", "random_bits", "real", "reciprocal", "relu", "relu6",
     "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90", "round", "rsqrt",
-    "scaled_dot_product_attention",
-    "scatter", "scatter_nd", "searchsorted", "selu", "set_print_options", "shrink", "shuffle",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "sliding_window", "soft_shrink", "softmax",
-    "softmin", "softplus", "softsign", "sort", "sort_with_indices", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "subtract", "sum", "swap_axes", "swiglu", "take", "take_along_axis",
-    "tan", "tanh", "tanhshrink", "tensor", "tensordot", "threshold", "thresholded_relu", "tile",
-    "topk", "trace", "transpose", "tri", "tril", "tril_mask", "triu", "triu_mask", "trunc",
-    "unfold4d", "uniform", "uniform_like", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "var", "var_bias", "var_mean", "var_mean_bias",
-    "vecdot", "vector_norm", "vector_normalize", "where", "xlogy", "zeros", "zeros_like",
+    "scaled_dot_product_attention", "scatter", "scatter_nd", "searchsorted", "selu",
+    "set_print_options", "shrink", "shuffle", "sigmoid", "sign", "signbit", "silu", "sin", "sinc",
+    "sinh", "sliding_window", "soft_shrink", "softmax", "softmin", "softplus", "softsign", "sort",
+    "sort_with_indices", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
+    "swap_axes", "swiglu", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "tensor",
+    "tensordot", "threshold", "thresholded_relu", "tile", "topk", "trace", "transpose", "tri",
+    "tril", "tril_mask", "triu", "triu_mask", "trunc", "unfold4d", "uniform", "uniform_like",
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
+    "var_bias", "var_mean", "var_mean_bias", "vecdot", "vector_norm", "vector_normalize", "where",
+    "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip
