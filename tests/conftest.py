@@ -11,13 +11,14 @@ compiles each kernel for 0.2 s, does not decide what the others run.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
 import subprocess
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,6 +132,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == file.read_text(), f"{file} differs; --update-golden writes it anew"
 
     return compare
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of garbage collections, of which a test may ask for many.
+
+    To go through the objects of 46,000 tests took 1.7 s each time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
