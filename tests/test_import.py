@@ -54,3 +54,24 @@ def test_importing_the_training_imports_no_extra() -> None:
     assert "pyrite.train.report" in loaded
     extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx"}
     assert not extras & set(loaded)
+
+
+def test_no_module_takes_the_name_that_its_package_gives_to_something_else() -> None:
+    # The first import of a module sets its name in the package, over a function's of that name.
+    program = """
+import importlib, pkgutil, sys, pyrite, pyrite.extension, pyrite.onnx, pyrite.train
+for package in [module for name, module in sys.modules.items() if hasattr(module, "__path__")]:
+    if package.__name__.partition(".")[0] == "pyrite":
+        names = {*getattr(package, "__all__", ())}
+        for name in names & {module.name for module in pkgutil.iter_modules(package.__path__)}:
+            before = getattr(package, name)
+            importlib.import_module(f"{package.__name__}.{name}")
+            if getattr(package, name) is not before:
+                print(package.__name__, name)
+"""
+
+    taken = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert taken == ""

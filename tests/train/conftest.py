@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,14 @@ def task() -> Task:
     items = [(x, int(x[:3].argmax())) for x in inputs]
     train = DataLoader(InMemoryDataset(items), BATCH, shuffle=True, seed=3)
     return Task(train, DataLoader(InMemoryDataset(items[:8]), BATCH))
+
+
+@pytest.fixture
+def _hears_hangups() -> Iterator[None]:
+    """Let this process and those it starts hear SIGHUP, which below nohup they would not."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def test_ctrl_c_raises_at_once_where_somebody_asked_to_stop_before() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
+@pytest.mark.usefixtures("_hears_hangups")
 def test_a_terminal_that_is_closed_asks_to_stop_as_often_as_it_says_so() -> None:
     interrupter = Interrupter()
     with stopping_on_signals(interrupter, print):

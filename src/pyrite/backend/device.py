@@ -158,7 +158,7 @@ def default_device() -> Device:
 
 def _best() -> str:
     # Imported here for its weight, 50 ms: a program that names its device needs none of it.
-    from pyrite.backend.default_device import best_device
+    from pyrite.backend.default import best_device
 
     return best_device(tuple(BACKENDS))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import typer
 
 from pyrite.backend import default_device
-from pyrite.backend.default_device import PREFERENCE, problem_as_default
+from pyrite.backend.default import PREFERENCE, problem_as_default
 from pyrite.cli.devices import default_problem, device_reports
 from pyrite.config import config
 from pyrite.train.environment import DEPENDENCIES, environment, installed

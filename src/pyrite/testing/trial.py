@@ -1,7 +1,7 @@
 """The trial of a device: ``python -m pyrite.testing.trial wgpu`` prints its verdict as JSON.
 
 The verdict is null for a device that may be a default, else why not, in one line.  It runs in a
-process of its own, because a broken driver may end it: see `pyrite.backend.default_device`.
+process of its own, because a broken driver may end it: see `pyrite.backend.default`.
 """
 
 from __future__ import annotations

@@ -252,6 +252,7 @@ def test_a_dashboard_that_was_stopped_draws_all_of_the_screen_again(
     assert shown.num_threads() == threads
 
 
+@pytest.mark.usefixtures("_hears_hangups")
 def test_a_terminal_that_is_closed_ends_the_run_with_its_checkpoint(
     start: Any, tmp_path: Path
 ) -> None:
