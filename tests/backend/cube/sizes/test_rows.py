@@ -241,3 +241,67 @@ def test_columns_of_equal_sizes_are_no_other_kernel(built: Built, draw: Draw, is
     found = built(case, [(70, 80), (80, 80), (81, 80), (80, 81), (128, 128)])
 
     assert found[1:] == [0] * 4 if is_cpu else found[1] == 0
+
+
+def batch_normal(x: Any, w: Any, b: Any) -> Any:
+    """Return channels of (N, C, H, W) less their mean over their deviation, by weight and bias."""
+    centred = x - x.mean((0, 2, 3), keepdims=True)
+    rate = 1 / np.sqrt((centred * centred).mean((0, 2, 3), keepdims=True) + 1e-5)
+    return centred * rate * w[:, None, None] + b[:, None, None]
+
+
+#: (samples, height, width): pieces of more than four vectors, whole or not.
+IMAGES = [(5, 9, 9), (3, 9, 9), (16, 9, 9), (5, 8, 16), (4, 10, 7), (3, 17, 13), (2, 30, 30)]
+
+
+def test_a_channel_of_any_batch_and_image_has_one_kernel(
+    built: Built, draw: Draw, is_cpu: bool
+) -> None:
+    def case(device: Any, size: Any) -> Any:
+        samples, *image = size
+        x, w, b = draw(samples, 3, *image), draw(3), draw(3)
+        result, _, _ = tensor(x, device).batch_norm(tensor(w, device), tensor(b, device))
+        return result, batch_normal(x, w, b)
+
+    found = built(case, IMAGES)
+
+    assert found[0] == 1 or not is_cpu
+    # On a GPU the sizes of an image are built in: lanes divide by them.  Batches are free, but
+    # lanes and registers come of the length of the row.
+    assert found[1:] == [0] * 6 if is_cpu else found[1] <= 1
+
+
+def test_so_has_its_gradient(built: Built, draw: Draw, is_cpu: bool) -> None:
+    def case(device: Any, size: Any) -> Any:
+        samples, *image = size
+        x, g, zero = draw(samples, 3, *image), draw(samples, 3, *image), np.zeros(3, "float32")
+        rows, h = (a.swapaxes(0, 1).reshape(3, -1) for a in (x, g))
+        attrs = {"eps": 1e-5, "argnums": (0,)}
+        given = [*(tensor(a, device) for a in (g, zero, zero, x)), None]
+        wanted = layer_norm_gradients(h, rows, np.ones(1, "float32"))[0]
+        wanted = wanted.reshape(3, samples, *image).swapaxes(0, 1)
+        found = bind(OPS["batch_norm_backward"], given, attrs)
+        return (found[0] if isinstance(found, tuple) else found), wanted
+
+    found = built(case, IMAGES)
+
+    assert found[1:] == [0] * 6 if is_cpu else found[1] <= 1
+
+
+def test_the_channels_of_groups_may_have_any_size(built: Built, draw: Draw, is_cpu: bool) -> None:
+    """A weight is one number for each piece of a row."""
+
+    def case(device: Any, size: Any) -> Any:
+        samples, groups, channels, places = size
+        shape = (samples, groups * channels, places)
+        x, w, b = draw(*shape), draw(shape[1]), draw(shape[1])
+        found = tensor(x, device).group_norm(
+            tensor(w, device), tensor(b, device), num_groups=groups
+        )
+        normalised = normal(x.reshape(samples * groups, -1)).reshape(shape)
+        return found, normalised * w[:, None] + b[:, None]
+
+    sizes = [(3, 2, 3, 70), (2, 2, 3, 70), (3, 2, 5, 81), (2, 3, 4, 99), (4, 2, 2, 128)]
+    found = built(case, sizes)
+
+    assert found[1:] == [0] * 4 if is_cpu else found[1] == 0

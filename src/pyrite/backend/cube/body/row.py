@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from pyrite.backend.cube.operand import Layout, Operand, iota, unravel
-from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store
+from pyrite.backend.cube.body.places import Places
+from pyrite.backend.cube.operand import Operand, iota, unravel
+from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store, Values
 from pyrite.kernel import Value
-from pyrite.kernel.extent import extent, with_known
+from pyrite.kernel.symbol import require_known
 from pyrite.op.rule.fold import BoundFold
 from pyrite.types import DType, Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the elements of a tensor lie, by row and by place in the row, as few axes as can be."""
-
-    layout: Layout
-    rows: Shape
-    length: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """All sizes and layouts of the rows of a body: of each operand the numbers of its ``shapes``.
-
-    Operands of equal shapes share them, and so coordinates.  ``count`` is how many elements meet in
-    a fold of states.
-    """
-
-    sources: tuple[Layout, ...]
-    targets: tuple[Layout, ...]
-    sums: tuple[Layout, ...]
-    sides: tuple[tuple[int, int], ...]
-    shapes: tuple[Shape, ...] = extent()
-    rows: int = extent()
-    length: int = extent()
-    count: int = extent(default=0)
-
-    @classmethod
-    def of(
-        cls, rows: int, length: int, sources: Sequence[Place], targets: Sequence[Place],
-        sums: Sequence[Place] = (), *, count: int = 0,
-    ) -> Places:  # fmt: skip
-        """Return the places of rows."""
-        places = (*sources, *targets, *sums)
-        # Apart: rows and lengths that happen to be equal are no other kernel.
-        of_rows = list(dict.fromkeys(p.rows for p in places))
-        along = list(dict.fromkeys(p.length for p in places))
-        sides = tuple((of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in places)
-        of, to, by = (tuple(p.layout for p in group) for group in (sources, targets, sums))
-        return cls(of, to, by, sides, (*of_rows, *along), rows, length, count)
 
 
 class BodyRow(Row):
@@ -61,23 +21,22 @@ class BodyRow(Row):
         self, name: str, places: Places, config: RowsConfig, grid: int, dtype: DType,
         bound: Sequence[BoundFold] = (),
     ) -> None:  # fmt: skip
-        if any(len(places.shapes[side]) > 1 for _, side in places.sides):
-            # To find the piece of a place divides by sizes, in the innermost loop: batch norm took
-            # up to 1.7 times as long where they were arguments.
-            places = with_known(places)
+        places = with_known_divisors(places)
         layouts = (*places.sources, *places.targets, *places.sums)
         #: By the identity of layouts, of which each operand has its own.
         self._sides = dict(zip(map(id, layouts), places.sides, strict=True))
         self._shapes = places.shapes
         self._coordinates: dict[int, list[Value | int]] = {}
+        self._of_piece: dict[int, list[Value | int]] = {}
         super().__init__(
             name, places.rows, places.length, places.sources, places.targets, places.sums, config,
-            grid, dtype,
+            grid, dtype, places.pieces,
         )  # fmt: skip
         self._joins_rows(bound)
+        own = 1 if places.pieces == 1 else 2
         self._fetched = [
             x for x in self._fetched
-            if len(self._length_of(x)) == 1 and x.layout.strides[-1] == 1
+            if 0 < len(self._length_of(x)) <= own and x.layout.strides[-1] == 1
         ]  # fmt: skip
 
     def _joins_rows(self, bound: Sequence[BoundFold]) -> None:
@@ -94,7 +53,7 @@ class BodyRow(Row):
             self.sums = [joining(*pair) for pair in zip(self._lines, bound, strict=True)]
 
     def _place(self, operand: Operand, at: At) -> Value:
-        return operand.at([*self._of_row(operand), *self._along(at.first, operand)])
+        return operand.at([*self._of_row(operand), *self._along(at, operand)])
 
     def _length_of(self, operand: Operand) -> Shape:
         """Return the axes of an operand along a row."""
@@ -117,14 +76,33 @@ class BodyRow(Row):
         side, _ = self._sides[id(operand.layout)]
         return self._coordinates[side] if self._row is self._begun else self._row_in(side)
 
-    def _along(self, place: Value, operand: Operand) -> list[Value | int]:
+    def _along(self, at: At, operand: Operand) -> list[Value | int]:
         """Return the coordinates of places in the row."""
-        return self._in(self._sides[id(operand.layout)][1], place)
+        _, side = self._sides[id(operand.layout)]
+        if at.piece is None:
+            return self._in(side, at.first)
+        return [*self._of_piece[side], at.first]
+
+    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
+        def begun(states: Values) -> Values:
+            self._begin_piece()
+            return body(states)
+
+        return super()._over_pieces(begun, carried)
+
+    def _begin_piece(self) -> None:
+        """Make the coordinates of a piece, before the loops over it."""
+        piece = self._piece
+        if piece is not None:
+            sides = {side for _, side in self._sides.values() if self._shapes[side]}
+            self._of_piece = {
+                side: unravel(self.b, piece, self._shapes[side][:-1]) for side in sorted(sides)
+            }
 
     def _reader(self, operand: Operand) -> Make:
         length = self._length_of(operand)
         load = super()._reader(operand)
-        if len(length) < 2 or length[-1] % self.config.width == 0:
+        if self.pieces > 1 or len(length) < 2 or length[-1] % self.config.width == 0:
             return load
 
         def gather(at: At) -> Value:
@@ -135,7 +113,7 @@ class BodyRow(Row):
             places = b.splat(at.first, at.width) + iota(b, at.width)
             along = [
                 x if isinstance(x, int) or x.width > 1 else b.splat(x, at.width)
-                for x in (*self._of_row(operand), *self._along(places, operand))
+                for x in (*self._of_row(operand), *self._along(At(places, at.width), operand))
             ]
             mask = at.mask
             if mask is not None and mask.width < at.width:
@@ -143,6 +121,15 @@ class BodyRow(Row):
             return operand.load(operand.at(along), mask=mask)
 
         return gather
+
+    def _load(self, operand: Operand, at: At) -> Value:
+        is_stretched = at.width > 1 and operand.layout.strides[-1] == 0
+        if at.mask is None or not is_stretched or self.pieces > 1:
+            return super()._load(operand, at)
+        # Behind the row is no number of a piece; vectors lie in one piece, so they end together.
+        exists = at.mask if at.mask.width == 1 else at.mask[0]
+        place = self._place(operand, at)
+        return operand.load_along(place, at.width, mask=at.mask, exists=exists)
 
     def has_numbers(self, operand: Operand) -> bool:
         """Whether an operand has one number for each row."""
@@ -168,3 +155,19 @@ class BodyRow(Row):
     def number(self, operand: Operand) -> Value:
         """Return the number of the row that an operand has."""
         return operand.load(operand.at(self._of_row(operand)))
+
+
+def with_known_divisors(places: Places) -> Places:
+    """Return places in which the sizes are built in by which a place in the row is divided.
+
+    In rows that are no pieces to their loops this is done in the innermost one: batch norm took up
+    to 1.7 times as long where these sizes were arguments.
+    """
+    if places.pieces > 1:
+        return places
+    shapes = list(places.shapes)
+    for side in {side for _, side in places.sides}:
+        first, *divisors = shapes[side] or (0,)
+        if divisors:
+            shapes[side] = (first, *map(require_known, divisors))
+    return replace(places, shapes=tuple(shapes))

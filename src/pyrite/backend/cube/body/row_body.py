@@ -65,7 +65,7 @@ class RowBody:
             store(at, self.element(value, at))
         for node, add in zip(self.group.sums, self.row.sums, strict=True):
             bound = bound_fold(self.region, node, 1)
-            (x,) = bound.take(self.k, self._taken(node, at), at.first)
+            (x,) = bound.take(self.k, self._taken(node, at), self.row.position(at))
             add(at, x)
 
     def _prepare(self, wanted: Sequence[int]) -> None:
@@ -131,7 +131,7 @@ class RowBody:
             return [v for fold, s, t in pairs for v in fold.join(self.k, s, t)]
 
         def make(at: At) -> list[Value]:
-            place = at.first
+            place = self.row.position(at)
             if at.width > 1:
                 place = self.b.splat(place, at.width) + iota(self.b, at.width)
             pairs = zip(bound, nodes, strict=True)

@@ -8,88 +8,31 @@ costs more than to keep them, once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import gcd
 
-from pyrite.backend.cube.body.atoms import Atom, Atoms
+from pyrite.backend.cube.body.atoms import Atoms
 from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
+from pyrite.backend.cube.body.places import Place, Places, Steps, dense_rows, row_space
 from pyrite.backend.cube.body.points import Space, key_of, over
 from pyrite.backend.cube.body.region import Region, ancestors
-from pyrite.backend.cube.body.row import BodyRow, Place, Places
+from pyrite.backend.cube.body.row import BodyRow
 from pyrite.backend.cube.body.row_body import write_joined, write_row
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.layout import Strides, merged, row_major
-from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
+from pyrite.backend.cube.layout import row_major
+from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import contiguous
-from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
 from pyrite.backend.cube.skeleton.row import (
     RowsConfig,
     groups_of,
-    in_rows,
     select,
     workgroups_of,
 )
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.tracing import Node
 from pyrite.kernel import Kernel
-from pyrite.kernel.machine import Machine
 from pyrite.op import Constant
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, TensorType
-
-#: Vectors that are narrower are slower than copies.
-LEAST_WIDTH = 4
-
-Steps = dict[Atom, int]
-
-
-def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
-    """Return shape and strides along atoms, as few axes as say the same."""
-    strides = tuple(steps.get(a, 0) for a in atoms)
-    ((shape, merged_strides),) = merged(region.atoms.sizes(atoms), [strides])
-    return shape, merged_strides
-
-
-def placed(
-    region: Region, group: Group, steps: Steps, tensor: CubeTensor, width: int, machine: Machine
-) -> Place:
-    """Return where a tensor's elements lie by rows and places in a row."""
-    rows, of_rows = _side(region, steps, group.rows)
-    is_number = not any(a in steps for a in group.length)
-    length, along = ((), ()) if is_number else _side(region, steps, group.length)
-    strides = (*of_rows, *along)
-    alignment = 1
-    if along:
-        alignment = alignment_of(strides, tensor.offset, width)
-    layout = Layout(tensor.dtype, strides, tensor.offset != 0, alignment)
-    return Place(in_rows(layout, width, machine), rows, length)
-
-
-def dense_rows(dtype: DType, rows: int, length: int, width: int, machine: Machine) -> Place:
-    """Return where rows without gaps lie."""
-    strides = (length, 1)
-    layout = Layout(dtype, strides, False, alignment_of(strides, 0, width))
-    return Place(in_rows(layout, width, machine), (rows,), (length,))
-
-
-def inner_of(region: Region, group: Group, steps: Steps) -> int:
-    """Return how many neighbours of a row lie together, 0 where that is all of it, or 1 of them."""
-    if not any(a in steps for a in group.length):
-        return 0
-    shape, strides = _side(region, steps, tuple(a for a in group.length if a in steps))
-    return 1 if strides[-1] != 1 else 0 if len(shape) == 1 else shape[-1]
-
-
-def config_for(
-    region: Region, group: Group, inners: Sequence[int], dtype: DType, machine: Machine
-) -> RowsConfig:
-    """Return a config: where rows lie in pieces with vectors that fit, if they are not narrow."""
-    length = region.atoms.count(group.length)
-    divisor = gcd(*inners)
-    if divisor and divisor % LEAST_WIDTH == 0:
-        found = numbered_candidates(length, dtype, machine, divisor=divisor)
-        return widest(found, length, machine)
-    return select(length, dtype, machine, adds=bool(group.sums))
+from pyrite.types import DType, Number, TensorType
 
 
 def arranged(
@@ -126,13 +69,13 @@ class _Launch:
         self.dtype = of_folds if self.kept is None else self.types[self.kept].dtype
         steps = [self.steps(v, t) for v, t in self.tensors.items()]
         steps += [self.steps(v) for v in group.elements]
-        inners = [n for of in steps if (n := inner_of(region, group, of))]
-        machine = launcher.machine
-        self.config = config or config_for(region, group, inners, self.dtype, machine)
+        self.space, self.config = row_space(
+            region, group, steps, self.dtype, launcher.machine, config
+        )
         self.tensors = {v: self._in_rows(v, t) for v, t in self.tensors.items()}
-        self.sources = [self.placed(self.steps(v, t), t) for v, t in self.tensors.items()]
+        self.sources = [self.space.place(self.steps(v, t), t) for v, t in self.tensors.items()]
         self.made = {v: self._target(v) for v in group.elements}
-        self.targets = [self.placed(steps, t) for t, steps in self.made.values()]
+        self.targets = [self.space.place(steps, t) for t, steps in self.made.values()]
         #: Tensors of (groups, length), and of one number for each row.
         self.partial = [self._partial(n) for n in group.sums]
         self.of_rows = {v: self._numbers(self.types[v].dtype) for v in group.numbers}
@@ -151,19 +94,10 @@ class _Launch:
         strides = row_major(shape) if tensor is None else tensor.strides
         return self.region.atoms.strides(axes, strides)
 
-    def placed(self, steps: Steps, tensor: CubeTensor) -> Place:
-        """Return where a tensor lies."""
-        width, machine = self.config.width, self.launcher.machine
-        return placed(self.region, self.group, steps, tensor, width, machine)
-
-    def _fits(self, steps: Steps) -> bool:
-        inner = inner_of(self.region, self.group, steps)
-        return inner == 0 or inner % max(LEAST_WIDTH, self.config.width) == 0
-
     def _in_rows(self, value: int, x: CubeTensor) -> CubeTensor:
         """Return a leaf as it is, or a copy of its shape that lies row by row."""
         steps = self.steps(value, x)
-        if self._fits(steps):
+        if self.space.fits(steps):
             return x
         own = tuple(a for a in (*self.group.rows, *self.group.length) if a in steps)
         dense = contiguous(self.launcher, over(self.region, value, x, own), always=True)
@@ -175,7 +109,7 @@ class _Launch:
     def _target(self, value: int) -> tuple[CubeTensor, Steps]:
         """Return the memory of a result along the rows, dense in its shape or row by row."""
         steps = self.steps(value)
-        if self._fits(steps):
+        if self.space.fits(steps):
             return self.launcher.empty(self.types[value]), steps
         order = (*self.group.rows, *self.group.length)
         sizes = self.region.atoms.sizes(order)
@@ -198,8 +132,7 @@ class _Launch:
     def run(self, name: str, arguments: Sequence[Number]) -> None:
         """Launch the kernel."""
         rows, length = self.sizes
-        width, machine = self.config.width, self.launcher.machine
-        sums = [dense_rows(x.dtype, x.shape[0], length, width, machine) for x in self.partial]
+        sums = [self.space.dense(x.dtype, x.shape[0]) for x in self.partial]
         of_rows = [*self.of_rows.values(), *self.states]
         numbers = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
         dtypes = [self.types[v].dtype.compute for v in self.numbers]
@@ -219,7 +152,10 @@ class _Launch:
             for b in bindings_of(t)
         ]
         bindings += arguments
-        places = Places.of(rows, length, self.sources, [*self.targets, *numbers], sums)
+        places = Places.of(
+            rows, length, self.sources, [*self.targets, *numbers], sums,
+            pieces=self.space.count,
+        )  # fmt: skip
         self.launcher.launch_for(
             places, self._key, build, bindings, workgroups_of(rows, self.config)
         )
@@ -239,7 +175,7 @@ class _Launch:
         found: dict[int, CubeTensor] = {}
         for value, (made, _) in self.made.items():
             order = (*self.group.rows, *self.group.length)
-            is_own = self._fits(self.steps(value))
+            is_own = self.space.fits(self.steps(value))
             found[value] = made if is_own else self._arranged(made, order, value)
         for value, made in self.of_rows.items():
             found[value] = self._arranged(made, self.group.rows, value)
@@ -310,8 +246,7 @@ def join_parts(
     count = atoms.count(group.length)
     bound = [bound_fold(region, node, count) for node in group.folds]
     config = select(length, states[0].dtype.compute, launcher.machine)
-    machine = launcher.machine
-    sources = [dense_rows(s.dtype, rows, length, config.width, machine) for s in states]
+    sources = [dense_rows(s.dtype, rows, (length,), config.width, launcher.machine) for s in states]
     results = [v for n in group.folds for v in n.results]
     made = {v: launcher.empty(TensorType(atoms.sizes(group.rows), types[v].dtype)) for v in results}
     targets = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]

@@ -133,6 +133,19 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
     return best([c for c in found if c.lanes == lanes and c.width == width])
 
 
+def select_in_pieces(
+    pieces: int, size: int, dtype: DType, machine: Machine, *, adds: bool = False
+) -> RowsConfig:
+    """Return a config for rows of so many pieces of a size, which a CPU goes over one by one."""
+    widths = [w for w in WIDTHS if w <= machine.vector]
+    width = next((w for w in widths if w >= size), widths[-1])
+    found = candidates(pieces * padded(size, width), dtype, machine, adds=adds)
+    vectors = 4 if size >= 4 * width else 1
+    return best(
+        [c for c in found if (c.lanes, c.width, c.vectors, c.turns) == (1, width, vectors, 0)]
+    )
+
+
 def best(found: Sequence[RowsConfig]) -> RowsConfig:
     """Return the one of configs of the same lanes and widths that keeps the most."""
     return max(found, key=lambda c: (c.keeps, c.turns, c.vectors, c.rows))
@@ -145,12 +158,14 @@ def best(found: Sequence[RowsConfig]) -> RowsConfig:
 class At:
     """Neighbours in a row: the place of the first, how many, and which exist, None for all.
 
-    The mask is one for each, or one for all of them together.
+    The mask is one for each, or one for all of them together.  Of a row in pieces ``piece`` says
+    which one they are in, and the first is counted from where that begins.
     """
 
     first: Value
     width: int
     mask: Value | None = None
+    piece: Value | None = None
 
 
 Make = Callable[[At], Value]
@@ -177,18 +192,24 @@ class Row:
     """One row, inside the kernel.
 
     ``sources`` are read and ``targets`` written by `At`; to ``sums`` values are added, and what is
-    added in all rows of an invocation is written at the end.
+    added in all rows of an invocation is written at the end.  A row of several equal ``pieces``
+    that an invocation has to itself is gone over piece by piece, each with a masked end of its own:
+    so no place is divided by a size.
     """
 
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
         targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int,
-        dtype: DType | None = None,
+        dtype: DType | None = None, pieces: int = 1,
     ) -> None:  # fmt: skip
+        assert pieces == 1 or (config.lanes == 1 and not config.turns)
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         self.dtype = dtype or sources[0].dtype.compute
         self.rows, self.length, self.config = rows, length, config
+        self.pieces, self.piece_size = pieces, length if pieces == 1 else length // pieces
+        #: The piece that is gone over.
+        self._piece: Value | None = None
         read = self.read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
         written = self.written = [
             Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)
@@ -205,6 +226,8 @@ class Row:
         #: Whether a vector may end beyond the row.  On a GPU that is another kernel; on a CPU a
         #: masked loop of no turn costs nothing, and rows of all lengths have one kernel.
         self._is_ragged = config.width > 1 and (config.lanes == 1 or bool(length % config.width))
+        #: Whether a piece is one vector, maybe with a masked end: those take no loops.
+        self._is_one = pieces > 1 and self.piece_size <= config.width
         #: The vectors of this lane, where they are few and kept in registers.
         self._turns = self._vectors_of_lane() if config.turns else []
         self.sources = [self._reader(operand) for operand in read]
@@ -277,21 +300,35 @@ class Row:
 
     def _at(self, first: Value) -> At:
         """Return neighbours that are all in the row."""
-        return At(first, self.config.width)
+        return At(first, self.config.width, None, self._piece)
 
     def _masked(self, first: Value) -> At:
         """Return neighbours of which some may lie beyond the row."""
         if not self._is_ragged:
-            return At(first, self.config.width, first < self.length)
+            return At(first, self.config.width, first < self.piece_size, self._piece)
         b, width = self.b, self.config.width
-        return At(first, width, b.splat(first, width) + iota(b, width) < self.length)
+        mask = b.splat(first, width) + iota(b, width) < self.piece_size
+        return At(first, width, mask, self._piece)
+
+    def _only_vector(self) -> At:
+        """Return the vector that a piece is."""
+        first = self.b.index(0)
+        is_whole = self.piece_size == self.config.width
+        return self._at(first) if is_whole else self._masked(first)
+
+    def position(self, at: At) -> Value:
+        """Return which element of the row the first of neighbours is."""
+        return at.first if at.piece is None else at.piece * self.piece_size + at.first
 
     def _reader(self, operand: Operand) -> Make:
         def load(at: At) -> Value:
-            place = self._place(operand, at)
-            return operand.load_along(place, at.width, mask=at.mask, is_aligned=True)
+            return self._load(operand, at)
 
         return self._remembered(load) if self._turns else load
+
+    def _load(self, operand: Operand, at: At) -> Value:
+        place = self._place(operand, at)
+        return operand.load_along(place, at.width, mask=at.mask, is_aligned=True)
 
     @staticmethod
     def _remembered(make: Make) -> Make:
@@ -333,7 +370,7 @@ class Row:
         """Ask for vectors of the next row: the memory has nothing to do while one is computed."""
         row, self._row = self._row, self._row + 1
         for x in self._fetched:
-            x.prefetch(self._place(x, At(first, self.config.width)))
+            x.prefetch(self._place(x, self._at(first)))
         self._row = row
 
     # ---- totals ----
@@ -386,46 +423,68 @@ class Row:
         if self._turns:
             state = joined([self._made(make, at, empty) for at in self._turns], join)
             return self._across_lanes(joined(_elements(state), join), join)
-        step, fetches = config.lanes * width, self._begin()
+        fetches = self._begin()
 
         def loaded(first: Value) -> Values:
             if fetches:
                 self._fetch(first)
             return make(self._at(first))
 
-        state = self._in_vectors(start, join, loaded) if vectors > 1 else empty
-        first, whole = self._whole(step * vectors) if vectors > 1 else 0, self._whole(width)
-        with b.for_(self._first + first, whole, step=step, carried=state) as loop:
-            loop.yield_(*join(loop.carried, loaded(loop.index)))
-        state = loop.results
-        if self._is_ragged:
-            with b.for_(self._first + whole, self.length, step=step, carried=state) as rest:
-                at = self._masked(rest.index)
-                rest.yield_(*join(rest.carried, self._made(make, at, empty)))
-            state = rest.results
+        def over_piece(states: Values) -> Values:
+            return self._fold_piece(list(states), empty, join, make, loaded)
+
+        states, size = self._over_pieces(over_piece, empty * vectors), len(empty)
+        state = joined([states[i * size : (i + 1) * size] for i in range(vectors)], join)
         state = joined(_elements(state), join)
         return state if config.lanes == 1 else self._across_lanes(state, join)
 
-    def _in_vectors(
-        self, start: Sequence[tuple[Number, DType]], join: JoinAll, make: Callable[[Value], Values]
-    ) -> Values:
-        """Return the state of the values of whole steps of several vectors."""
-        b, size = self.b, len(start)
+    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
+        """Run a body for each piece of the row, which carries values on."""
+        if self.pieces == 1:
+            return body(carried)
+        with self.b.for_(0, self.pieces, carried=carried) as loop:
+            self._piece = loop.index
+            loop.yield_(*body(loop.carried))
+        self._piece = None
+        return loop.results
+
+    def _fold_piece(
+        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll,
+        loaded: Callable[[Value], Values],
+    ) -> Values:  # fmt: skip
+        """Return states, one after another, that have taken in the vectors of a piece by turns."""
+        b, size = self.b, len(empty)
         width, vectors = self.config.width, self.config.vectors
         step = self.config.lanes * width
-        empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
-        whole = self._whole(step * vectors)
-        with b.for_(self._first, whole, step=step * vectors, carried=empty * vectors) as loop:
-            made: list[Value] = []
-            for i in range(vectors):
-                of = make(loop.index + i * step if i else loop.index)
-                made += join(loop.carried[i * size : (i + 1) * size], of)
-            loop.yield_(*made)
-        return joined([loop.results[i * size : (i + 1) * size] for i in range(vectors)], join)
+        if self._is_one:
+            of = self._made(make, self._only_vector(), empty)
+            return [*join(states[:size], of), *states[size:]]
+        first: Value | int = 0
+        if vectors > 1:
+            first = self._whole(step * vectors)
+            with b.for_(self._first, first, step=step * vectors, carried=states) as loop:
+                taken: list[Value] = []
+                for i in range(vectors):
+                    of = loaded(loop.index + i * step if i else loop.index)
+                    taken += join(loop.carried[i * size : (i + 1) * size], of)
+                loop.yield_(*taken)
+            states = [*loop.results]
+        whole = self._whole(width)
+        with b.for_(self._first + first, whole, step=step, carried=states[:size]) as loop:
+            loop.yield_(*join(loop.carried, loaded(loop.index)))
+        states[:size] = loop.results
+        if self._is_ragged:
+            with b.for_(
+                self._first + whole, self.piece_size, step=step, carried=states[:size]
+            ) as rest:
+                of = self._made(make, self._masked(rest.index), empty)
+                rest.yield_(*join(rest.carried, of))
+            states[:size] = rest.results
+        return states
 
     def _whole(self, step: int) -> Value:
-        """Return how many elements of the row are in whole steps."""
-        return self.b.index(self.length - self.length % step)
+        """Return how many elements of a piece are in whole steps."""
+        return self.b.index(self.piece_size - self.piece_size % step)
 
     def _made(self, make: MakeAll, at: At, empty: Values) -> Values:
         """Return what is made of neighbours, and where there are none the start of a total."""
@@ -467,6 +526,17 @@ class Row:
             body(at)
         if self._turns:
             return
+
+        def over_piece(_: Values) -> Values:
+            self._write_piece(body, fetches)
+            return ()
+
+        self._over_pieces(over_piece)
+
+    def _write_piece(self, body: Callable[[At], None], fetches: bool) -> None:
+        if self._is_one:
+            body(self._only_vector())
+            return
         b, width = self.b, self.config.width
         step, whole = self.config.lanes * width, self._whole(width)
         with b.for_(self._first, whole, step=step) as loop:
@@ -474,7 +544,7 @@ class Row:
                 self._fetch(loop.index)
             body(self._at(loop.index))
         if self._is_ragged:
-            with b.for_(whole + self._first, self.length, step=step) as rest:
+            with b.for_(whole + self._first, self.piece_size, step=step) as rest:
                 body(self._masked(rest.index))
 
     def spread(self, x: Value, at: At) -> Value:
@@ -505,17 +575,27 @@ class Line:
         config = row.config
         # The same for all lengths: of what is not used no page is touched.
         size = config.turns * config.width or MOST_KEPT // row.dtype.itemsize
-        assert row.length <= size
+        #: How far apart pieces begin: each has whole vectors.
+        self._step = padded(row.piece_size, config.width)
+        assert row.pieces * self._step <= size if row.pieces > 1 else row.length <= size
         self._memory = row.b.private(row.dtype, size)
 
     def load(self, at: At) -> Value:
-        return self._memory.load(at.first, width=at.width, is_aligned=True)
+        return self._memory.load(self._place(at), width=at.width, is_aligned=True)
 
     def store(self, at: At, x: Value) -> None:
-        self._memory.store(at.first, x, is_aligned=True)
+        self._memory.store(self._place(at), x, is_aligned=True)
+
+    def _place(self, at: At) -> Value:
+        return at.first if at.piece is None else at.piece * self._step + at.first
 
     def add(self, at: At, x: Value) -> None:
         self.store(at, self.load(at) + x)
+
+
+def padded(size: int, width: int) -> int:
+    """Return the least multiple of a width that is no less than a size."""
+    return -(-size // width) * width
 
 
 def joined(states: Sequence[Values], join: JoinAll) -> Values:

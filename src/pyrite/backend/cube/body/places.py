@@ -1,0 +1,215 @@
+"""Where the operands of a body lie by row and by place in the row, and in which pieces.
+
+Rows that lie in one piece have one axis along them.  Where an operand's do not, as the channels of
+a batch of images (N, C, H, W), all of them are cut at the same places, so that of each the elements
+of a piece are neighbours.  A processor goes over piece by piece; on a GPU, whose lanes share a row,
+and in rows of a few vectors the place in the row is divided by sizes that are built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from pyrite.backend.cube.body.atoms import Atom
+from pyrite.backend.cube.body.group import Group
+from pyrite.backend.cube.body.points import Space
+from pyrite.backend.cube.body.region import Region
+from pyrite.backend.cube.layout import Strides, merged, row_major
+from pyrite.backend.cube.operand import Layout, alignment_of
+from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
+from pyrite.backend.cube.skeleton.row import (
+    MOST_TURNS,
+    RowsConfig,
+    in_rows,
+    select,
+    select_in_pieces,
+)
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.extent import extent
+from pyrite.kernel.machine import Machine
+from pyrite.types import DType, Shape
+
+#: Vectors that are narrower, and pieces that are shorter, are slower than copies.
+LEAST_WIDTH = 4
+
+#: The stride along each atom.
+Steps = dict[Atom, int]
+
+
+# ---- what a kernel is for ----
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the elements of a tensor lie, by row and by place in the row, as few axes as can be."""
+
+    layout: Layout
+    rows: Shape
+    length: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """All sizes and layouts of the rows of a body: of each operand the numbers of its ``shapes``.
+
+    Operands of equal shapes share them, and so coordinates.  ``count`` is how many elements meet in
+    a fold of states.  Where rows are gone over in ``pieces`` all shapes along them end in the size
+    of one.
+    """
+
+    sources: tuple[Layout, ...]
+    targets: tuple[Layout, ...]
+    sums: tuple[Layout, ...]
+    sides: tuple[tuple[int, int], ...]
+    shapes: tuple[Shape, ...] = extent()
+    rows: int = extent()
+    length: int = extent()
+    count: int = extent(default=0)
+    pieces: int = extent(default=1)
+
+    @classmethod
+    def of(
+        cls, rows: int, length: int, sources: Sequence[Place], targets: Sequence[Place],
+        sums: Sequence[Place] = (), *, count: int = 0, pieces: int = 1,
+    ) -> Places:  # fmt: skip
+        """Return the places of rows."""
+        places = (*sources, *targets, *sums)
+        # Apart: rows and lengths that happen to be equal are no other kernel.
+        of_rows = list(dict.fromkeys(p.rows for p in places))
+        along = list(dict.fromkeys(p.length for p in places))
+        sides = tuple((of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in places)
+        of, to, by = (tuple(p.layout for p in group) for group in (sources, targets, sums))
+        return cls(of, to, by, sides, (*of_rows, *along), rows, length, count, pieces)
+
+
+# ---- where operands lie ----
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpace:
+    """The atoms along which the rows of a group lie, those that number pieces, and the rest."""
+
+    region: Region
+    rows: Space
+    pieces: Space
+    length: Space
+    width: int
+    machine: Machine
+
+    @property
+    def count(self) -> int:
+        """How many pieces a row has."""
+        return self.region.atoms.count(self.pieces)
+
+    def place(self, steps: Steps, tensor: CubeTensor) -> Place:
+        """Return where a tensor's elements lie by rows and places in a row."""
+        rows, of_rows = _side(self.region, steps, self.rows)
+        is_number = not any(a in steps for a in (*self.pieces, *self.length))
+        length, along = ((), ()) if is_number else self._along(steps)
+        strides = (*of_rows, *along)
+        alignment = alignment_of(strides, tensor.offset, self.width) if along else 1
+        layout = Layout(tensor.dtype, strides, tensor.offset != 0, alignment)
+        return Place(in_rows(layout, self.width, self.machine), rows, length)
+
+    def _along(self, steps: Steps) -> tuple[Shape, Strides]:
+        if not self.pieces:
+            return _side(self.region, steps, self.length)
+        shape, strides = _side(self.region, steps, self.pieces)
+        (size,), (stride,) = _side(self.region, steps, self.length)
+        return (*shape, size), (*strides, stride)
+
+    def dense(self, dtype: DType, rows: int) -> Place:
+        """Return where so many rows without gaps lie."""
+        atoms = self.region.atoms
+        size = atoms.count(self.length)
+        length = (self.count, size) if self.pieces else (size,)
+        return dense_rows(dtype, rows, length, self.width, self.machine)
+
+    def fits(self, steps: Steps) -> bool:
+        """Whether the rows of a tensor can be gone over where they lie."""
+        if self.pieces:
+            return steps.get(self.length[-1], 0) in (0, 1)
+        inner = inner_of(self.region, self.length, steps)
+        return inner == 0 or inner % max(LEAST_WIDTH, self.width) == 0
+
+
+def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
+    """Return shape and strides along atoms, as few axes as say the same."""
+    strides = tuple(steps.get(a, 0) for a in atoms)
+    ((shape, merged_strides),) = merged(region.atoms.sizes(atoms), [strides])
+    return shape, merged_strides
+
+
+def dense_rows(dtype: DType, rows: int, length: Shape, width: int, machine: Machine) -> Place:
+    """Return where rows of a shape lie without gaps."""
+    strides = row_major((rows, *length))
+    layout = Layout(dtype, strides, False, alignment_of(strides, 0, width))
+    return Place(in_rows(layout, width, machine), (rows,), length)
+
+
+# ---- pieces ----
+
+
+def inner_of(region: Region, length: Space, steps: Steps) -> int:
+    """Return how many neighbours of a row lie together, 0 where that is all of it, or 1 of them."""
+    if not any(a in steps for a in length):
+        return 0
+    shape, strides = _side(region, steps, tuple(a for a in length if a in steps))
+    return 1 if strides[-1] != 1 else 0 if len(shape) == 1 else shape[-1]
+
+
+def cut_of(region: Region, length: Space, operands: Sequence[Steps]) -> int:
+    """Return before which atom rows are cut, so that of all operands pieces are neighbours.
+
+    Operands whose elements are no neighbours at all count as the copies that are made of them.
+    """
+    cut, atoms = 0, region.atoms
+    for steps in operands:
+        if not any(a in steps for a in length):
+            continue
+        if steps.get(length[-1], 0) not in (0, 1):
+            own = tuple(a for a in length if a in steps)
+            steps = dict(zip(own, row_major(atoms.sizes(own)), strict=True))
+        first = len(length) - 1
+        while first > cut:
+            last = length[first]
+            if steps.get(length[first - 1], 0) != steps.get(last, 0) * atoms.size(last):
+                break
+            first -= 1
+        cut = max(cut, first)
+    return cut
+
+
+def row_space(
+    region: Region, group: Group, operands: Sequence[Steps], dtype: DType, machine: Machine,
+    config: RowsConfig | None,
+) -> tuple[RowSpace, RowsConfig]:  # fmt: skip
+    """Return how the rows of a group are gone over, and by which config, if none is given."""
+    length, atoms = group.length, region.atoms
+    cut = cut_of(region, length, operands)
+    size = atoms.count(length[cut:])
+    config = config or config_for(region, group, operands, cut, dtype, machine)
+    is_in_pieces = config.lanes == 1 and not config.turns and size >= LEAST_WIDTH
+    pieces = length[:cut] if is_in_pieces else ()
+    rest = length[len(pieces) :]
+    return RowSpace(region, group.rows, pieces, rest, config.width, machine), config
+
+
+def config_for(
+    region: Region, group: Group, operands: Sequence[Steps], cut: int, dtype: DType,
+    machine: Machine,
+) -> RowsConfig:  # fmt: skip
+    """Return a config: where rows lie in pieces with vectors that fit, if they are not narrow."""
+    atoms, length = region.atoms, group.length
+    count, size, adds = atoms.count(length), atoms.count(length[cut:]), bool(group.sums)
+    is_short = count <= MOST_TURNS["cpu"] * machine.vector
+    if machine.kind == "cpu" and cut and size >= LEAST_WIDTH and not is_short:
+        return select_in_pieces(count // size, size, dtype, machine, adds=adds)
+    inners = [n for steps in operands if (n := inner_of(region, length, steps))]
+    divisor = gcd(*inners)
+    if divisor and divisor % LEAST_WIDTH == 0:
+        found = numbered_candidates(count, dtype, machine, divisor=divisor)
+        return widest(found, count, machine)
+    return select(count, dtype, machine, adds=adds)
