@@ -74,13 +74,14 @@ def other_axes(x: T, axis: Axes) -> Axes:
     return tuple(a for a in range(x.ndim) if a not in axis)
 
 
-def _unscaled(g: T, normal: T, rate: T, axis: Axes, *, is_centred: bool = False) -> T:
-    """Return the cotangent of y, given that of normal = y * rate, rate = rsqrt(mean(y ** 2) + eps).
+def _unscaled(g: T, y: T, rate: T, axis: Axes, *, is_centred: bool = False) -> T:
+    """Return the cotangent of y, given that of y * rate where rate = rsqrt(mean(y ** 2) + eps).
 
     Where y = x - mean(x), that of x is the same less its mean, which is the mean of g * rate, for
-    the normal values then have no mean of their own.
+    y then has no mean of its own.  What is folded does not depend on the rate: so a kernel takes
+    it in while it goes over the row to have the rate.
     """
-    found = g - normal * (g * normal).mean(axis, keepdims=True)
+    found = g - y * ((g * y).mean(axis, keepdims=True) * rate * rate)
     if is_centred:
         found = found - g.mean(axis, keepdims=True)
     return found * rate
@@ -199,14 +200,13 @@ class Normalization(Reduction, Movement, Arithmetic):
         g = widened(self)
         _, centred, variance = moments(widened(x), axis)
         rate = (variance + eps).rsqrt()
-        normal = centred * rate
 
         def of_x() -> Any:
-            return _unscaled(scaled(g, weight, axis), normal, rate, axis, is_centred=True)
+            return _unscaled(scaled(g, weight, axis), centred, rate, axis, is_centred=True)
 
         makers = {
             0: of_x,
-            1: lambda: summed_to(g * normal, axis),
+            1: lambda: summed_to(g * (centred * rate), axis),
             2: lambda: summed_to(g, axis),
         }
         return chosen(makers, argnums, self.dtype)
@@ -252,9 +252,8 @@ class Normalization(Reduction, Movement, Arithmetic):
         """Gradients of x and weight of `rms_norm`, those at ``argnums``; self is g."""
         g, x = widened(self), widened(x)
         rate = ((x * x).mean(axis, keepdims=True) + eps).rsqrt()
-        normal = x * rate
         makers = {
-            0: lambda: _unscaled(scaled(g, weight, axis), normal, rate, axis),
-            1: lambda: summed_to(g * normal, axis),
+            0: lambda: _unscaled(scaled(g, weight, axis), x, rate, axis),
+            1: lambda: summed_to(g * (x * rate), axis),
         }
         return chosen(makers, argnums, self.dtype)
