@@ -349,7 +349,8 @@ GIVEN = [e for e in BY_INDEX if e.number == 0 and e.op.name != "max_pool_backwar
 def _index_position(example: Example) -> int:
     rule = example.op.rule
     assert isinstance(rule, Gather | Writes)
-    return 0 if example.op.name.startswith(("is_last", "embedding_b", "bincount")) else 1
+    starts = ("is_last", "embedding_b", "bincount", "class_mask")
+    return 0 if example.op.name.startswith(starts) else 1
 
 
 @each_device
@@ -385,6 +386,15 @@ def _small(a: Any) -> Any:
 
 
 def test_every_op_that_reads_or_writes_by_index_has_a_rule() -> None:
-    starts = ("take", "gather", "scatter", "embedding", "is_last", "bincount_", "max_pool_b")
+    starts = (
+        "take",
+        "gather",
+        "scatter",
+        "embedding",
+        "is_last",
+        "bincount_",
+        "max_pool_b",
+        "class_mask",
+    )
     named = {name for name in OPS if name.startswith(starts)}
     assert {e.op.name for e in BY_INDEX} >= named

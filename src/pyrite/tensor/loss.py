@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from pyrite.op import Attributes, composite, integers, primitive, public, sample
+from pyrite.op.rule import ASSIGN, Scatter
 from pyrite.tensor.activation import Activation
 from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
@@ -218,6 +219,13 @@ class Loss(Softmax, Activation, Extremum):
     # ---- cross-entropy ----
 
     @primitive(
+        rule=Scatter(
+            lambda at, index, _, *, axis, **__: (*at[:axis], index(*at, of=0), *at[axis:]),
+            ASSIGN,
+            points=lambda targets, **_: targets.shape,
+            counts_from_end=False,
+            asked=_OP,
+        ),
         reference=_class_mask,
         infer=_class_mask_type,
         vjp=(None,),

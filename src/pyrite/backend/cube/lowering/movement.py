@@ -7,7 +7,6 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, lowers, lowers_rule
-from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.elementwise import (
     as_tensor,
     elementwise,
@@ -79,25 +78,3 @@ def no_class(classes: int) -> str:
         f"cross_entropy requires targets 0 <= index < {classes}, the number of classes, got one "
         "outside; mark samples without a target by ignore_index"
     )
-
-
-@lowers("class_mask")
-def class_mask(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Whether the index names the class, which is the position on one axis."""
-    axis, classes = attrs["axis"], attrs["classes"]
-    target = launcher.empty(out[0])
-
-    def body(each: Each) -> None:
-        x, result = each.operands
-        index = x[[*each.at[:axis], *each.at[axis + 1 :]]]
-        inside, number = each.as_index(index, each.extents[0], from_end=False)
-        each.fail(~inside)
-        result[each.at] = (number == each.b.index(each.at[axis])) & inside
-
-    for_each(
-        launcher, op.name, axis, target.shape, inputs, target, body, extents=(classes,),
-        fault=no_class(classes),
-    )  # fmt: skip
-    return [target]
