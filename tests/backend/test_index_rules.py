@@ -7,7 +7,7 @@ write it.  Values, derivatives of the first and second order, layouts, dtypes an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from pyrite.backend.device import device, device_names, device_problem
 from pyrite.backend.fallback import fallbacks
 from pyrite.errors import GradientError, IndexRangeError, ShapeError
 from pyrite.op import OPS, custom_op
-from pyrite.op.derived import derivative_of
-from pyrite.op.rule import ADD, ASSIGN, Collision, Gather, LastWrite, Scatter, Writes
+from pyrite.op.rule import ADD, ASSIGN, Collision, Gather, Scatter, Writes
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing import Example, examples
@@ -315,31 +314,6 @@ def test_it_reads_and_writes_nothing(name: str) -> None:
 # ---- the ops of Pyrite ----
 
 BY_INDEX = [e for e in examples() if isinstance(e.op.rule, Gather | Writes)]
-
-
-@pytest.mark.parametrize("example", BY_INDEX, ids=lambda e: e.id)
-def test_the_derivative_that_follows_is_the_one_that_is_declared(example: Example) -> None:
-    rule = example.op.rule
-    if isinstance(rule, LastWrite):
-        return
-    if isinstance(rule, Scatter) and rule.collides(example.sample.attrs) not in (ADD, ASSIGN):
-        return
-    arrays = example.arrays(float64)
-    follows = replace(example, op=replace(example.op, derivative=derivative_of(rule, len(arrays))))
-    for position, array in enumerate(arrays):
-        if isinstance(array, np.ndarray) and array.dtype == np.float64:
-            got, want = (_weighted_gradient(e, arrays, position) for e in (follows, example))
-            np.testing.assert_allclose(got, want, rtol=1e-14)
-
-
-def _weighted_gradient(example: Example, arrays: list[Any], position: int) -> Any:
-    inputs = [tensor(a, device="numpy") if isinstance(a, np.ndarray) else a for a in arrays]
-
-    def total(x: Tensor) -> Any:
-        (out,) = example.call([*inputs[:position], x, *inputs[position + 1 :]], "numpy")
-        return (out * tensor(np.random.default_rng(1).normal(size=out.shape), device="numpy")).sum()
-
-    return grad(total)(inputs[position]).numpy()
 
 
 #: The first sample of each op that users give indices; those of a pool's gradient are the pool's.
