@@ -68,8 +68,11 @@ class HostMemory:
         return id(array) in self._arrays
 
     def tensors(self, root: Any) -> dict[int, Tensor]:
-        """Return tensors of a backend by the ids of the arrays that they were made of."""
-        return self._tensors.setdefault(root, {})
+        """Return tensors of a backend by the ids of the arrays that they were made of.
+
+        A tracer's are kept for one run: its tensors are of no use after it, and would keep it alive.
+        """
+        return {} if root.level else self._tensors.setdefault(root, {})
 
     def _forget(self, steps: Steps) -> None:
         for outputs in steps.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 import pyrite
 from pyrite import nn
 from pyrite.onnx import export, load
+from pyrite.onnx.exporter.tracer import ModelTracer
 
 
 def branching() -> bytes:
@@ -75,3 +77,15 @@ def test_a_model_that_was_exported_is_exported_again(run: Any, tmp_path: Path) -
     for given in (x, more):
         (a,), (b,) = (run(p, {"x": given}).values() for p in (first, second))
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_an_imported_model_keeps_nothing_of_its_exports(tmp_path: Path) -> None:
+    model = load(branching())
+    example = {"x": pyrite.ones((2, 3))}
+
+    for _ in range(3):
+        export(model, example, tmp_path / "model.onnx", dynamic={"x": {0: "n"}})
+
+    gc.collect()
+    assert not [found for found in gc.get_objects() if isinstance(found, ModelTracer)]
+    assert set(model._memory._tensors) <= {example["x"].device.backend.root}
