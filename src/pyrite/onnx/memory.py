@@ -7,15 +7,12 @@ of that again, and the tensors made of them stay as they are.  Where data or cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyrite.onnx.graph import Graph, Node
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array
-
-#: By the position of a step: its outputs.
-Steps = Mapping[int, Sequence[Any]]
 
 #: Shapes that are remembered.  Past that, all is forgotten: such a caller has new ones each time.
 SIGNATURES = 64
@@ -37,7 +34,8 @@ class HostMemory:
     """A memory that a frozen module may have, because what it holds never changes."""
 
     def __init__(self, graph: Graph, arrays: Iterable[Array]) -> None:
-        self._steps: dict[Any, Steps] = {}
+        #: By the shapes of inputs: what is left to run, and the arrays that it holds.
+        self._programs: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
         self._tensors: dict[Any, dict[int, Tensor]] = {}
         #: Arrays that live as long as this, by id.
         self._arrays = {id(array): array for array in arrays}
@@ -49,19 +47,20 @@ class HostMemory:
             return None
         return tuple(value.shape for value in inputs)
 
-    def steps(self, signature: Any) -> Steps | None:
-        """Return what was computed for a signature, if it was."""
-        return self._steps.get(signature)
+    def program(self, signature: Any) -> Any:
+        """Return what is left to run for a signature, if that is known."""
+        found = self._programs.get(signature)
+        return found and found[0]
 
-    def keep(self, signature: Any, steps: Steps) -> None:
-        """Remember what was computed for a signature."""
-        if len(self._steps) >= SIGNATURES:
-            for known in list(self._steps.values()):
-                self._forget(known)
-            self._steps.clear()
-        for outputs in steps.values():
-            self._arrays.update({id(array): array for array in outputs})
-        self._steps[signature] = steps
+    def keep(self, signature: Any, program: Any, arrays: Iterable[Any]) -> None:
+        """Remember what is left to run for a signature, and the arrays that it holds."""
+        if len(self._programs) >= SIGNATURES:
+            for _, held in self._programs.values():
+                self._forget(held)
+            self._programs.clear()
+        held = tuple(arrays)
+        self._arrays.update({id(array): array for array in held})
+        self._programs[signature] = program, held
 
     def holds(self, array: Any) -> bool:
         """Whether an array lives as long as this."""
@@ -70,13 +69,12 @@ class HostMemory:
     def tensors(self, root: Any) -> dict[int, Tensor]:
         """Return tensors of a backend by the ids of the arrays that they were made of.
 
-        A tracer's are kept for one run: its tensors are of no use after it, and would keep it alive.
+        A tracer's are kept for one run: they are of no use after it, and would keep it alive.
         """
         return {} if root.level else self._tensors.setdefault(root, {})
 
-    def _forget(self, steps: Steps) -> None:
-        for outputs in steps.values():
-            for array in outputs:
-                self._arrays.pop(id(array), None)
-                for tensors in self._tensors.values():
-                    tensors.pop(id(array), None)
+    def _forget(self, held: Sequence[Any]) -> None:
+        for array in held:
+            self._arrays.pop(id(array), None)
+            for tensors in self._tensors.values():
+                tensors.pop(id(array), None)

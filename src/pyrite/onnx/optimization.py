@@ -19,7 +19,8 @@ from pyrite.types import Array
 
 
 def pruned(graph: Graph) -> Graph:
-    """Return a graph without the nodes and weights that no output depends on."""
+    """Return a graph without copies, and without nodes and weights that no output depends on."""
+    graph = _without_copies(graph)
     wanted = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -30,8 +31,27 @@ def pruned(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(reversed(kept)), weights=MappingProxyType(weights))
 
 
+def _without_copies(graph: Graph) -> Graph:
+    """Return a graph whose nodes read what an Identity copies, unless a body or a result does.
+
+    PyTorch writes equal weights once, and copies them: a copied statistic is one still.
+    """
+    kept = {*graph.outputs, *(name for n in graph.nodes for b in n.bodies for name in b.captured)}
+    sources: dict[str, str] = {}
+    nodes = []
+    for node in graph.nodes:
+        node = replace(node, inputs=tuple(sources.get(name, name) for name in node.inputs))
+        is_copy = node.op == "Identity" and not node.domain and len(node.inputs) == 1
+        if is_copy and node.outputs[0] not in kept:
+            sources[node.outputs[0]] = node.inputs[0]
+        else:
+            nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
 def folded(graph: Graph) -> Graph:
     """Return a graph with its batch norms folded into the convolutions before them."""
+    graph = _without_copies(graph)
     uses = Counter(name for node in graph.nodes for name in node.uses)
     uses.update(graph.outputs)
     by_output = {name: node for node in graph.nodes for name in node.outputs}

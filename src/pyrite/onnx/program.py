@@ -7,8 +7,9 @@ a dtype that it lacks.  A node whose tensors are all on the host runs there, by 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,8 +19,10 @@ from pyrite.backend import Device, device
 from pyrite.errors import DTypeError, ModelRunError, PyriteError
 from pyrite.onnx.converter import Converter, Kind, converter
 from pyrite.onnx.element import Element
+from pyrite.onnx.fusion import fused
 from pyrite.onnx.graph import Graph, Node
-from pyrite.onnx.memory import HostMemory, Steps
+from pyrite.onnx.memory import HostMemory
+from pyrite.onnx.optimization import pruned
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
@@ -28,7 +31,6 @@ from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
 #: them may not be, and is the device's to compute with.
 HOST_LIMIT = 1 << 14
 
-_NONE: Steps = MappingProxyType({})
 
 NARROWED: Mapping[DType, DType] = {int64: int32, uint64: uint32}
 
@@ -43,16 +45,21 @@ class Step:
     #: What each operand has to be.
     kinds: tuple[Kind | None, ...]
     #: Names of values that nothing reads after it.
-    releases: tuple[str, ...]
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """The steps of a graph, in order."""
 
+    #: As the file has it; steps are fewer, where several nodes are one op here.
     graph: Graph
     steps: tuple[Step, ...]
     captured: tuple[str, ...]
+    #: The keys of weights that steps read, by name.
+    weights: Mapping[str, str]
+    #: What is known of values before it runs.
+    known: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -146,32 +153,48 @@ class Call:
 
 def compiled(graph: Graph) -> Program:
     """Return a graph ready to run.  Every node must have a converter (`support.problems`)."""
-    last = _last_uses(graph)
-    steps = []
-    for position, node in enumerate(graph.nodes):
-        found = converter(node.domain, node.op, node.version)
-        assert found is not None, node.label
-        attributes = {
-            name: compiled(value) if isinstance(value, Graph) else value
-            for name, value in node.attributes.items()
-        }
-        kinds = tuple(found.kind(i) for i in range(len(node.inputs)))
-        steps.append(Step(node, found, attributes, kinds, last.get(position, ())))
-    return Program(graph, tuple(steps), graph.captured)
+    smaller = pruned(fused(graph))
+    weights = {name: weight.key for name, weight in smaller.weights.items()}
+    steps = tuple(_step(node) for node in smaller.nodes)
+    return Program(graph, _released(steps, graph), graph.captured, MappingProxyType(weights))
 
 
-def _last_uses(graph: Graph) -> dict[int, tuple[str, ...]]:
-    """Return, by a node's position, the names that nothing reads after it."""
+def _step(node: Node) -> Step:
+    found = converter(node.domain, node.op, node.version)
+    assert found is not None, node.label
+    attributes = {
+        name: compiled(value) if isinstance(value, Graph) else value
+        for name, value in node.attributes.items()
+    }
+    return Step(node, found, attributes, tuple(found.kind(i) for i in range(len(node.inputs))))
+
+
+def _released(steps: Sequence[Step], graph: Graph) -> tuple[Step, ...]:
+    """Return steps that let go of what no later one reads."""
     last: dict[str, int] = {}
-    for position, node in enumerate(graph.nodes):
+    for position, step in enumerate(steps):
+        node = step.node
         last.update(dict.fromkeys((*filter(None, node.outputs), *node.uses), position))
-    own = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
+    own = {*graph.inputs, *(name for step in steps for name in step.node.outputs)}
     kept = {*graph.outputs, *graph.weights}
-    released: dict[int, tuple[str, ...]] = {}
+    released = defaultdict(list)
     for name, position in last.items():
         if name in own and name not in kept:
-            released[position] = (*released.get(position, ()), name)
-    return released
+            released[position].append(name)
+    return tuple(replace(step, releases=tuple(released[i])) for i, step in enumerate(steps))
+
+
+def specialized(program: Program, met: Mapping[int, Sequence[Any]]) -> Program:
+    """Return what is left of a program where the outputs of some steps are known."""
+    steps = [step for i, step in enumerate(program.steps) if i not in met]
+    read = {*program.graph.outputs, *(name for step in steps for name in step.node.uses)}
+    known = {
+        name: value
+        for i, values in met.items()
+        for name, value in zip(program.steps[i].node.outputs, values, strict=False)
+        if name in read
+    }
+    return replace(program, steps=_released(steps, program.graph), known=MappingProxyType(known))
 
 
 def run_whole(program: Program, inputs: Sequence[Any], context: Context) -> list[Any]:
@@ -180,13 +203,14 @@ def run_whole(program: Program, inputs: Sequence[Any], context: Context) -> list
     signature = None if memory is None else memory.signature(inputs)
     if memory is None or signature is None:
         return run(program, inputs, {}, context)
-    known = memory.steps(signature)
-    if known is not None:
-        return run(program, inputs, {}, context, known=known)
+    found = memory.program(signature)
+    if found is not None:
+        return run(found, inputs, {}, context)
     met: dict[int, Sequence[Any]] = {}
     outputs = run(program, inputs, {}, context, met=met)
     if not context.reads:
-        memory.keep(signature, met)
+        found = specialized(program, met)
+        memory.keep(signature, found, found.known.values())
     return outputs
 
 
@@ -196,22 +220,20 @@ def run(
     outer: Mapping[str, Any],
     context: Context,
     *,
-    known: Steps = _NONE,
     met: dict[int, Sequence[Any]] | None = None,
 ) -> list[Any]:
     """Return the outputs of a program for inputs, with the values around it.
 
-    ``known`` are outputs of steps that need not run; ``met`` is given those that are arrays of the
-    host.
+    ``met`` is given the outputs of steps that are arrays of the host.
     """
     graph = program.graph
     scope = {name: outer[name] for name in program.captured}
-    scope.update({name: context.weights[w.key] for name, w in graph.weights.items()})
+    scope.update({name: context.weights[key] for name, key in program.weights.items()})
+    scope.update(program.known)
     scope.update(zip(graph.inputs, inputs, strict=True))
     for position, step in enumerate(program.steps):
-        outputs = known.get(position)
         try:
-            outputs = _outputs(step, scope, context) if outputs is None else outputs
+            outputs = _outputs(step, scope, context)
         except PyriteError as error:
             if not hasattr(error, "__notes__"):
                 error.add_note(f"at node {step.node.label}")

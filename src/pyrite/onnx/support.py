@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyrite.onnx.converter import CONVERTERS, Converter, converter
+from pyrite.onnx.fusion import FUSED
 from pyrite.onnx.graph import Graph, Node, ValueType, Weight
 
 #: Domains whose ops are left out on purpose.
-_EXCLUDED = {"ai.onnx.preview.training": "training ops; train the model with pyrite.optim"}
+_EXCLUDED = {
+    "ai.onnx.preview.training": "training ops; train the model with pyrite.optim",
+    FUSED: "this domain is Pyrite's own, and no file's",
+}
 
 #: Attributes of old files that say nothing: how to lay out a loop, which had no meaning since.
 _IGNORED = {"consumed_inputs", "is_test"}
@@ -33,7 +37,7 @@ def _element_problems(graph: Graph) -> Iterator[str]:
 
 def _node_problems(node: Node) -> Iterator[str]:
     found = converter(node.domain, node.op, node.version)
-    if found is None:
+    if found is None or node.domain in _EXCLUDED:
         yield f"{node.label}: {_missing(node)}"
         return
     yield from (f"{node.label}: {problem}" for problem in _type_problems(node))

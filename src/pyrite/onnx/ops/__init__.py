@@ -3,6 +3,7 @@
 from pyrite.onnx.ops import (
     attention,
     control,
+    fused,
     gather,
     math,
     ml,
@@ -20,6 +21,6 @@ from pyrite.onnx.ops import (
 )
 
 __all__ = [
-    "attention", "control", "gather", "math", "ml", "nn", "quantize", "random", "reduction",
-    "resize", "rnn", "sequence", "shape", "signal", "vision", "window",
+    "attention", "control", "fused", "gather", "math", "ml", "nn", "quantize", "random",
+    "reduction", "resize", "rnn", "sequence", "shape", "signal", "vision", "window",
 ]  # fmt: skip
