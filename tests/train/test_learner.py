@@ -187,6 +187,11 @@ def test_two_metrics_of_one_name_are_refused(task) -> None:
         task.learner(metrics=[Accuracy(), Accuracy()])
 
 
+def test_a_metric_that_no_checkpoint_could_name_is_refused_before_training(task) -> None:
+    with pytest.raises(ArgumentError, match=r"names are Unicode, got 'half \\ud800'"):
+        task.learner(metrics=[Accuracy(name="half \ud800")])
+
+
 @pytest.mark.parametrize("goal", [Goal("F1"), Goal("Loss", "test")], ids=["metric", "split"])
 def test_a_goal_that_is_not_measured_is_refused(task, goal: Goal) -> None:
     with pytest.raises(TrainError, match="requires a metric of Loss, Accuracy on train or valid"):
@@ -517,6 +522,51 @@ def test_a_checkpoint_is_made_on_request_and_in_a_pause(task, tmp_path: Path) ->
     assert task.fit(learner).outcome == "completed"
     assert [(e.epoch, e.step) for e in view.of(Checkpointed)] == [(0, 2), (1, 0), (2, 0), (3, 0)]
     assert not learner.interrupter.wants_save
+
+
+class SavingInAPause(Resuming):
+    """A view that asks for a checkpoint in each pause, and ends it soon after."""
+
+    def handle(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Paused):
+            self.interrupter.save()
+            sleep(0.3)
+            self.interrupter.resume()
+
+
+def test_a_checkpoint_of_a_pause_in_validation_is_made_in_it_and_resumes_to_the_same(
+    task, weights, tmp_path: Path
+) -> None:
+    interrupter, calls = Interrupter(), iter(range(1, 1000))
+    view = SavingInAPause(interrupter)
+    plain = supervised(task.loss)
+
+    def drawing(model: Any, batch: Any) -> Output:
+        pyrite.uniform((1,))
+        return plain(model, batch)
+
+    def pausing_in_validation(model: Any, batch: Any) -> Output:
+        if next(calls) == 8:
+            interrupter.pause()
+        return drawing(model, batch)
+
+    whole = task.fit(task.learner(step=drawing))
+    task.fit(
+        task.learner(
+            step=pausing_in_validation, interrupter=interrupter, views=[view], directory=tmp_path
+        )
+    )
+    told = [type(event) for event in view.events]
+    assert told.index(Paused) < told.index(Checkpointed) < told.index(PauseEnded)
+    saved = view.of(Checkpointed)[0]
+    assert (saved.epoch, saved.step) == (0, 6)
+
+    for later in set(saved.path.parent.glob("*.safetensors")) - {saved.path}:
+        later.unlink()
+    resumed = task.fit(task.learner(step=drawing, directory=tmp_path), resume=True)
+    assert weights(resumed.model) == weights(whole.model)
+    assert readings_without_time(resumed.history) == readings_without_time(whole.history)
 
 
 def test_a_pause_ends_with_a_request_to_stop(task, tmp_path: Path) -> None:

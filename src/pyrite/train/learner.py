@@ -100,7 +100,8 @@ class Learner(Generic[M]):
     show: what people should see of the first batch of each split and epoch: images, texts, tables.
     gradient_norm: whether the steps whose metrics are read tell the norm of all gradients too.
 
-    Raises ArgumentError when accumulate or read_every < 1, or two metrics have one name.
+    Raises ArgumentError when accumulate or read_every < 1, two metrics have one name, or one has a
+    name that is no Unicode.
     """
 
     def __init__(
@@ -366,9 +367,10 @@ class _Run(Generic[M]):
             draws = random_state()
             evaluation = self.learner.evaluation(self.emit)
             for _ in evaluation.steps(self.valid, "valid", number):
-                self._wait_while_paused()
+                # A resumed run validates from the beginning, and draws what was drawn there.
+                self._wait_while_paused(lambda: self._save_if_asked(draws))
                 if self._should_stop():
-                    set_random_state(draws)  # a resumed run validates from the beginning
+                    set_random_state(draws)
                     return False
             results.append(SplitResult.of(evaluation.ended))
         self._end_epoch(results)
@@ -455,9 +457,9 @@ class _Run(Generic[M]):
         paused = any(interrupter.is_paused for interrupter in self.interrupters)
         return paused and not self._should_stop()
 
-    def _save_if_asked(self) -> None:
+    def _save_if_asked(self, random: Mapping[str, Any] | None = None) -> None:
         if any(interrupter.wants_save for interrupter in self.interrupters):
-            self._checkpoint()
+            self._checkpoint(random)
 
     def _should_stop(self) -> bool:
         return any(interrupter.should_stop for interrupter in self.interrupters)
@@ -477,7 +479,8 @@ class _Run(Generic[M]):
         if every and step % every == 0 and step < steps:
             self._checkpoint()
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, random: Mapping[str, Any] | None = None) -> None:
+        """Save all that a resumed run needs; random: the stream's state, where not that of now."""
         for interrupter in self.interrupters:
             interrupter.saved()
         if self.folder is None:
@@ -489,7 +492,7 @@ class _Run(Generic[M]):
                 learner.model.record(),
                 learner.optimizer.record(learner.model),
                 {metric.name: metric.state() for metric in self.metrics},
-                random_state(),
+                random_state() if random is None else random,
                 self.history,
                 self._batches(),
                 self.steps,
@@ -525,7 +528,22 @@ def _with_loss(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
         raise ArgumentError(
             f"Learner requires metrics of different names, got {', '.join(names)}; give one a name="
         )
+    for name in names:
+        if not _is_unicode(name):
+            raise ArgumentError(
+                f"Learner requires metrics whose names are Unicode, got {name!r}, which no "
+                "checkpoint can hold; give it another name="
+            )
     return tuple(metrics) if "Loss" in names else (Loss(), *metrics)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: half of a pair of surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _both(views: Broadcast, writer: EventWriter) -> Callable[[Event], None]:
