@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,14 @@ import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event as Record
 
-from pyrite.train import ImageSample, TableSample, TextSample
+from pyrite.train import (
+    EpochStarted,
+    ImageSample,
+    Reading,
+    StepEnded,
+    TableSample,
+    TextSample,
+)
 from pyrite.train.view.tensorboard import TensorBoardView
 
 HOSTILE = "a/b <script>\x1b[31m $x$ 東京"
@@ -54,6 +62,19 @@ def test_what_the_history_says_stands_there(task: Any, tmp_path: Path) -> None:
         ends = dict(found[f"Accuracy/{split}"])
         expected = [reading.value for _, reading in history.readings("Accuracy", split)]
         assert [ends[6], ends[12]] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_metric_that_is_nan_is_written_without_a_line_for_each_of_its_readings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    view = TensorBoardView(tmp_path)
+    view.handle(EpochStarted(1, 1, 0, 5))
+    for step in (1, 2):
+        readings = (Reading("AUROC", math.nan),)
+        view.handle(StepEnded("train", 1, step, 5, readings, 0.1))
+    view.close()
+    assert [math.isnan(value) for _, value in scalars(tmp_path)["AUROC/train"]] == [True, True]
+    assert not caplog.records
 
 
 def test_a_resumed_run_says_from_which_step_on_it_holds(task: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ the new ones hold.
 from __future__ import annotations
 
 import io
+import logging
 from functools import singledispatchmethod
 from os import PathLike
 from pathlib import Path
@@ -94,6 +95,8 @@ class TensorBoardView:
     def _open(self) -> SummaryWriter:
         if self._writer is None:
             self.directory.mkdir(parents=True, exist_ok=True)
+            # It warns of each NaN, a line for every reading of a metric that is not defined yet.
+            logging.getLogger("tensorboardX.x2num").setLevel(logging.ERROR)
             purge = self._step + 1 if self._step else None
             # By itself it names files by the second, and would empty that of a run just before.
             suffix = f".{time_ns()}"
