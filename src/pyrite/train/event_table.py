@@ -255,11 +255,14 @@ def _numbers(values: Sequence[Any], kinds: frozenset[type]) -> Numbers:
     found = set(map(type, values))
     if not found <= kinds:
         raise TypeError
-    if int in found and any(type(value) is int and abs(value) > 2**53 for value in values):
-        raise ValueError
     if str in found:
         values = [NUMBERS[value] if type(value) is str else value for value in values]
-    return np.array(values, np.float64)
+    column = np.array(values, np.float64)
+    # Of few columns is there anything that large, and so a reason to look at each value.
+    is_large = int in found and bool((np.abs(column) >= 2**53).any())
+    if is_large and any(type(value) is int and abs(value) > 2**53 for value in values):
+        raise ValueError
+    return column
 
 
 def _of_steps(told: Sequence[tuple[float, StepEnded]]) -> Steps:
