@@ -55,15 +55,15 @@ class Reading:
 
 
 def format_number(value: float) -> str:
-    """Return a number in about six characters.
+    """Return a number in about six characters, or as many digits as it takes below a milliard.
 
-    >>> [format_number(v) for v in (0.0312345, 12.3456, 48211.7, 1e-4, float("nan"))]
-    ['0.0312', '12.35', '48,212', '1.00e-04', 'nan']
+    >>> [format_number(v) for v in (0.0312345, 12.3456, 48211.7, 1e-4, 5e299, float("nan"))]
+    ['0.0312', '12.35', '48,212', '1.00e-04', '5.00e+299', 'nan']
     """
     size = abs(value)
     if not math.isfinite(value):
         return str(value)
-    if size and size < 1e-3:
+    if size >= 1e9 or 0 < size < 1e-3:
         return f"{value:.2e}"
     if size < 10:
         return f"{value:.4f}"

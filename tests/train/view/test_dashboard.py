@@ -14,6 +14,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,15 @@ class Terminal:
     def process_of_the_dashboard(self) -> psutil.Process:
         (process,) = psutil.Process(self.program.pid).children()
         return process
+
+    def dashboards(self) -> list[psutil.Process]:
+        """The dashboard, also where others have been started and have not ended."""
+        found = []
+        with suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.program.pid).children():
+                if "pyrite.train.view.watch" in process.cmdline():
+                    found.append(process)
+        return found
 
     def wait_for(self, text: str) -> None:
         """Wait until the text was written, escape sequences between its characters left out."""
@@ -199,6 +209,17 @@ def test_ctrl_c_stops_with_a_checkpoint_and_a_second_one_at_once(
     terminal.wait_for("the program ended: interrupted")
     assert "(Ctrl-C); saved" in terminal.lines_after_the_dashboard()
     assert terminal.program.wait(PATIENCE) == 0
+
+
+def test_ctrl_c_while_the_dashboard_starts_is_for_the_run_alone(start: Any, tmp_path: Path) -> None:
+    terminal = start(tmp_path, 10**6)
+    # Its imports take a second or so.
+    wait(lambda: any(each.cpu_times().user > 0.2 for each in terminal.dashboards()))
+    terminal.press("\x03")
+    terminal.wait_for("the program ended: interrupted")
+    assert terminal.program.wait(PATIENCE) == 0
+    assert "Traceback" not in terminal.text()
+    assert termios.tcgetattr(terminal.slave) == terminal.attributes
 
 
 def test_to_stop_at_once_raises_what_the_second_ctrl_c_does(start: Any, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -193,10 +195,11 @@ class _Process:
         try:
             self._terminal.ignore_ctrl_z()
             self._capture.begin()
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "pyrite.train.view.watch", self.folder, str(pipe)],
-                stdin=0, stdout=out, stderr=out, pass_fds=[pipe], env=_environment(),
-            )  # fmt: skip
+            with _ctrl_c_blocked():
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-m", "pyrite.train.view.watch", self.folder, str(pipe)],
+                    stdin=0, stdout=out, stderr=out, pass_fds=[pipe], env=_environment(),
+                )  # fmt: skip
         except BaseException:
             self._terminal.restore(was_killed=False)
             self._capture.release()
@@ -241,6 +244,20 @@ class _Process:
             self._plain.write(f"log lines instead of the dashboard: {how}; the training goes on")
         except OSError:  # the terminal is gone
             return
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Let a process that is started here be born deaf to Ctrl-C, which is for the run.
+
+    Until its program ignores it, a second or so, it would end with a traceback.  Only this thread
+    is deaf meanwhile, and hears afterwards what came.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _environment() -> dict[str, str]:

@@ -234,7 +234,19 @@ def test_a_process_that_is_gone_is_told(
 ) -> None:
     write_run(tmp_path, run_of(4)[:20])
     monkeypatch.setattr(Machine, "is_alive", property(lambda self: False))
-    assert "its process has ended without a word" in frame(tmp_path, (80, 24))
+    first = frame(tmp_path, (80, 24)).splitlines()[0]
+    assert "its process has ended without a word" in first
+    assert first.endswith("  0:16")  # and no longer than it was heard of
+
+
+@pytest.mark.parametrize("in_good_order", [True, False])
+def test_a_run_that_ended_before_its_dashboard_was_there_closes_it(
+    finished: Path, in_good_order: bool
+) -> None:
+    dashboard = Dashboard(finished, ended=lambda: in_good_order)
+    asyncio.run(asyncio.wait_for(dashboard.run_async(headless=True), 60))
+    assert dashboard.return_code == 0
+    assert dashboard.is_orphan == (not in_good_order)
 
 
 def test_a_run_from_which_nothing_is_heard_is_said_to_be_silent(

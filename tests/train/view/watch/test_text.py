@@ -11,7 +11,7 @@ from pyrite.train.event import Sampled
 from pyrite.train.event_file import Entry
 from pyrite.train.sample import TableSample, TextSample
 from pyrite.train.view.watch.run import RunState
-from pyrite.train.view.watch.text import bars, log_line, table
+from pyrite.train.view.watch.text import around_selected, bars, log_line, table
 
 
 @pytest.fixture
@@ -31,6 +31,20 @@ def test_a_table_leaves_out_splits_that_do_not_fit_and_no_value_in_part(state: R
     wide, narrow = (table(state, "Loss", None, width)[0].plain.split() for width in (140, 60))
     assert wide == ["train", "best", "valid", "best", "test", "best"]
     assert narrow == ["train", "best", "valid", "best"]
+
+
+def test_the_row_of_the_selected_metric_is_in_sight_however_few_rows_there_are() -> None:
+    names = [f"Metric {number}" for number in range(12)]
+    made = RunState()
+    readings = tuple(Reading(name, 0.5) for name in names)
+    made.take(Entry(1.0, EpochEnded("train", 1, readings, 1.0)))
+    made.take(Entry(2.0, EpochEnded("valid", 1, readings, 1.0)))
+    for rows in (2, 4, 13, 20):
+        for name in names:
+            lines = [line.plain for line in around_selected(table(made, name, None, 80), rows)]
+            assert len(lines) == min(rows, 13)
+            assert lines[0].split() == ["train", "best", "valid", "best"]
+            assert [line for line in lines if line.startswith(f"▸ {name} ")]
 
 
 def test_bars_say_where_the_run_is_and_how_long_it_takes(run_of: Any) -> None:

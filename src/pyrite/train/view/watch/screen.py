@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import ClassVar
@@ -30,7 +31,16 @@ from pyrite.train.view.watch.machine import Machine, Use
 from pyrite.train.view.watch.neighbours import neighbours
 from pyrite.train.view.watch.plot import SMOOTHING, Aspect, plot
 from pyrite.train.view.watch.run import RunState
-from pyrite.train.view.watch.text import bars, duration, facts, heading, log_line, table, tail
+from pyrite.train.view.watch.text import (
+    around_selected,
+    bars,
+    duration,
+    facts,
+    heading,
+    log_line,
+    table,
+    tail,
+)
 
 #: Seconds between two looks at the file, and so between two frames.
 INTERVAL = 0.5
@@ -43,12 +53,14 @@ SHARE, SLOWEST = 0.01, 3.0
 SILENCE, MESSAGE = 60.0, 6.0
 
 Send = Callable[[str], None]
+Ended = Callable[[], bool]
 
 
 class Dashboard(App[None]):
     """Shows a run while it goes on, or when it is over.
 
     send: how commands reach the run, None where it is only watched.
+    ended: waits until that run closes the pipe; says whether it did so in good order.
     """
 
     CSS = """
@@ -77,13 +89,19 @@ class Dashboard(App[None]):
     ]
 
     def __init__(
-        self, path: Path, *, send: Send | None = None, compared: Path | None = None
+        self,
+        path: Path,
+        *,
+        send: Send | None = None,
+        ended: Ended | None = None,
+        compared: Path | None = None,
     ) -> None:
         super().__init__(ansi_color=True)  # the colours of the terminal, be it dark or light
         self.theme = "ansi-dark"
         self.path = path
         self.name_of_run = str(path)
         self.send = send
+        self.ended = ended
         self.follower = Follower(path / "events.jsonl")
         self.other = None if compared is None else Follower(compared / "events.jsonl")
         self.metric = ""
@@ -121,7 +139,14 @@ class Dashboard(App[None]):
         self.set_interval(INTERVAL, self.look)
         if not self.is_headless and hasattr(signal, "SIGCONT"):
             self._handle_stops()
+        if self.ended is not None:  # not before this: what does not run yet cannot be left
+            threading.Thread(target=self._leave_with, args=[self.ended], daemon=True).start()
         self.look()
+
+    def _leave_with(self, ended: Ended) -> None:
+        is_orphan = not ended()
+        with suppress(RuntimeError):  # it has been left just now
+            self.call_from_thread(self.leave, is_orphan=is_orphan)
 
     def _handle_stops(self) -> None:
         """Do not stop; where something stopped this process all the same, draw all anew after it.
@@ -174,12 +199,13 @@ class Dashboard(App[None]):
         names = self.state.metrics()
         told = facts(self.state, self.use, width)
         layout = Layout.of(width, height, max(1, len(names)), len(told), self.wide_log)
-        now = self.state.seconds(time.time())
+        now = self.state.seconds(self.state.heard if self._is_dead() else time.time())
         self._show("head", [heading(self.name_of_run, self.state, self.status(), now, width)], 1)
         self._show("bars", bars(self.state, now, width), layout.bars)
         self._show_plots(names, layout, width)
         other = None if self.other is None else self.other.state
-        self._show("table", table(self.state, self.metric, other, width), layout.table)
+        rows = table(self.state, self.metric, other, width)
+        self._show("table", around_selected(rows, layout.table), layout.table)
         self._show("facts", told, layout.facts)
         self._show_tail(0 if self.wide_log else layout.log, width)
         self._show_log(layout.log if self.wide_log else 0)
@@ -194,12 +220,16 @@ class Dashboard(App[None]):
             return "reading"
         if state.is_over or state.started is None:
             return state.status
-        if self.machine is not None and self.machine.is_alive is False:
+        if self._is_dead():
             return "its process has ended without a word"
         silent = time.time() - state.heard
         if state.status != "paused" and silent > SILENCE:
             return f"{state.status}, silent for {duration(silent)}"
         return state.status
+
+    def _is_dead(self) -> bool:
+        """Whether the run's process has ended, be it with a last word or without."""
+        return self.machine is not None and self.machine.is_alive is False
 
     def _show(self, name: str, lines: list[Text], rows: int) -> None:
         widget = self.query_one(f"#{name}", Static)
@@ -413,21 +443,15 @@ def _from(names: list[str], first: str) -> list[str]:
 
 def show(path: Path, *, remote: Remote | None = None, compared: Path | None = None) -> int:
     """Show a run until the user leaves, or the run that commands come from ends."""
-    dashboard = Dashboard(path, send=remote.send if remote else None, compared=compared)
+    send, ended = (remote.send, remote.wait) if remote else (None, None)
+    dashboard = Dashboard(path, send=send, ended=ended, compared=compared)
     dashboard.error_console = errors = Console(file=StringIO(), markup=False, highlight=False)
-    if remote is not None:
-        threading.Thread(target=_leave_with, args=(dashboard, remote), daemon=True).start()
     dashboard.run(mouse=False)
     if dashboard.return_code == 1:
         _report(errors)
     elif dashboard.is_orphan:
         print("pyrite: the process of the run has ended without a word", file=sys.stderr)
     return dashboard.return_code or 0
-
-
-def _leave_with(dashboard: Dashboard, remote: Remote) -> None:
-    is_orphan = not remote.wait()
-    dashboard.call_from_thread(dashboard.leave, is_orphan=is_orphan)
 
 
 def _report(errors: Console) -> None:

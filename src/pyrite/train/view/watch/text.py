@@ -17,6 +17,8 @@ from pyrite.train.view.watch.run import Best, Line, RunState
 #: Colours that are legible on light and on dark; marks tell the splits apart without any.
 COLOURS = {"train": "cyan", "valid": "magenta", "test": "green"}
 UNKNOWN = "–"
+#: Before the name of the metric that is selected.
+SELECTED = "▸ "
 _STATUS = {"waiting": "yellow", "paused": "yellow", "stopping": "yellow", "running": "green"}
 _LEVELS = {"warning": "yellow", "error": "red", "critical": "red"}
 
@@ -105,6 +107,13 @@ def table(state: RunState, selected: str, other: RunState | None, width: int) ->
         if is_whole or len(splits) <= 1:
             return lines
         splits = splits[:-1]
+
+
+def around_selected(table: list[Text], rows: int) -> list[Text]:
+    """Return the heading of a table, and so many rows in all, that of the metric selected too."""
+    at = next((i for i, line in enumerate(table) if line.plain.startswith(SELECTED)), 0)
+    begin = max(1, at - rows + 2)
+    return [*table[:1], *table[begin : begin + rows - 1]]
 
 
 def _table_of(
@@ -210,7 +219,7 @@ def _spread(left: Text, right: Text, width: int) -> Text:
 def _marked(name: str, selected: str) -> Text:
     is_selected = name == selected
     return Text(
-        ("▸ " if is_selected else "  ") + legible(name), style="bold" if is_selected else ""
+        (SELECTED if is_selected else "  ") + legible(name), style="bold" if is_selected else ""
     )
 
 
