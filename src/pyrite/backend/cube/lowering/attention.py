@@ -14,10 +14,14 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of, layout_of
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.attention.forward import FORWARD
+from pyrite.backend.cube.skeleton.attention.gradient import GRADIENT
 from pyrite.backend.cube.skeleton.attention.problem import Attention, Scoring
+from pyrite.backend.cube.skeleton.attention.row_sums import ROW_SUMS, Rows
+from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
+from pyrite.types import TensorType
 
 
 def _has_scores(machine: Machine, inputs: Sequence[Input]) -> bool:
@@ -42,12 +46,65 @@ def attention(
         **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
         "out": heads.rows(results[0]), "log_sum": heads.row_numbers(results[1]),
     }  # fmt: skip
-    problem = heads.problem(attrs, operands)
+    problem = heads.problem(attrs, operands, ("out", "log_sum"))
     if not FORWARD.candidates(problem, launcher.machine):
         return run_body(launcher, op, inputs, attrs, out)
     bindings = [b for x in operands.values() for b in bindings_of(x)]
     launch(launcher, FORWARD, problem, bindings)
     return results
+
+
+@lowers("scaled_dot_product_attention_backward", when=_has_scores)
+def attention_backward(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
+) -> Sequence[CubeTensor]:
+    """The gradients of query, key and value; that of a bias has the body's scores in memory."""
+    g, g_log_sum, output, log_sum, query, key, value, mask, bias, bits = inputs
+    heads = Heads(query, key, stacks=True)
+    operands = {
+        "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
+        **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
+        "g": heads.rows(g), "g_log_sum": heads.row_numbers(g_log_sum),
+        "log_sum": heads.row_numbers(log_sum),
+    }  # fmt: skip
+    problem = heads.problem(attrs, operands, ())
+    if _BIAS in attrs["argnums"] or not GRADIENT.candidates(problem, launcher.machine):
+        return run_body(launcher, op, inputs, attrs, out)
+    config = GRADIENT.select(problem, launcher.machine)
+    operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output))
+    compute = query.dtype.compute
+    results = {n: launcher.empty(t) for n, t in zip(attrs["argnums"], out, strict=True)}
+    partial: CubeTensor | None = None
+    if 0 in results:
+        if config.parts > 1 or compute is not query.dtype:
+            partial = launcher.empty(TensorType((config.parts, *query.shape), compute))
+            operands["of_query"] = heads.rows(partial)
+        else:
+            target = heads.rows(results[0])
+            operands["of_query"] = target.strided((1, *target.shape), (0, *target.strides))
+    for n, name in ((1, "of_key"), (2, "of_value")):
+        if n in results:
+            operands[name] = heads.columns(results[n])
+    written = ("of_query", "of_key", "of_value")
+    bindings = [b for x in operands.values() for b in bindings_of(x)]
+    launch(launcher, GRADIENT, heads.problem(attrs, operands, written), bindings, config=config)
+    if partial is not None:
+        results[0] = reduce_axes(launcher, sum_of(compute), partial, (0,), results[0].type)
+    return [results[n] for n in attrs["argnums"]]
+
+
+#: The position of the bias among the inputs of attention.
+_BIAS = 4
+
+
+def row_sums(launcher: Launcher, x: CubeTensor, y: CubeTensor) -> CubeTensor:
+    """Return the sums of x * y along the last axis."""
+    *rows, size = x.shape
+    target = launcher.empty(TensorType(tuple(rows), x.dtype.compute))
+    operands = [_of_axes(t) for t in (x, y, target)]
+    problem = Rows(size, tuple(layout_of(t) for t in operands), tuple(rows))
+    launch(launcher, ROW_SUMS, problem, [b for t in operands for b in bindings_of(t)])
+    return target
 
 
 class Heads:
@@ -57,12 +114,12 @@ class Heads:
     head is one of its own, for which the keys' are repeated by a stride of 0.
     """
 
-    def __init__(self, query: CubeTensor, key: CubeTensor) -> None:
+    def __init__(self, query: CubeTensor, key: CubeTensor, *, stacks: bool = False) -> None:
         *batch, self.keys, _ = key.shape
         *_, self.queries, self.size = query.shape
         self.shape = (*query.shape[:-1], self.keys)
         self.ratio = query.shape[-3] // key.shape[-3] if query.type.ndim > 2 else 1
-        self.is_stacked = self.ratio > 1 and self.queries < _FULL
+        self.is_stacked = self.ratio > 1 and (stacks or self.queries < _FULL)
         self.axes = (*batch, self.ratio) if self.ratio > 1 and not self.is_stacked else (*batch,)
         self.group = self.ratio if self.is_stacked else 1
 
@@ -101,12 +158,17 @@ class Heads:
             shape, strides = (*shape, 1), (*strides, 0)
         return x.strided((*shape, *x.shape[rest:]), (*strides, *x.strides[rest:]))
 
-    def problem(self, attrs: Attributes, operands: dict[str, CubeTensor]) -> Attention:
+    def problem(
+        self, attrs: Attributes, operands: dict[str, CubeTensor], written: Sequence[str]
+    ) -> Attention:
         """Return the problem of these operands."""
         scoring = Scoring(attrs["is_causal"], attrs["scale"], attrs["softcap"], attrs["dropout_p"])
         return Attention(
             scoring, operands["query"].dtype, self.size, operands["value"].shape[-1],
-            tuple((name, layout_of(_of_axes(x))) for name, x in operands.items()),
+            tuple(
+                (name, layout_of(_of_axes(x)), name not in written)
+                for name, x in operands.items()
+            ),
             self.axes, self.group, self.queries, self.keys,
         )  # fmt: skip
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyrite.backend.cube.skeleton.attention.problem import Attention
+from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.index import pieces, rounded_up
 from pyrite.types import DType
 
 
@@ -49,6 +51,53 @@ def candidates(problem: Attention, machine: Machine) -> list[LaneConfig]:
 def select(problem: Attention, machine: Machine) -> LaneConfig:
     """Return the candidate with the widest tile: the most that is made of an element read."""
     return max(candidates(problem, machine), key=lambda c: (c.vectors, c.block))
+
+
+# ---- gradients ----
+
+
+@dataclass(frozen=True, slots=True)
+class GradientConfig(LaneConfig):
+    """A tile's lanes are keys; it meets ``block`` queries at once; a head's tiles are in parts."""
+
+    parts: int = extent(default=1)
+
+    def private_bytes(self, problem: Attention) -> int:
+        """Return what an invocation keeps: keys twice, values, gradients of both, and scores."""
+        padded = rounded_up(problem.size, self.width)
+        elements = 2 * (problem.size + problem.value_size + self.block) + padded
+        return elements * self.lanes * problem.dtype.compute.itemsize
+
+
+def gradient_candidates(problem: Attention, machine: Machine) -> list[GradientConfig]:
+    """Return the configs whose tiles an invocation can keep; none for very long heads."""
+    width = _width(problem.dtype, machine)
+    shapes = _OF_32 if machine.registers >= 32 else _OF_16
+    found = [
+        GradientConfig(rows, vectors, width, blocks * rows, _parts(problem, vectors * width))
+        for rows, vectors in shapes
+        if vectors == 1 or (vectors - 1) * width < problem.keys
+        for blocks in (2, 4, 8)
+    ]
+    return [c for c in found if c.private_bytes(problem) <= machine.private_bytes]
+
+
+def select_gradient(problem: Attention, machine: Machine) -> GradientConfig:
+    """Return the candidate with the widest tile."""
+    found = gradient_candidates(problem, machine)
+    return max(found, key=lambda c: (c.vectors, c.block))
+
+
+def _parts(problem: Attention, lanes: int) -> int:
+    """Return in how many parts the keys of few heads are cut, so that many threads have work.
+
+    It depends on no number of threads, for the parts' order is that of a sum.
+    """
+    return max(1, min(_MOST_PARTS // problem.head_count, pieces(problem.keys, lanes)))
+
+
+#: Parts of all heads together, where these are fewer.
+_MOST_PARTS: Final = 8
 
 
 def _width(dtype: DType, machine: Machine) -> int:

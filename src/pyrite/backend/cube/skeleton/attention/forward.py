@@ -15,10 +15,12 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.operand import workgroup_of
 from pyrite.backend.cube.skeleton.attention import config as choice
-from pyrite.backend.cube.skeleton.attention.block import add_products
+from pyrite.backend.cube.skeleton.attention.block import add_products, add_rows
 from pyrite.backend.cube.skeleton.attention.config import LaneConfig
+from pyrite.backend.cube.skeleton.attention.lanes import Lanes
 from pyrite.backend.cube.skeleton.attention.problem import Attention
-from pyrite.backend.cube.skeleton.attention.tile import Scores, Tile, operands_of
+from pyrite.backend.cube.skeleton.attention.scores import Said, Scores, operands_of
+from pyrite.backend.cube.skeleton.attention.tile import QueryTile
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.machine import Machine
@@ -55,23 +57,27 @@ class _ForwardKernel:
     def __init__(self, b: KernelBuilder, problem: Attention, config: LaneConfig) -> None:
         self.b, self.problem, self.config = b, problem, config
         self.operands = operands_of(b, problem)
-        compute, lanes = problem.dtype.compute, config.lanes
-        self.weights = b.private(compute, config.block * lanes)
-        self.sums = b.private(compute, problem.value_size * lanes)
-        self.tile = Tile(b, problem, config, workgroup_of(b))
-        self.scores = Scores(self.tile, self.operands)
+        self.lanes = Lanes(b, config, problem.dtype.compute)
+        self.query = self.lanes.room(problem.size)
+        self.weights = self.lanes.room(config.block)
+        self.sums = self.lanes.room(problem.value_size)
+        self.tile = QueryTile(b, problem, config, workgroup_of(b))
+        self.scores = Scores(b, problem, self.lanes.type)
         self.k = self.scores.k
+        said = ("mask", "bias", "dropout_bits")
+        self.firsts: dict[str, list[Value]] = {
+            name: self.tile.places(x, 0) for name, x in self.operands.items() if name in said
+        }
 
     def write(self) -> None:
-        b, tile, count = self.b, self.tile, self.config.vectors
-        scale = self.problem.scoring.scale
-        self.query = tile.packed(self.operands["query"], self.problem.size, scale)
-        zero, nothing = self.scores.zero(), self.scores.nothing()
-        with b.for_(0, self.problem.value_size) as loop:
-            tile.put(self.sums, loop.index, [zero] * count)
-            loop.yield_()
+        b, tile, count, scores = self.b, self.tile, self.config.vectors, self.scores
+        query = self.operands["query"]
+        self.lanes.pack(
+            self.query, query, tile.places(query, 0), self.problem.size, scores.scoring.scale
+        )
+        self.lanes.clear(self.sums, self.problem.value_size)
         keys = tile.keys
-        started = [nothing] * count + [zero] * count
+        started = [scores.nothing] * count + [scores.zero] * count
         with b.for_(0, keys, step=self.config.block, carried=started) as loop:
             greatest, totals = loop.carried[:count], loop.carried[count:]
             size = least(b, minus(b.index(keys), loop.index), self.config.block)
@@ -83,17 +89,21 @@ class _ForwardKernel:
     ) -> list[Value]:
         """Take in some keys; return the greatest scores and the sums of exponentials so far."""
         found = self.score(first, size, greatest)
-        shifts = [self.shift(x) for x in found]
+        shifts = [self.scores.or_zero(x) for x in found]
         grown = [self.k.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
         rescaled = [total * by for total, by in zip(totals, grown, strict=True)]
         totals = self.exponentiate(first, size, shifts, rescaled)
         self.add_values(first, size, grown)
         return [*found, *totals]
 
-    def shift(self, greatest: Value) -> Value:
-        """Return what is taken off scores: nothing where there is no key yet."""
-        b = self.b
-        return b.select(b.alu("eq", greatest, self.scores.nothing()), 0.0, greatest)
+    def said(self, v: int, key: Value) -> Said:
+        """Return what tells of the scores of a vector and a key."""
+
+        def of(name: str) -> Value:
+            operand = self.operands[name]
+            return operand.load(self.firsts[name][v] + key * operand.layout.strides[-1])
+
+        return of
 
     def score(self, first: Value, size: Value, greatest: Sequence[Value]) -> list[Value]:
         """Write the scores of a block; return the greatest so far."""
@@ -105,15 +115,19 @@ class _ForwardKernel:
             keys = [b.min(first + loop.index + i, self.problem.keys - 1) for i in range(rows)]
             places = [key.at([*tile.head, j, 0]) for j in keys]
             products = add_products(
-                b, self.problem.size, [self.scores.zero()] * (rows * count),
+                b, self.problem.size, self.lanes.zeros * rows,
                 lambda d: [key.load(place + d * step) for place in places],
-                lambda d: tile.vectors(self.query, d), unroll=2,
+                lambda d: self.lanes.vectors(self.query, d), unroll=2,
             )  # fmt: skip
             found = list(loop.carried)
             for i, j in enumerate(keys):
-                own = products[i * count : (i + 1) * count]
-                own = [self.scores.blocked(self.scores.capped(x), v, j) for v, x in enumerate(own)]
-                tile.put(self.weights, loop.index + i, own)
+                own = [
+                    self.scores.blocked(
+                        self.scores.capped(x)[0], self.said(v, j), tile.queries[v], j
+                    )
+                    for v, x in enumerate(products[i * count : (i + 1) * count])
+                ]
+                self.lanes.put(self.weights, loop.index + i, own)
                 found = [b.max(x, y) for x, y in zip(found, own, strict=True)]
             loop.yield_(*found)
         return list(loop.results)
@@ -122,62 +136,37 @@ class _ForwardKernel:
         self, first: Value, size: Value, shifts: Sequence[Value], totals: Sequence[Value]
     ) -> list[Value]:
         """Turn the scores of a block into weights; return the sums of all so far."""
-        b, tile = self.b, self.tile
+        b, lanes, scores = self.b, self.lanes, self.scores
         with b.for_(0, size, carried=list(totals)) as loop:
-            scores = tile.vectors(self.weights, loop.index)
-            powers = [self.k.exp(x - shift) for x, shift in zip(scores, shifts, strict=True)]
+            found = lanes.vectors(self.weights, loop.index)
+            powers = [self.k.exp(x - shift) for x, shift in zip(found, shifts, strict=True)]
             key = first + loop.index
-            kept = [self.scores.dropped(x, v, key) for v, x in enumerate(powers)]
-            tile.put(self.weights, loop.index, kept)
+            kept = [scores.dropped(x, self.said(v, key)) for v, x in enumerate(powers)]
+            lanes.put(self.weights, loop.index, kept)
             loop.yield_(*(t + x for t, x in zip(loop.carried, powers, strict=True)))
         return list(loop.results)
 
     def add_values(self, first: Value, size: Value, grown: Sequence[Value]) -> None:
         """Add the products of a block's weights and values to the sums, which are rescaled."""
-        b, value, rows = self.b, self.operands["value"], self.config.rows
-        whole = self.problem.value_size // rows * rows
+        value = self.operands["value"]
         start = value.at([*self.tile.head, first, 0])
-        with b.for_(0, whole, step=rows) as loop:
-            self.add_columns(start, loop.index, rows, size, grown)
-            loop.yield_()
-        if whole < self.problem.value_size:
-            rest = self.problem.value_size - whole
-            self.add_columns(start, b.index(whole), rest, size, grown)
-
-    def add_columns(
-        self, start: Value, column: Value, rows: int, size: Value, grown: Sequence[Value]
-    ) -> None:
-        tile, value = self.tile, self.operands["value"]
-        along, step = value.layout.strides[-2:]
-        places = [start + (column + i) * step for i in range(rows)]
-        sums = [
-            sum * by
-            for i in range(rows)
-            for sum, by in zip(tile.vectors(self.sums, column + i), grown, strict=True)
-        ]
-        found = add_products(
-            self.b, size, sums,
-            lambda j: [value.load(place + j * along) for place in places],
-            lambda j: tile.vectors(self.weights, j),
-        )  # fmt: skip
-        count = self.config.vectors
-        for i in range(rows):
-            tile.put(self.sums, column + i, found[i * count : (i + 1) * count])
+        add_rows(
+            self.lanes, self.sums, self.problem.value_size, value, start, self.weights, size, grown
+        )
 
     def finish(self, greatest: Sequence[Value], totals: Sequence[Value]) -> None:
         """Write the results of the tile."""
         b, tile = self.b, self.tile
         out, log_sum = self.operands["out"], self.operands["log_sum"]
-        wholes = [b.select(b.alu("eq", t, self.scores.zero()), 1.0, t) for t in totals]
+        wholes = [b.select(b.alu("eq", t, 0), 1.0, t) for t in totals]
         places, step = tile.places(out, 0), out.layout.strides[-1]
         with b.for_(0, self.problem.value_size) as loop:
-            sums = tile.vectors(self.sums, loop.index)
-            for v, sum in enumerate(sums):
+            for v, sum in enumerate(self.lanes.vectors(self.sums, loop.index)):
                 place = places[v] + loop.index * step
                 out.store(place, sum / wholes[v], mask=tile.exists[v])
             loop.yield_()
         for v, place in enumerate(tile.places(log_sum)):
-            found = self.shift(greatest[v]) + self.k.log(totals[v])
+            found = self.scores.or_zero(greatest[v]) + self.k.log(totals[v])
             log_sum.store(place, found, mask=tile.exists[v])
 
 

@@ -30,14 +30,14 @@ class Scoring:
 class Attention:
     """Sizes and layouts; ``size`` is of queries and keys, ``value_size`` of values.
 
-    Layouts are those of a kernel's operands by their names; what is not given is not there.
+    ``operands`` are those of a kernel in order: the name, the layout, and whether it is only read.
     """
 
     scoring: Scoring
     dtype: DType
     size: int
     value_size: int
-    layouts: tuple[tuple[str, Layout], ...]
+    operands: tuple[tuple[str, Layout, bool], ...]
     heads: tuple[int, ...] = extent()
     group: int = extent()
     queries: int = extent()

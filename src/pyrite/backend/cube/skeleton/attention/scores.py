@@ -1,0 +1,92 @@
+"""How products become scores, and what is done with weights; lanes are queries or keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from pyrite.backend.cube.operand import Operand
+from pyrite.backend.cube.skeleton.attention.problem import Attention
+from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.ir import Access, Type
+from pyrite.kernel.trace import RecordingAlgebra, trace
+from pyrite.op import OPS
+from pyrite.types import int32
+
+#: What an operand of a name says of the scores of lanes.
+Said = Callable[[str], Value]
+
+#: How operands that are not only read are used.
+_ACCESS: Mapping[str, Access] = {
+    "out": "write", "log_sum": "write", "of_query": "read_write", "of_key": "write",
+    "of_value": "write", "shared": "write",
+}  # fmt: skip
+
+#: Weights over 1 - p, and 0 where a word is low.
+_DROPOUT = OPS["dropout"].scalar
+
+
+def operands_of(b: KernelBuilder, problem: Attention) -> dict[str, Operand]:
+    """Return the operands of a kernel by their names, in order."""
+    return {
+        name: Operand(b, name, layout, "read" if is_read else _ACCESS[name])
+        for name, layout, is_read in problem.operands
+    }
+
+
+class Scores:
+    """Scores of the lanes of vectors of a type; ``names`` are those of the operands there are."""
+
+    def __init__(self, b: KernelBuilder, problem: Attention, type: Type) -> None:
+        self.b = b
+        self.k = RecordingAlgebra(b)
+        self.type = type
+        self.scoring = problem.scoring
+        self._names = {name for name, _, _ in problem.operands}
+
+    @property
+    def zero(self) -> Value:
+        """Zeros."""
+        return self.b.const(0, self.type)
+
+    @property
+    def nothing(self) -> Value:
+        """The scores of no key."""
+        return self.b.const(-math.inf, self.type)
+
+    def or_zero(self, x: Value) -> Value:
+        """Return x, and 0 where it is -inf: the extremum, or the logarithm, of nothing."""
+        b = self.b
+        return b.select(b.alu("eq", x, -math.inf), 0.0, x)
+
+    def capped(self, product: Value) -> tuple[Value, Value | None]:
+        """Return softcap * tanh(product / softcap), and its slope, None where that is 1."""
+        cap = self.scoring.softcap
+        if cap is None:
+            return product, None
+        tanh = self.k.tanh(product / cap)
+        return tanh * cap, 1.0 - tanh * tanh
+
+    def blocked(self, score: Value, said: Said, query: Value, key: Value) -> Value:
+        """Return a capped score with its bias, -inf where a query may not attend to a key."""
+        b = self.b
+        if "bias" in self._names:
+            score = score + said("bias")
+        if "mask" in self._names:
+            score = b.select(said("mask"), score, -math.inf)
+        if self.scoring.is_causal:
+            score = b.select(b.cast(key, int32) <= b.cast(query, int32), score, -math.inf)
+        return score
+
+    def dropped(self, weight: Value, said: Said) -> Value:
+        """Return weights over 1 - p, and 0 for those that are dropped."""
+        if not self.drops:
+            return weight
+        assert _DROPOUT is not None
+        words, p = said("dropout_bits"), self.scoring.dropout_p
+        return trace(self.b, _DROPOUT, [weight, words], weight.dtype, p=p)
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout."""
+        return "dropout_bits" in self._names
