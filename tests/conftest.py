@@ -5,8 +5,9 @@ A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.m
 the same cases run on every machine and in every worker, until the cases themselves change. With
 `varies=True` it depends on the commit as well, so that in time every case has run; the closing word
 says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again. With
-`of={"name": "wgpu"}` only the cases of that value are sampled: a device without hardware, which
-compiles each kernel for 0.2 s, does not decide what the others run.
+`of={"name": "wgpu"}` only the cases of that value, or of those in a tuple, are sampled: a device
+without hardware, which compiles each kernel for 0.2 s, does not decide what the others run.
+`by=("name", "op")` samples the cases of each pair of values.
 """
 
 from __future__ import annotations
@@ -149,6 +150,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+# First: what comes after orders the items, and has a third of them left to order.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--full"):
         return
@@ -178,8 +181,11 @@ def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
     groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
     chosen: list[pytest.Item] = []
     for item in suite:
-        is_sampled = all(value_of(item, parameter) == value for parameter, value in of.items())
-        (groups[value_of(item, by)] if is_sampled else chosen).append(item)
+        is_sampled = all(
+            value_of(item, parameter) in (values if isinstance(values, tuple) else (values,))
+            for parameter, values in of.items()
+        )
+        (groups[values_of(item, by)] if is_sampled else chosen).append(item)
     for key, group in groups.items():
         seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
         generator = random.Random(f"{name} {key}{seed}")
@@ -187,9 +193,13 @@ def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
     return chosen
 
 
-def value_of(item: pytest.Item, parameter: str | None) -> Hashable:
-    if parameter is None:
-        return None
+def values_of(item: pytest.Item, parameters: str | tuple[str, ...] | None) -> Hashable:
+    if isinstance(parameters, tuple):
+        return tuple(value_of(item, parameter) for parameter in parameters)
+    return None if parameters is None else value_of(item, parameters)
+
+
+def value_of(item: pytest.Item, parameter: str) -> Hashable:
     first, *attributes = parameter.split(".")
     value = item.callspec.params[first]  # type: ignore[attr-defined]
     for attribute in attributes:

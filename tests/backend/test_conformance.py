@@ -42,8 +42,15 @@ EXAMPLES = list(examples())
 TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "float16": 8e-3, "bfloat16": 6e-2}
 
 each_device = pytest.mark.parametrize("name", WORKING)
-#: A WebGPU driver of processors compiles a kernel for 0.2 s: most of what this suite would take.
-once_an_op_on_wgpu = pytest.mark.sample(1, by="example.op", of={"name": "wgpu"}, varies=True)
+#: Each op on each device, by an example that is another with the next commit.
+once_an_op = pytest.mark.sample(1, by=("name", "example.op"), varies=True)
+#: The same, but that `cpu`, whose kernels are written here, computes every example.
+once_an_op_but_on_cpu = pytest.mark.sample(
+    1,
+    by=("name", "example.op"),
+    of={"name": tuple(name for name in WORKING if name != "cpu")},
+    varies=True,
+)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
@@ -81,7 +88,7 @@ def test_what_is_installed_works() -> None:
 
 @each_device
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@once_an_op_on_wgpu
+@once_an_op_but_on_cpu
 def test_the_values_of_floats_are_those_of_numpy(name: str, example: Example) -> None:
     for dtype in FLOATS:
         arrays = example.arrays(dtype)
@@ -97,7 +104,7 @@ def test_the_values_of_floats_are_those_of_numpy(name: str, example: Example) ->
 
 @each_device
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@once_an_op_on_wgpu
+@once_an_op
 def test_the_strides_of_the_inputs_do_not_matter(name: str, example: Example) -> None:
     arrays = example.arrays(float32)
     got = example.call([strided(a, name) for a in arrays], name)
@@ -165,7 +172,7 @@ def test_special_floats_and_the_sign_of_zero_are_those_of_numpy(name: str, op: O
 @each_device
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
 @pytest.mark.parametrize("op", [OPS[n] for n in ELEMENTWISE], ids=lambda op: op.name)
-@pytest.mark.sample(2, by="op", of={"name": "wgpu"}, varies=True)
+@pytest.mark.sample(2, by=("name", "op"), varies=True)
 def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DType) -> None:
     if op.accepts in ("float", "bool") or op.name in ("where", "full"):
         return
@@ -185,7 +192,7 @@ def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DTy
 @each_device
 @pytest.mark.parametrize("to", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
 @pytest.mark.parametrize("of", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
-@pytest.mark.sample(4, by="of", of={"name": "wgpu"}, varies=True)
+@pytest.mark.sample(4, by=("name", "of"), varies=True)
 def test_casts_saturate_wrap_and_round_as_numpy_does(name: str, of: DType, to: DType) -> None:
     require(name, of, to)
     if of.is_float:
@@ -205,7 +212,7 @@ def test_casts_saturate_wrap_and_round_as_numpy_does(name: str, of: DType, to: D
 
 @each_device
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@once_an_op_on_wgpu
+@once_an_op
 def test_first_gradients_are_those_of_numpy(name: str, example: Example) -> None:
     arrays = example.arrays(float64)
     for position in differentiable_positions(example, arrays):

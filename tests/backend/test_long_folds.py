@@ -229,9 +229,10 @@ def excess(fold: str, data: str, n: int, dtype: DType, device: str, lies: str) -
         rounded = want.astype(np.float32).astype(dtype.numpy).astype(np.float64)
     near = np.isfinite(rounded) & np.isfinite(got)
     assert (near | (got == rounded)).all()
+    got, want, part = got[near], want[near], part[near]
     own = 4 * ROUNDING[dtype] * np.abs(want) + TINY[dtype]
-    error = np.maximum(np.abs(got - want) - own, 0)[near]
-    share = np.divide(error, part[near], out=np.zeros_like(error), where=error > 0)
+    error = np.maximum(np.abs(got - want) - own, 0)
+    share = np.divide(error, part, out=np.zeros_like(error), where=error > 0)
     return float((share * 2**24).max(initial=0))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -36,21 +35,17 @@ _SIZES = ("shape", "size", "k")
 
 @dataclass(frozen=True)
 class Emptied:
-    """An example with sizes of 0, and NumPy's results of it: those of the op, then gradients."""
+    """An example with sizes of 0, and NumPy's results of it."""
 
     example: Example
     results: list[Array]
-    gradients: dict[int, Array]
 
 
-@cache
-def emptied(name: str) -> list[Emptied]:
-    """Return what becomes of the example of that name with sizes of 0, where the op takes that."""
-    return [
-        Emptied(candidate, results, gradients(candidate, "numpy"))
-        for candidate in candidates(EXAMPLES[name])
-        if (results := taken(candidate)) is not None
-    ]
+def emptied(name: str) -> Iterator[Emptied]:
+    """Give what becomes of the example of that name with sizes of 0, where the op takes that."""
+    for candidate in candidates(EXAMPLES[name]):
+        if (results := taken(candidate)) is not None:
+            yield Emptied(candidate, results)
 
 
 def taken(example: Example) -> list[Array] | None:
@@ -122,13 +117,15 @@ def gradients(example: Example, name: str) -> dict[int, Array]:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("name", WORKING)
+@pytest.mark.sample(1, by="example", varies=True)
 def test_sizes_of_zero_give_what_numpy_gives(name: str, example: str) -> None:
     for want in emptied(example):
         got = values(want.example, name)
         for x, y in zip(got, want.results, strict=True):
             assert_close(x, y, want.example)
+        reference = gradients(want.example, "numpy")
         for position, x in gradients(want.example, name).items():
-            assert_close(x, want.gradients[position], want.example)
+            assert_close(x, reference[position], want.example)
 
 
 def assert_close(got: Array, want: Array, example: Example) -> None:
@@ -142,7 +139,7 @@ def assert_close(got: Array, want: Array, example: Example) -> None:
 def test_most_ops_take_a_size_of_zero() -> None:
     """Else the comparison above would compare nothing."""
     ops = {example.op.name for example in EXAMPLES.values()}
-    taking = {example.op.name for name, example in EXAMPLES.items() if emptied(name)}
+    taking = {example.op.name for name, example in EXAMPLES.items() if any(emptied(name))}
 
     assert len(taking) > 0.9 * len(ops)
 

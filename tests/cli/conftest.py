@@ -6,9 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
+
+from pyrite.cli import main
 
 Completed = subprocess.CompletedProcess[str]
 Program = Callable[..., Completed]
@@ -26,6 +30,24 @@ def pyrite() -> Program:
             env={**os.environ, **environment},
             timeout=300,
         )
+
+    return run
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Runs ``pyrite ARGUMENTS…`` within this process, for which it takes a second less."""
+
+    def run(*arguments: str | Path) -> Completed:
+        words = ["pyrite", *map(str, arguments)]
+        output, errors, status = StringIO(), StringIO(), 0
+        with monkeypatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
+            patch.setattr(sys, "argv", words)
+            try:
+                main()
+            except SystemExit as end:
+                status = int(end.code or 0)
+        return Completed(words, status, output.getvalue(), errors.getvalue())
 
     return run
 

@@ -32,9 +32,9 @@ def test_an_unknown_device_is_one_line(pyrite: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_wrong_usage_is_status_two(pyrite: Any) -> None:
+def test_wrong_usage_is_status_two(command: Any) -> None:
     for arguments in (["train", "nothing"], ["train", "digits", "--epochs", "0"], ["predict"]):
-        done = pyrite(*arguments)
+        done = command(*arguments)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 

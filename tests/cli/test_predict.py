@@ -52,12 +52,12 @@ def test_a_digit_looks_as_in_training_however_it_is_drawn(kind: str, tmp_path: P
     assert min(np.abs(pixels[0] - other).mean() for other in near) < 0.05
 
 
-def test_pictures_are_named_line_by_line(pyrite: Any, run_directory: Path, tmp_path: Path) -> None:
+def test_pictures_are_named_line_by_line(command: Any, run_directory: Path, tmp_path: Path) -> None:
     paths = []
     for kind in KINDS:
         paths.append(tmp_path / f"{kind}.png")
         picture(kind).save(paths[-1])
-    done = pyrite("predict", run_directory, *paths)
+    done = command("predict", run_directory, *paths)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [str(path) for path in paths]
@@ -71,7 +71,7 @@ def test_pictures_are_named_line_by_line(pyrite: Any, run_directory: Path, tmp_p
 
 
 def test_one_bad_picture_does_not_keep_the_others_from_being_named(
-    pyrite: Any, run_directory: Path, tmp_path: Path
+    command: Any, run_directory: Path, tmp_path: Path
 ) -> None:
     picture("large").save(tmp_path / "good.png")
     whole = (tmp_path / "good.png").read_bytes()
@@ -79,7 +79,7 @@ def test_one_bad_picture_does_not_keep_the_others_from_being_named(
     (tmp_path / "text.png").write_text("I am not a picture")
     PIL.Image.new("L", (20, 20), 255).save(tmp_path / "blank.png")
     names = ("cut", "text", "missing", "blank", "good")
-    done = pyrite("predict", run_directory, *(tmp_path / f"{name}.png" for name in names))
+    done = command("predict", run_directory, *(tmp_path / f"{name}.png" for name in names))
     assert done.returncode == 1
     errors = done.stderr.splitlines()
     assert len(errors) == 4
@@ -130,18 +130,18 @@ def damaged(run_directory: Path, tmp_path: Path, what: str) -> Path:
     ],
 )
 def test_a_bad_run_is_one_line(
-    pyrite: Any, run_directory: Path, tmp_path: Path, what: str, said: str
+    command: Any, run_directory: Path, tmp_path: Path, what: str, said: str
 ) -> None:
     picture("large").save(tmp_path / "x.png")
-    done = pyrite("predict", damaged(run_directory, tmp_path, what), tmp_path / "x.png")
+    done = command("predict", damaged(run_directory, tmp_path, what), tmp_path / "x.png")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("pyrite: ")
     assert said in line
 
 
-def test_a_directory_without_a_run_is_one_line(pyrite: Any, tmp_path: Path) -> None:
-    done = pyrite("predict", tmp_path / "nowhere", tmp_path / "x.png")
+def test_a_directory_without_a_run_is_one_line(command: Any, tmp_path: Path) -> None:
+    done = command("predict", tmp_path / "nowhere", tmp_path / "x.png")
     assert done.returncode == 1
     assert done.stderr == (
         f"pyrite: run directory requires a readable run.json, got "

@@ -63,9 +63,9 @@ def test_without_matplotlib_it_says_what_to_install(
         report(make_run("a"))
 
 
-def test_the_report_of_a_training(pyrite: Any, run_directory: Path, tmp_path: Path) -> None:
+def test_the_report_of_a_training(command: Any, run_directory: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    done = pyrite("report", run_directory, "--out", out)
+    done = command("report", run_directory, "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"1 run: {out}\n"
     text = out.read_text()

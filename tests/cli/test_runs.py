@@ -136,8 +136,8 @@ def test_where_there_are_none_it_says_so(tmp_path: Path, place: Path) -> None:
         assert CliRunner().invoke(app, ["runs", str(place), *arguments]).exit_code == 2
 
 
-def test_the_runs_of_a_training_are_there(pyrite: Any, run_directory: Path) -> None:
-    done = pyrite("runs", run_directory.parent)
+def test_the_runs_of_a_training_are_there(command: Any, run_directory: Path) -> None:
+    done = command("runs", run_directory.parent)
     assert done.returncode == 0, done.stderr
     assert names(done.stdout) == ["digits"]
     assert "completed" in done.stdout

@@ -49,15 +49,15 @@ def test_a_run_keeps_its_files_and_says_how_to_use_them(run_directory: Path) -> 
 
 
 def test_a_run_is_neither_written_over_nor_mixed_with_another(
-    pyrite: Any, run_directory: Path
+    command: Any, run_directory: Path
 ) -> None:
     before = (run_directory / "model.safetensors").read_bytes()
-    done = pyrite("train", "digits", "--out", run_directory)
+    done = command("train", "digits", "--out", run_directory)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "--resume" in line
     assert "--overwrite" in line
-    other = pyrite("train", "digits", "--out", run_directory, "--resume", "--batch-size", "16")
+    other = command("train", "digits", "--out", run_directory, "--resume", "--batch-size", "16")
     assert other.returncode == 1
     assert "got batch_size=16 instead of 32" in other.stderr
     assert (run_directory / "model.safetensors").read_bytes() == before
@@ -111,19 +111,19 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_directory_that_cannot_be_one_is_one_line(
-    pyrite: Any, tmp_path: Path, resume: bool
+    command: Any, tmp_path: Path, resume: bool
 ) -> None:
     file = tmp_path / "file"
     file.write_text("")
     flag = ["--resume"] if resume else []
-    done = pyrite("train", "digits", "--out", file / "run", *flag)
+    done = command("train", "digits", "--out", file / "run", *flag)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert str(file / "run") in done.stderr
 
 
-def test_there_is_nothing_to_resume_in_an_empty_directory(pyrite: Any, tmp_path: Path) -> None:
-    done = pyrite("train", "digits", "--out", tmp_path, "--resume")
+def test_there_is_nothing_to_resume_in_an_empty_directory(command: Any, tmp_path: Path) -> None:
+    done = command("train", "digits", "--out", tmp_path, "--resume")
     assert done.returncode == 1
     assert "requires a readable run.json" in done.stderr
 

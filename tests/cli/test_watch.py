@@ -13,8 +13,8 @@ from typing import Any
 LINES = "pyrite: log lines instead of the dashboard: this is no terminal\n"
 
 
-def test_a_finished_run_is_told_in_lines_as_it_was(pyrite: Any, run_directory: Path) -> None:
-    done = pyrite("watch", run_directory)
+def test_a_finished_run_is_told_in_lines_as_it_was(command: Any, run_directory: Path) -> None:
+    done = command("watch", run_directory)
     assert done.returncode == 0
     assert done.stderr == LINES
     first, one, two, *rest = done.stdout.splitlines()
@@ -22,7 +22,7 @@ def test_a_finished_run_is_told_in_lines_as_it_was(pyrite: Any, run_directory: P
     assert one.startswith("epoch 1/2  train: Loss")
     assert two.startswith("epoch 2/2  train: Loss")
     assert rest[0].startswith("completed: ")
-    assert pyrite("watch", run_directory, "--plain").stderr == ""
+    assert command("watch", run_directory, "--plain").stderr == ""
 
 
 def test_a_killed_run_is_told_to_be_one(pyrite: Any, tmp_path: Path) -> None:
@@ -41,13 +41,13 @@ def test_a_killed_run_is_told_to_be_one(pyrite: Any, tmp_path: Path) -> None:
     assert watching.returncode == 1
 
 
-def test_what_is_no_run_is_one_line(pyrite: Any, run_directory: Path, tmp_path: Path) -> None:
+def test_what_is_no_run_is_one_line(command: Any, run_directory: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for arguments, said in (
         ([tmp_path / "file"], "which is no directory"),
         ([run_directory, "--compare", tmp_path], "which holds no events.jsonl"),
     ):
-        done = pyrite("watch", *arguments)
+        done = command("watch", *arguments)
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert said in line
