@@ -21,8 +21,8 @@ from pyrite.types import DTYPES, DType, TensorType
 pytest.importorskip("llvmlite")
 
 from pyrite.backend.cube.backend import CubeBackend
-from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
+from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.runtime.cpu.runtime import CpuRuntime
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.matmul import matmul
 from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.elementwise import Rule, map_elements
 from pyrite.backend.cube.skeleton.fold import kernel_fold, reduce_axes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
-from pyrite.op import OPS, Attributes, Fold, Op
+from pyrite.op import Attributes, Fold, Op
 from pyrite.types import TensorType
 
 
@@ -81,7 +81,7 @@ _NORM = Fold(
 
 def _product(launcher: Launcher, x: CubeTensor, y: CubeTensor) -> CubeTensor:
     type = TensorType((x.shape[0], y.shape[1]), x.dtype)
-    return matmul(launcher, OPS["matmul"], [x, y], {}, (type,))[0]
+    return multiply(launcher, x, y, type)
 
 
 def _between(launcher: Launcher, x: CubeTensor, y: CubeTensor, weight: float) -> CubeTensor:

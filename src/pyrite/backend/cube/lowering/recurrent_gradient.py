@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.matmul import multiply
 from pyrite.backend.cube.lowering.recurrent import Layer, are_for_steps, sigmoid, steps_of
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.elementwise import copy, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.recurrent_step import (

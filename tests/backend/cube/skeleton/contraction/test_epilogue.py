@@ -9,9 +9,9 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import convolution
-from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract, layout_of
 from pyrite.backend.cube.skeleton.contraction.epilogue import add
+from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
 from pyrite.backend.cube.skeleton.protocol import Fused, Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device

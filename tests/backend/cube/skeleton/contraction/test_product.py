@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.lowering.matmul import matmul_product
 from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
+from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout

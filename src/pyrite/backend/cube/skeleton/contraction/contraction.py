@@ -19,6 +19,7 @@ def contract_terms(
         add_terms(launcher, terms, left, right, target)
         return
     of_left, of_right, of_target = (layout_of(t, launcher.machine) for t in (left, right, target))
+    matrices = matrices.split(of_left, of_right, of_target)
     product = matrices.product(of_left, of_right, of_target, launcher.machine)
     x, y = (right, left) if matrices.is_swapped else (left, right)
     contract(launcher, product, x, y, target)

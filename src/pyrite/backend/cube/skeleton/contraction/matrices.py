@@ -7,8 +7,9 @@ columns; what is summed is K.  A place that has bounds is a window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pyrite.backend.cube.layout import merged
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import Layout, operand_map
 from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
@@ -34,6 +35,22 @@ class Matrices:
     def summed(self) -> tuple[int, ...]:
         """The axes of K."""
         return tuple(range(self.terms.kept, len(self.terms.left.shape)))
+
+    def split(self, left: Layout, right: Layout, out: Layout) -> Matrices:
+        """Return it with what lies apart as more matrices: rows or columns that are no one digit.
+
+        To find the place of a row by division is dearer than a batch.  A contraction with windows
+        stays as it is: there it is shared what they read.
+        """
+        if self.terms.left.bounds or self.terms.right.bounds:
+            return self
+        x, y = (right, left) if self.is_swapped else (left, right)
+        of_x, of_y = self.terms.left, self.terms.right
+        of_x, of_y = (of_y, of_x) if self.is_swapped else (of_x, of_y)
+        apart, rows = _joined(self.rows, of_x, x, out)
+        more, columns = _joined(self.columns, of_y, y, out)
+        batch = tuple(sorted((*self.batch, *apart, *more)))
+        return replace(self, batch=batch, rows=rows, columns=columns)
 
     def product(self, left: Layout, right: Layout, out: Layout, machine: Machine) -> Product:
         """Return the product, of operands and a result that lie so.
@@ -78,6 +95,21 @@ class Matrices:
             return tuple(Digit(index.shape[a], *moves[a]) for a in of)
 
         return operand_map(layout, axis(self.batch), axis(rows), axis(columns), windows, lanes)
+
+
+def _joined(
+    axes: tuple[int, ...], index: IndexMap, operand: Layout, out: Layout
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return axes as those that lie apart, and the last of them, which are one in memory."""
+    _, moves = _windows(index, operand.strides)
+    strides = tuple(stride for stride, _ in moves)
+    for first in range(len(axes)):
+        rest = axes[first:]
+        shape = tuple(index.shape[a] for a in rest)
+        steps = [tuple(of[a] for a in rest) for of in (strides, out.strides)]
+        if len(merged(shape, steps)[0][0]) <= 1:
+            return axes[:first], rest
+    return axes, ()
 
 
 def matrices_of(terms: Terms) -> Matrices | None:

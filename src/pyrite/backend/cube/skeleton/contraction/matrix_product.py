@@ -1,22 +1,17 @@
-"""Matrix products: batches that broadcast, operands that lie anyhow."""
+"""Products of matrices for lowerings that have no contraction at hand: batches, operands anyhow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged, row_major
-from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.contraction import contract, layout_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import add
-from pyrite.backend.cube.skeleton.elementwise import zeros
-from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
+from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
+from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Layout
 from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import Product
-from pyrite.op import Attributes, Op
 from pyrite.types import Shape, TensorType
 
 
@@ -34,46 +29,6 @@ def matmul_product(shape: Shape, x: Layout, y: Layout) -> Product:
         )
 
     return Product(map(x, 0, m, k), map(y, 1, k, n), map(Layout(x.dtype, out), 2, m, n))
-
-
-@lowers("matmul")
-def matmul(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """(..., M, K) @ (..., K, N)."""
-    x, y = inputs
-    (type,) = out
-    if type.size == 0:
-        return [launcher.empty(type)]
-    if x.shape[-1] == 0:
-        return [zeros(launcher, type)]
-    return [multiply(launcher, x, y, type)]
-
-
-def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether there is something to multiply, and something to add."""
-    return all(isinstance(i, CubeTensor) and i.type.size > 0 for i in inputs)
-
-
-@lowers("linear", when=_has_bias)
-def linear(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """x @ weight.T, and the bias on each sum before it is rounded and stored."""
-    x, weight, bias = inputs
-    (type,) = out
-    (n,), (step,) = bias.shape, bias.strides
-    if len(x.shape) == 1:
-        x = CubeTensor(x.buffer, TensorType((1, *x.shape), x.dtype), (0, *x.strides), x.offset)
-        type = TensorType((1, *type.shape), type.dtype)
-    along = OperandMap(
-        bias.dtype, (), (), (Digit(n, step),), (), layout_of(bias, launcher.machine).offset
-    )
-    fused = Fused(epilogue=Stage(add, (along,)))
-    found = multiply(launcher, x, weight.permuted((1, 0)), type, fused, [bias])
-    whole = found.reshaped(out[0].shape)
-    assert whole is not None, "a dense tensor takes any shape"
-    return [whole]
 
 
 def multiply(
