@@ -84,9 +84,19 @@ def test_run_takes_arrays_and_pictures_and_writes_outputs(tmp_path: Path) -> Non
     np.testing.assert_allclose(np.load(tmp_path / "out" / "z.npy"), -expected, rtol=1e-6)
 
 
-def test_run_names_a_file_that_is_neither(tmp_path: Path) -> None:
-    (tmp_path / "x.png").write_bytes(b"nothing")
+HEADER = b"{'descr':'<f4','fortran_order':False,'shape':(1000000000000,)}\n"
+#: Four terabytes as its header says, of which it has three bytes.
+HUGE = b"\x93NUMPY\x01\x00" + bytes([len(HEADER), 0]) + HEADER + b"abc"
 
-    found = called("run", saved(tmp_path, NET), "--input", str(tmp_path / "x.png"))
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("x.png", b"nothing"), ("x.npy", b"nothing"), ("x.npy", b""), ("x.npy", HUGE)],
+    ids=["no picture", "no array", "empty", "huge"],
+)
+def test_run_names_a_file_that_is_neither(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    found = called("run", saved(tmp_path, NET), "--input", str(tmp_path / name))
 
     assert isinstance(found.exception, DataError)

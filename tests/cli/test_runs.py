@@ -87,6 +87,17 @@ def test_they_are_chosen(place: Path, condition: str, expected: set[str]) -> Non
     assert set(names(run(place, "--where", condition))) == expected
 
 
+def test_a_name_that_no_run_knows_is_told_with_those_that_they_know(place: Path) -> None:
+    known = "Loss, Accuracy, lr, optimizer, run, state, epochs, started, time, device"
+    result = CliRunner().invoke(app, ["runs", str(place), "--where", "accuracy>1"])
+    assert f"no run knows 'accuracy'; they know {known}" in result.stderr.splitlines()
+    result = CliRunner().invoke(app, ["runs", str(place), "--where", "Accuracy>1"])
+    assert "no run knows" not in result.stderr
+    result = CliRunner().invoke(app, ["runs", str(place), "--sort", "loss"])
+    assert result.exit_code == 2
+    assert "Accuracy, lr," in result.stderr
+
+
 def test_columns_are_named_and_settings_that_differ_are_shown(place: Path) -> None:
     text = run(place, "--metric", "train Loss", "--settings", "--where", "Loss<0.3")
     head, *rows = text.splitlines()

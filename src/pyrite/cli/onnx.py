@@ -132,7 +132,8 @@ def _read(path: Path, of: Any) -> Array:
             return np.asarray(np.load(path, allow_pickle=False))
         with Image.open(path) as picture:
             return _pixels(picture, of)
-    except (OSError, ValueError, UnidentifiedImageError) as error:
+    # Of an empty .npy file NumPy raises EOFError; of one that claims to be huge, MemoryError.
+    except (OSError, ValueError, EOFError, MemoryError, UnidentifiedImageError) as error:
         raise DataError(
             f"run requires a .npy file or a picture, got {str(path)!r}: {error}"
         ) from None

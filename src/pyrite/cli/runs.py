@@ -17,6 +17,7 @@ import typer
 from pyrite.cli.run_table import print_runs, reading_of
 from pyrite.errors import TrainError
 from pyrite.train.report.run import RecordedRun, find_runs, read_run
+from pyrite.train.view.legible import legible
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt,
@@ -67,6 +68,9 @@ def runs(
     print_runs(kept, metric, settings=settings)
     if len(kept) < len(found):
         print(f"{len(found) - len(kept)} of {len(found)} left out by --where", file=sys.stderr)
+    for name in dict.fromkeys(_parts(condition)[0] for condition in where or []):
+        if all(_value(run, name) is None for run in found):
+            print(f"no run knows {name!r}; they know {_known(found)}", file=sys.stderr)
 
 
 def _folders(places: Sequence[Path]) -> list[Path]:
@@ -98,10 +102,7 @@ def _value(run: RecordedRun, name: str) -> Any:
 
 
 def _holds(run: RecordedRun, condition: str) -> bool:
-    parts = re.fullmatch(r"\s*(.+?)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", condition)
-    if parts is None:
-        raise typer.BadParameter(f"--where requires NAME<VALUE or the like, got {condition!r}")
-    name, sign, wanted = parts.groups()
+    name, sign, wanted = _parts(condition)
     value = _value(run, name)
     if value is None:
         return sign == "!="
@@ -109,6 +110,21 @@ def _holds(run: RecordedRun, condition: str) -> bool:
     if isinstance(value, str) or number is None:
         return _OPERATORS[sign](str(value), wanted)
     return _OPERATORS[sign](value, number)
+
+
+def _parts(condition: str) -> tuple[str, str, str]:
+    """The name, the sign and what it is compared with."""
+    parts = re.fullmatch(r"\s*(.+?)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", condition)
+    if parts is None:
+        raise typer.BadParameter(f"--where requires NAME<VALUE or the like, got {condition!r}")
+    name, sign, wanted = parts.groups()
+    return name, sign, wanted
+
+
+def _known(runs: Sequence[RecordedRun]) -> str:
+    """What there is to choose and to sort by: for who misspelled it."""
+    names = (name for run in runs for name in (*run.metrics(), *run.settings, *_FIELDS))
+    return ", ".join(dict.fromkeys(map(legible, names)))
 
 
 def _number(text: str) -> float | None:
@@ -124,7 +140,7 @@ def _sorted(runs: list[RecordedRun], key: str | None, *, reverse: bool) -> list[
     missing = [_is_missing(_value(run, name)) for run in runs]
     known = [run for run, lacks in zip(runs, missing, strict=True) if not lacks]
     if key is not None and runs and not known:
-        raise typer.BadParameter(f"--sort requires what a run knows, got {key!r}")
+        raise typer.BadParameter(f"--sort requires one of {_known(runs)}, got {key!r}")
     readings = [reading for run in known if (reading := reading_of(run, name)) is not None]
     falls = bool(readings and readings[0].better == "higher") or name == "started"
     texts = any(isinstance(_value(run, name), str) for run in known)
