@@ -216,6 +216,20 @@ def iota(b: KernelBuilder, width: int) -> Value:
     return b.const(range(width), vector(b.index_type.dtype, width))
 
 
+def halves(b: KernelBuilder, state: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+    """Return the first and the second halves of vectors of one width.
+
+    Vectors that are joined by halves take a third of the instructions of their elements one by one.
+    """
+    width = state[0].width // 2
+
+    def part(x: Value, first: int) -> Value:
+        elements = [x[first + i] for i in range(width)]
+        return b.make(elements) if width > 1 else elements[0]
+
+    return [part(x, 0) for x in state], [part(x, width) for x in state]
+
+
 def added(x: Value, y: Value) -> Value:
     """Return x + y; of bools whether either holds, as in NumPy."""
     return x | y if x.dtype is bool_ else x + y

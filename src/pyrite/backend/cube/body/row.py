@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyrite.backend.cube.body.places import Places
 from pyrite.backend.cube.operand import Operand, iota, unravel
-from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store, Values
+from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store
 from pyrite.kernel import Value
 from pyrite.kernel.symbol import require_known
 from pyrite.op.rule.fold import BoundFold
@@ -83,15 +83,7 @@ class BodyRow(Row):
             return self._in(side, at.first)
         return [*self._of_piece[side], at.first]
 
-    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
-        def begun(states: Values) -> Values:
-            self._begin_piece()
-            return body(states)
-
-        return super()._over_pieces(begun, carried)
-
     def _begin_piece(self) -> None:
-        """Make the coordinates of a piece, before the loops over it."""
         piece = self._piece
         if piece is not None:
             sides = {side for _, side in self._sides.values() if self._shapes[side]}

@@ -23,6 +23,7 @@ from pyrite.backend.cube.operand import (
     Layout,
     Operand,
     bindings_of,
+    halves,
     invocation_of,
     iota,
     layout_of,
@@ -422,37 +423,64 @@ class Row:
         empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
         if self._turns:
             state = joined([self._made(make, at, empty) for at in self._turns], join)
-            return self._across_lanes(joined(_elements(state), join), join)
+            return self._across_lanes(self._in_one(state, join), join)
         fetches = self._begin()
+
+        def over_piece(states: Values) -> Values:
+            return self._fold_piece(list(states), empty, join, make, fetches)
+
+        states, size = self._over_pieces(over_piece, empty * vectors), len(empty)
+        state = self._in_one(joined(apart(states, size), join), join)
+        return state if config.lanes == 1 else self._across_lanes(state, join)
+
+    def sum_pieces(
+        self, count: int, make: MakeAll, take: Callable[[Values, Values], Values], carried: Values
+    ) -> Values:
+        """Sum each of the ``count`` values that ``make`` gives over each piece by itself.
+
+        ``take`` gets the sums of a piece, and values that it carries on from piece to piece.  An
+        invocation has the row to itself, and goes over it in loops.
+        """
+        assert self.config.lanes == 1
+        assert not self._turns
+        empty = [self.b.const(0, vector(self.dtype, self.config.width))] * count
+        fetches = self._begin()
+
+        def join(xs: Values, ys: Values) -> Values:
+            return [x + y for x, y in zip(xs, ys, strict=True)]
+
+        def over_piece(before: Values) -> Values:
+            first = empty * self.config.vectors
+            states = self._fold_piece(first, empty, join, make, fetches)
+            return take(self._in_one(joined(apart(states, count), join), join), before)
+
+        return self._over_pieces(over_piece, carried)
+
+    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
+        """Run a body for each piece of the row, which carries values on."""
+        if self.pieces == 1:
+            self._begin_piece()
+            return body(carried)
+        with self.b.for_(0, self.pieces, carried=carried) as loop:
+            self._piece = loop.index
+            self._begin_piece()
+            loop.yield_(*body(loop.carried))
+        self._piece = None
+        return loop.results
+
+    def _begin_piece(self) -> None:
+        """Make what all vectors of a piece share, before the loops over it."""
+
+    def _fold_piece(
+        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll, fetches: bool
+    ) -> Values:
+        """Return states, one after another, that have taken in the vectors of a piece by turns."""
 
         def loaded(first: Value) -> Values:
             if fetches:
                 self._fetch(first)
             return make(self._at(first))
 
-        def over_piece(states: Values) -> Values:
-            return self._fold_piece(list(states), empty, join, make, loaded)
-
-        states, size = self._over_pieces(over_piece, empty * vectors), len(empty)
-        state = joined([states[i * size : (i + 1) * size] for i in range(vectors)], join)
-        state = joined(_elements(state), join)
-        return state if config.lanes == 1 else self._across_lanes(state, join)
-
-    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
-        """Run a body for each piece of the row, which carries values on."""
-        if self.pieces == 1:
-            return body(carried)
-        with self.b.for_(0, self.pieces, carried=carried) as loop:
-            self._piece = loop.index
-            loop.yield_(*body(loop.carried))
-        self._piece = None
-        return loop.results
-
-    def _fold_piece(
-        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll,
-        loaded: Callable[[Value], Values],
-    ) -> Values:  # fmt: skip
-        """Return states, one after another, that have taken in the vectors of a piece by turns."""
         b, size = self.b, len(empty)
         width, vectors = self.config.width, self.config.vectors
         step = self.config.lanes * width
@@ -481,6 +509,12 @@ class Row:
                 rest.yield_(*join(rest.carried, of))
             states[:size] = rest.results
         return states
+
+    def _in_one(self, state: Values, join: JoinAll) -> Values:
+        """Return the state of all elements of vectors, joined as halves while there are some."""
+        while state[0].width > 1:
+            state = join(*halves(self.b, state))
+        return state
 
     def _whole(self, step: int) -> Value:
         """Return how many elements of a piece are in whole steps."""
@@ -608,10 +642,9 @@ def joined(states: Sequence[Values], join: JoinAll) -> Values:
     return states[0]
 
 
-def _elements(state: Values) -> list[Values]:
-    """Return the state of each element of vectors."""
-    width = state[0].width
-    return [[x[i] for x in state] for i in range(width)] if width > 1 else [state]
+def apart(states: Values, size: int) -> list[Values]:
+    """Return states of so many values each, which stand one after another."""
+    return [states[i : i + size] for i in range(0, len(states), size)]
 
 
 # ---- launching ----

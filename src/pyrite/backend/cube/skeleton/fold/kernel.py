@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
+from pyrite.backend.cube.operand import Layout, Operand, halves, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, units
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
 from pyrite.kernel import Kernel, KernelBuilder, Value
@@ -194,10 +194,10 @@ class _Body:
 
     def across_width(self, state: State) -> State:
         """Join the elements of the vectors."""
-        width = self.config.width
-        if width == 1:
-            return state
-        return self.joined([tuple(x[i] for x in state) for i in range(width)])
+        while state[0].width > 1:
+            low, high = halves(self.b, state)
+            state = self.fold.join(self.k, tuple(low), tuple(high))
+        return state
 
     def joined(self, states: list[State]) -> State:
         """Join states, halves at a time."""
