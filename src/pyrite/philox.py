@@ -66,7 +66,7 @@ def philox_words(k: Any, counter: Sequence[Any], key: Sequence[Any]) -> tuple[An
 
 
 def seed_key(seed: int) -> Words:
-    """The key of a seed, low word first: int -> uint32 (2,).
+    """Return the key of a seed, low word first: int -> uint32 (2,).
 
     Raises ValueError unless 0 <= seed < 2**64: distinct seeds have distinct keys.
 
@@ -79,7 +79,7 @@ def seed_key(seed: int) -> Words:
 
 
 def words64(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.uint64]:
-    """n random 64-bit words, one per element index: uint64 (n,).
+    """Return n random 64-bit words, one per element index: uint64 (n,).
 
     Element i reads the counter (i low, i high, draw low, draw high) and joins the first two words,
     low word first, so word i does not depend on n.  Draws of one key are independent.
@@ -102,7 +102,7 @@ def words64(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.
 
 
 def permutation(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray[np.int64]:
-    """The numbers 0 to n - 1 in random order: int64 (n,).
+    """Return the numbers 0 to n - 1 in random order: int64 (n,).
 
     The order that sorts n random 64-bit words.  The sort is stable, so equal words (odds below
     n**2 / 2**65) keep their order and the result is one on every platform.
@@ -116,7 +116,7 @@ def permutation(n: int, key: Words | Sequence[int], *, draw: int = 0) -> NDArray
 
 
 def _columns(counters: Words) -> list[NDArray[np.uint64]]:
-    """The four words of each counter, each column widened so that products are exact."""
+    """Return the four words of each counter, each column widened so that products are exact."""
     if counters.dtype != np.uint32 or counters.ndim == 0 or counters.shape[-1] != 4:
         raise ValueError(
             f"philox4x32 requires uint32 counters of shape (..., 4), "

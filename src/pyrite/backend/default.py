@@ -124,7 +124,7 @@ def _tells_of_the_device(status: int) -> bool:
 
 
 def _circumstances() -> tuple[str, ...]:
-    """What a trial depends on: the machine, its drivers, and the packages that call them."""
+    """Return what a trial depends on: the machine, its drivers, the packages that call them."""
     packages = (f"{p} {_version(p)}" for p in ("pyrite", "llvmlite", "wgpu"))
     environment = (f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(_READ))
     machine = (sys.executable, platform.node(), platform.system(), platform.release())
@@ -139,7 +139,7 @@ def _version(package: str) -> str:
 
 
 def _drivers() -> Iterable[str]:
-    """What shows that a driver came, went or was renewed.  On Linux; elsewhere it is the system."""
+    """Return what changes with a driver: on Linux its files, elsewhere the system."""
     nvidia = Path("/proc/driver/nvidia/version")
     if nvidia.exists():
         yield nvidia.read_text()

@@ -40,7 +40,7 @@ class ItemMismatchError(PyriteError):
         self.positions = positions
 
     def renumbered(self, indices: Sequence[int]) -> Self:
-        """The same error with the items' indices in the dataset for positions in the batch."""
+        """Return the error with indices in the dataset in the place of positions in the batch."""
         first, other = self.positions
         numbers = (indices[first], indices[other])
         return type(self)(self.requirement, self.first, self.other, numbers)
@@ -55,7 +55,7 @@ class ItemTypeError(ItemMismatchError, DTypeError):
 
 
 def default_collate(items: Sequence[Any]) -> Any:
-    """One batch of NumPy arrays with the structure of the items.
+    """Return one batch of NumPy arrays with the structure of the items.
 
     Arrays are stacked: N times (...) -> (N, ...).  Numbers become arrays (N,): bool, int32, float32
     for Python's, their own dtype for NumPy's.  Tuples, NamedTuples, dataclasses and dicts are
@@ -88,7 +88,7 @@ def to_tensors(batch: Any, device: DeviceLike = None) -> Any:
 
 
 def _collate(items: Sequence[Any], path: str) -> Any:
-    """The batch of items, which are found at path within each item of the loader."""
+    """Return the batch of items, which are found at path within each item of the loader."""
     first = items[0]
     _require_one(f"items{path} of one type", [type(item).__name__ for item in items], ItemTypeError)
     if isinstance(first, str):

@@ -40,11 +40,11 @@ class Indexable(Protocol[T_co]):
     """What transforms and loaders read from: a Dataset, a list, or anyone's dataset class."""
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """Return how many items there are."""
         ...
 
     def __getitem__(self, index: int, /) -> T_co:
-        """The item at index, 0 <= index < len(self)."""
+        """Return the item at index, 0 <= index < len(self)."""
         ...
 
 
@@ -61,33 +61,33 @@ class Dataset(ABC, Generic[T_co]):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many items there are."""
+        """Return how many items there are."""
 
     @abstractmethod
     def __getitem__(self, index: int, /) -> T_co:
-        """The item at index; negative indices count from the end."""
+        """Return the item at index; negative indices count from the end."""
 
     def __iter__(self) -> Iterator[T_co]:
-        """The items in order."""
+        """Return the items in order."""
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
-        """The class and the number of items."""
+        """Return the class and the number of items."""
         return f"{type(self).__name__}({len(self)} items)"
 
     def map(self, fn: Callable[[T_co], U]) -> MapperDataset[U]:
-        """The dataset of fn(item), computed each time that an item is read."""
+        """Return the dataset of fn(item), computed each time that an item is read."""
         return MapperDataset(self, fn)
 
     def select(self, indices: ArrayLike) -> SelectionDataset[T_co]:
-        """The items at these positions, in this order; positions may repeat.
+        """Return the items at these positions, in this order; positions may repeat.
 
         Raises IndexRangeError if a position is outside the dataset, DTypeError if not an integer.
         """
         return SelectionDataset(self, indices)
 
     def shuffle(self, seed: int) -> ShuffledDataset[T_co]:
-        """All items in the random order of seed, the same on every platform."""
+        """Return all items in the random order of seed, the same on every platform."""
         return ShuffledDataset(self, seed)
 
     def sample(
@@ -98,7 +98,7 @@ class Dataset(ABC, Generic[T_co]):
         replacement: bool = False,
         seed: int = 0,
     ) -> SamplerDataset[T_co]:
-        """size random items, or ratio times the number of items.
+        """Return size random items, or ratio times the number of items.
 
         Raises ArgumentError unless exactly one of size and ratio is given, and if more items are
         asked for than there are and replacement is False.
@@ -133,7 +133,7 @@ class Dataset(ABC, Generic[T_co]):
         return WindowsDataset(self, size, stride=stride)
 
     def concatenate(self, *others: Indexable[T_co]) -> ComposedDataset[T_co]:
-        """The items of this dataset, then those of each other in turn."""
+        """Return the items of this dataset, then those of each other in turn."""
         return ComposedDataset([self, *others])
 
 
@@ -249,7 +249,7 @@ class ComposedDataset(Dataset[T]):
 
 
 def checked_index(index: int, length: int) -> int:
-    """The position 0 <= index < length that index means; negative ones count from the end.
+    """Return the position 0 <= index < length that index means; negative ones count from the end.
 
     Raises IndexRangeError unless -length <= index < length.
 

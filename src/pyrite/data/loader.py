@@ -81,7 +81,7 @@ class DataLoader(Generic[T]):
         self._epochs = count()
 
     def __len__(self) -> int:
-        """How many batches an epoch has."""
+        """Return how many batches an epoch has."""
         whole, rest = divmod(len(self.dataset), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
@@ -91,11 +91,11 @@ class DataLoader(Generic[T]):
         return min(len(self.dataset), len(self) * self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of the next epoch."""
+        """Return the batches of the next epoch."""
         return self.epoch(next(self._epochs))
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]:
-        """The batches of one epoch, from batch `start` on, where an interrupted run resumes.
+        """Return the batches of one epoch, from batch `start` on, where an interrupted run resumes.
 
         It does not count as an iteration: `for batch in loader` goes on where it was.
 
@@ -108,7 +108,7 @@ class DataLoader(Generic[T]):
         return (to_tensors(batch, self.device) for batch in made) if self.tensors else made
 
     def order(self, epoch: int) -> Indices:
-        """The index of each item in the order in which this epoch visits them: int64 (n,)."""
+        """Return the indices of items in the order in which this epoch visits them: int64 (n,)."""
         n = len(self.dataset)
         order = epoch_order(n, self.seed, epoch) if self.shuffle else np.arange(n, dtype=np.int64)
         return order[: self.num_items]
@@ -122,7 +122,7 @@ class DataLoader(Generic[T]):
         return (self._batch(indices, stopped) for indices in batches)
 
     def _read_ahead(self, batches: Iterator[Indices]) -> Iterator[Any]:
-        """The batches in order, made by the workers ahead of the consumer."""
+        """Yield the batches in order, made by the workers ahead of the consumer."""
         stopped = Event()
         executor = ThreadPoolExecutor(self.workers, thread_name_prefix="pyrite-loader")
         pending: deque[Future[Any]] = deque()
@@ -145,7 +145,7 @@ class DataLoader(Generic[T]):
         executor.shutdown()
 
     def _batch(self, indices: Indices, stopped: Event) -> Any:
-        """The collated items; CancelledError if nobody waits for them any more."""
+        """Return the collated items; CancelledError if nobody waits for them any more."""
         items: list[T] = []
         for index in indices.tolist():
             if stopped.is_set():

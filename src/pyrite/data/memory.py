@@ -68,7 +68,7 @@ class InMemoryDataset(Dataset[T]):
         missing: Missing = "error",
         missing_values: Collection[str] = ("",),
     ) -> InMemoryDataset[T]:
-        """The rows of a CSV file, as instances of a dataclass or NamedTuple; see `read_csv`."""
+        """The rows of a CSV file as instances of a dataclass or NamedTuple; see `read_csv`."""
         return cls(
             read_csv(
                 path,
@@ -83,7 +83,7 @@ class InMemoryDataset(Dataset[T]):
 
     @classmethod
     def from_json_rows(cls, path: str | PathLike[str], row: type[T]) -> InMemoryDataset[T]:
-        """The rows of a JSON Lines file, as instances of a dataclass or NamedTuple.
+        """Return the rows of a JSON Lines file, as instances of a dataclass or NamedTuple.
 
         See `read_json_rows`.
         """

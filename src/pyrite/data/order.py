@@ -28,7 +28,7 @@ _SAMPLE_DRAW = _SHUFFLE_DRAW + 1
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> Indices:
-    """The order in which epoch number `epoch` visits n items: int64 (n,).
+    """Return the order in which epoch number `epoch` visits n items: int64 (n,).
 
     Raises ArgumentError unless 0 <= seed < 2**64 and 0 <= epoch < 2**63.
 
@@ -41,7 +41,7 @@ def epoch_order(n: int, seed: int, epoch: int) -> Indices:
 
 
 def shuffled_order(n: int, seed: int) -> Indices:
-    """The order of a dataset of n items shuffled by seed: int64 (n,).
+    """Return the order of a dataset of n items shuffled by seed: int64 (n,).
 
     Raises ArgumentError unless 0 <= seed < 2**64.
     """
@@ -49,7 +49,7 @@ def shuffled_order(n: int, seed: int) -> Indices:
 
 
 def sampled_order(n: int, size: int, seed: int, *, replacement: bool) -> Indices:
-    """size random positions among n: int64 (size,).
+    """Return size random positions among n: int64 (size,).
 
     With replacement each is word mod n, which favours low positions by less than n / 2**64.
 
@@ -72,7 +72,7 @@ def sampled_order(n: int, size: int, seed: int, *, replacement: bool) -> Indices
 
 
 def split_bounds(n: int, parts: Sequence[float]) -> list[tuple[int, int]]:
-    """Where each part of a split of n items begins and ends.
+    """Return where each part of a split of n items begins and ends.
 
     parts are lengths (all int, sum n) or fractions (all float, sum 1).  A fraction's bounds are the
     rounded partial sums, so every item is in exactly one part.
@@ -98,7 +98,7 @@ def split_bounds(n: int, parts: Sequence[float]) -> list[tuple[int, int]]:
 
 
 def checked_seed(seed: int) -> int:
-    """The seed itself.  Raises ArgumentError unless 0 <= seed < 2**64."""
+    """Return the seed itself.  Raises ArgumentError unless 0 <= seed < 2**64."""
     if not 0 <= seed < 1 << 64:
         raise ArgumentError(f"seed requires 0 <= seed < 2**64, got {seed}")
     return seed

@@ -142,7 +142,7 @@ class PythonKernel(CustomKernel[PythonForm]):
             self.function(scope, *tensors, **call.attrs)
 
     def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
-        """What no kernel writes holds what was in its memory before."""
+        """Raise unless each result is written: what is not holds what was in memory before."""
         unwritten = [t.name for t in outputs if t.size and not t.is_written]
         if unwritten:
             raise KernelError(

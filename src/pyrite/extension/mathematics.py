@@ -62,7 +62,7 @@ class Plain(KernelBuilder):
         return self.of(self.scope.scalar(name, dtype).node)
 
     def position(self) -> int:
-        """The number of nodes in the region that is being written."""
+        """Return the number of nodes in the region that is being written."""
         return self.scope.position()
 
     def replace_last(self, node: Node) -> None:
@@ -81,7 +81,7 @@ class Mathematics(RecordingAlgebra):
         self._scope = scope
 
     def where(self, condition: Value, x: Operand, y: Operand) -> Value:
-        """X where the condition holds, else y."""
+        """Return x where the condition holds, else y."""
         return self._scope.select(condition, x, y)
 
     def cast(self, x: Value, dtype: DTypeLike) -> Value:
@@ -94,11 +94,11 @@ class Mathematics(RecordingAlgebra):
         return self._scope.of(super().cast(wide, as_dtype(dtype)).node)
 
     def constant(self, value: Number, dtype: DTypeLike) -> Value:
-        """The number, in a dtype."""
+        """Return the number, in a dtype."""
         return self._scope.const(value, as_dtype(dtype))
 
     def bitcast(self, x: Value, dtype: DTypeLike) -> Value:
-        """The same bits as another dtype."""
+        """Return the same bits as another dtype."""
         return self._scope.bitcast(x, as_dtype(dtype))
 
     def truncated_divide(self, x: Operand, y: Operand) -> Value:

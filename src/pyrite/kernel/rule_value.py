@@ -26,19 +26,19 @@ class RuleValue(Value):
         return of_rule(super().apply(name, *operands))
 
     def divide(self, x: Operand, y: Operand) -> RuleValue:
-        """x / y of floats."""
+        """Return x / y of floats."""
         return of_rule(super().divide(x, y))
 
     def floor_divide(self, x: Operand, y: Operand) -> RuleValue:
-        """x // y, rounded down; of integers 0 for y = 0."""
+        """Return x // y, rounded down; of integers 0 for y = 0."""
         return self._defined(polyfill.floor_divide, x, y)
 
     def remainder(self, x: Operand, y: Operand) -> RuleValue:
-        """x % y, with the sign of y; of integers 0 for y = 0."""
+        """Return x % y, with the sign of y; of integers 0 for y = 0."""
         return self._defined(polyfill.remainder, x, y)
 
     def shift(self, name: str, x: Operand, n: Operand) -> RuleValue:
-        """x << n or x >> n; by the width or more all bits are gone."""
+        """Return x << n or x >> n; by the width or more all bits are gone."""
         return self._defined(_SHIFTS[name], x, n)
 
     def __getitem__(self, element: int) -> RuleValue:

@@ -159,7 +159,7 @@ def _constant(node: Node) -> str:
 
 
 def _operation(node: Node) -> str:
-    """The kind and its attribute, as words."""
+    """Return the kind and its attribute, as words."""
     attr = node.attr
     if node.kind == "alu":
         return str(attr)

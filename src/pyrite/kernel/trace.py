@@ -61,7 +61,7 @@ def _binary(function: Callable[[KernelBuilder, Value, Value], Value]) -> Binary:
 
 
 def _rounding(opcode: str) -> Unary:
-    """Of whole numbers, nothing."""
+    """Return a rounding intrinsic, which does nothing to whole numbers."""
 
     def intrinsic(self: RecordingAlgebra, x: Value) -> Value:
         return of_rule(self.builder.alu(opcode, x) if x.dtype.is_float else x)
@@ -70,7 +70,7 @@ def _rounding(opcode: str) -> Unary:
 
 
 def _test_of_float(function: Callable[[KernelBuilder, Value], Value]) -> Unary:
-    """A property that no integer and no bool has."""
+    """Return the test of a property that no integer and no bool has."""
 
     def intrinsic(self: RecordingAlgebra, x: Value) -> Value:
         if x.dtype.is_float:
@@ -90,7 +90,7 @@ class RecordingAlgebra:
 
     # choice and order
     def where(self, condition: Value, x: Operand, y: Operand) -> Value:
-        """X where the condition holds, else y."""
+        """Return x where the condition holds, else y."""
         return of_rule(self.builder.select(condition, x, y))
 
     minimum = _binary(polyfill.minimum)
@@ -99,7 +99,7 @@ class RecordingAlgebra:
     isinf = _test_of_float(polyfill.isinf)
 
     def exceeds(self, x: Operand, y: Operand) -> Value:
-        """X > y, or x alone is NaN."""
+        """Return whether x > y, or x alone is NaN."""
         a, b = map(of_rule, met(self.builder, x, y))
         if not a.dtype.is_float:
             return a > b
@@ -109,11 +109,11 @@ class RecordingAlgebra:
 
     # conversion
     def constant(self, value: Number, dtype: DType) -> Value:
-        """The number, in a dtype."""
+        """Return the number, in a dtype."""
         return of_rule(self.builder.const(value, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
-        """The same bits as another dtype."""
+        """Return the same bits as another dtype."""
         return of_rule(self.builder.bitcast(x, dtype))
 
     def cast(self, x: Value, dtype: DType) -> Value:
@@ -146,7 +146,7 @@ class RecordingAlgebra:
 
     # powers, exponentials, logarithms
     def sqrt(self, x: Value) -> Value:
-        """The square root."""
+        """Return the square root."""
         return of_rule(self.builder.sqrt(x))
 
     def rsqrt(self, x: Value) -> Value:
@@ -191,9 +191,9 @@ class RecordingAlgebra:
     shift_right = _binary(polyfill.shift_right)
 
     def popcount(self, x: Value) -> Value:
-        """Number of one bits."""
+        """Return the number of one bits."""
         return of_rule(self.builder.alu("popcount", x))
 
     def multiply_high(self, x: Value, y: Operand) -> Value:
-        """The upper word of the product of words."""
+        """Return the upper word of the product of words."""
         return of_rule(self.builder.alu("mulhi", x, y))

@@ -145,7 +145,7 @@ class Constant:
         return f"Constant({self.value!r}, {self.type})"
 
     def numpy(self, dtype: DType | None = None) -> Array:
-        """The number as a zero-d array of its dtype, or of another."""
+        """Return the number as a zero-d array of its dtype, or of another."""
         return np.asarray(self.value, dtype=(dtype or self.type.dtype).numpy)
 
 

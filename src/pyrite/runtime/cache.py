@@ -204,7 +204,7 @@ def default_cache() -> DiskCache:
 
 
 def _user_folder() -> Path:
-    """The system's folder for such files, which may begin with ``~``."""
+    """Return the system's folder for such files, which may begin with ``~``."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "pyrite" / "cache"
     if sys.platform == "darwin":

@@ -171,7 +171,7 @@ class InterpreterRuntime:
         raise own_memory()
 
     def memory_report(self) -> MemoryReport:
-        """How much memory is in use."""
+        """Return how much memory is in use."""
         live = self._live()
         return MemoryReport(live, live, self._peak)
 

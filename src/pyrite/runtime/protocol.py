@@ -195,7 +195,7 @@ class Runtime(Protocol):
         ...
 
     def memory_report(self) -> MemoryReport:
-        """How much memory is in use."""
+        """Return how much memory is in use."""
         ...
 
     def trim(self) -> None:

@@ -89,7 +89,7 @@ def _known_approximation(*_: TensorType, approximate: str) -> Attributes:
 
 
 def _normal_distribution(k: Any, x: Any, approximate: Approximation) -> Any:
-    """The share of the normal distribution below x, or the tanh that fits it."""
+    """Return the share of the normal distribution below x, or the tanh that fits it."""
     if approximate == "tanh":
         return 0.5 + 0.5 * k.tanh(SQRT_2_OVER_PI * x * (1 + CUBIC * x * x))
     return k.ndtr(x)

@@ -340,7 +340,7 @@ class Arithmetic(TensorBase):
 
     @public
     def clip(self, /, min: Self | Number | None = None, max: Self | Number | None = None) -> Self:
-        """x, not less than min and not greater than max; max wins where min is greater.
+        """Return x, not less than min and not greater than max; max wins where min is greater.
 
         NaN, in x or in a bound, gives NaN.  At a bound x takes the whole gradient, as in PyTorch.
 
@@ -444,19 +444,19 @@ def reflected(method: Callable[[Any, Any], T], number: Number, tensor: T) -> T:
 
 
 def _share(g: Any, loses: Any, ties: Any) -> Any:
-    """The cotangent of one side of maximum or minimum: none where it loses, half in a tie."""
+    """Return the cotangent of a side of maximum or minimum: none where it loses, half in a tie."""
     return loses._where(0, ties._where(g * 0.5, g))
 
 
 def _pow_slope(x: Any, y: Any) -> Any:
-    """The derivative of x ** y by x, which is 0 for y = 0 also where x ** -1 is not finite."""
+    """Return the derivative of x ** y by x: 0 for y = 0 also where x ** -1 is not finite."""
     if isinstance(y, bool | int | float):
         return 0 if y == 0 else y * x ** (y - 1)
     return (y == 0)._where(0, y * x ** (y - 1))
 
 
 def _pow_growth(out: Any, x: Any, y: Any) -> Any:
-    """The derivative of x ** y by y, which for x = 0 and y >= 0 is 0, as in PyTorch."""
+    """Return the derivative of x ** y by y, which for x = 0 and y >= 0 is 0, as in PyTorch."""
     if not isinstance(x, bool | int | float):
         return ((x == 0) & (y >= 0))._where(0, out * x.log())
     if x == 0:

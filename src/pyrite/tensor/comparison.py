@@ -18,7 +18,7 @@ T = TypeVar("T", bound="Comparison")
 
 @public
 def where(condition: T, x: T | Number, y: T | Number) -> T:
-    """x where the condition holds, else y: three shapes that broadcast -> (...).
+    """Return x where the condition holds, else y: three shapes that broadcast -> (...).
 
     This is NumPy's and PyTorch's order.  The method ``x.where(condition, y)`` keeps x where
     the condition holds, as in PyTorch; Burn's ``x.mask_where(mask, y)`` replaces it there.
@@ -190,7 +190,7 @@ class Comparison(TensorBase):
 
     @public
     def where(self, condition: Self, other: Self | Number, /) -> Self:
-        """x where the condition holds, else the other; see the function of this name."""
+        """Return x where the condition holds, else the other; see the function of this name."""
         return condition._where(self, other)
 
     @primitive(
@@ -217,7 +217,7 @@ class Comparison(TensorBase):
         posinf: Number | None = None,
         neginf: Number | None = None,
     ) -> Self:
-        """x with NaN and the infinities replaced, these by the greatest and least finite values.
+        """Return x with NaN replaced, and infinities by the greatest and least finite values.
 
         Integers have neither and stay what they are.
         """

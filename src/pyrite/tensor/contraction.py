@@ -53,7 +53,7 @@ def _matmul(x: Array, y: Array) -> Array:
 
 
 def _right_cotangent(g: Any, _out: None, x: Any, y_type: TensorType) -> Any:
-    """xᵀ g.  A single matrix y takes it as one product: no gradient per batch entry to sum up."""
+    """Return xᵀ g, for a single matrix y as one product: no gradient per batch entry to sum up."""
     if y_type.ndim == 2 and x.ndim > 2:
         rows = element_count(x.shape[:-1])
         x, g = x.reshape((rows, x.shape[-1])), g.reshape((rows, g.shape[-1]))
@@ -64,7 +64,7 @@ def _right_cotangent(g: Any, _out: None, x: Any, y_type: TensorType) -> Any:
 
 
 def _vecdot_axis(x: TensorType, y: TensorType, *, axis: int) -> Attributes:
-    """The axis counted from the end, where the two shapes are aligned."""
+    """Return the axis counted from the end, where the two shapes are aligned."""
     shortest = min(x.ndim, y.ndim)
     if not -shortest <= axis < 0:
         raise AxisError(f"vecdot requires {-shortest} <= axis < 0, got axis={axis}")

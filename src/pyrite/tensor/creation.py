@@ -136,7 +136,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = No
 
 
 def _converted(array: Array, dtype: DType) -> Array:
-    """The array in a dtype, without NumPy's warnings: inf is what does not fit a float."""
+    """Return the array in a dtype, without NumPy's warnings: inf is what does not fit a float."""
     if array.dtype == dtype.numpy:
         return array
     # NumPy knows no kind of bfloat16.

@@ -135,13 +135,13 @@ def _take_transposed(g: Any, _: None, x_type: TensorType, indices: Any, *, axis:
 
 
 def _selected(at: Any, index: Any, x: TensorType, indices: TensorType) -> Any:
-    """out[i, j] = x[indices[i, 0], indices[i, 1], j]."""
+    """Return out[i, j] = x[indices[i, 0], indices[i, 1], j]."""
     rank = indices.ndim - 1
     return (*(index(*at[:rank], n) for n in range(indices.shape[-1])), *at[rank:])
 
 
 def _slice(at: Any, index: Any, x: TensorType, indices: TensorType, *, axis: int) -> Any:
-    """out[i, j, k] = x[i, indices[j], k] for axis 1."""
+    """Return out[i, j, k] = x[i, indices[j], k] for axis 1."""
     end = axis + indices.ndim
     return (*at[:axis], index(*at[axis:end]), *at[end:])
 

@@ -37,7 +37,7 @@ def _joined(*xs: TensorType, axis: int) -> TensorType:
 
 
 def _pieces(*xs: Shape, axis: int) -> list[Piece]:
-    """Each tensor, where its part of the axis is."""
+    """Return each tensor, where its part of the axis is."""
     shape = (*xs[0][:axis], sum(x[axis] for x in xs), *xs[0][axis + 1 :])
     found, begin = [], 0
     for number, x in enumerate(xs):

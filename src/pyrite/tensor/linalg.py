@@ -161,7 +161,7 @@ class LinearAlgebra(Contraction, Extremum, Reduction, Comparison, Arithmetic):
 
     @public
     def vector_normalize(self, p: Number = 2, axis: Axis = -1, *, eps: float = 1e-12) -> Self:
-        """x / max(norm, eps), vectors of length 1: (..., N) -> (..., N)."""
+        """Return x / max(norm, eps), vectors of length 1: (..., N) -> (..., N)."""
         return self / self.vector_norm(axis, keepdims=True, ord=p).maximum(eps)
 
     # ---- pairs ----

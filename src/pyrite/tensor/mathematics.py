@@ -344,6 +344,6 @@ def _log(x: Any) -> Any:
 
 
 def _turn(x: Any, y: Any) -> Any:
-    """x / (x² + y²), or 0 at (0, 0)."""
+    """Return x / (x² + y²), or 0 at (0, 0)."""
     square = x * x + y * y
     return (square == 0)._where(0, x / square)

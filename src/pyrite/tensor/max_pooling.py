@@ -93,7 +93,7 @@ def _taken(_: Any, x: Any, *, position: Any) -> State:
 
 
 def _greatest(k: Any, s: State, t: State) -> State:
-    """The greater; of equals, and of NaNs, the first, and a position before none."""
+    """Return the greater; of equals, and of NaNs, the first, and a position before none."""
     (x, i), (y, j) = s, t
     is_first = (j >= 0) & ((j < i) | (i < 0))
     wins = k.exceeds(y, x) | (is_first & ~k.exceeds(x, y))
@@ -101,13 +101,13 @@ def _greatest(k: Any, s: State, t: State) -> State:
 
 
 def _later_if_greater(k: Any, s: State, t: State) -> State:
-    """The greater, if the first state is of earlier elements."""
+    """Return the greater, if the first state is of earlier elements."""
     wins = k.exceeds(t[0], s[0])
     return k.where(wins, t[0], s[0]), k.where(wins, t[1], s[1])
 
 
 def _found(k: Any, s: State, *, first: Any) -> State:
-    """The maximum and where it is; no element is above the least number, so that is the first."""
+    """Return the maximum and its place: the first, where no element is above the least number."""
     return s[0], k.where(s[1] < 0, first, s[1])
 
 
@@ -307,7 +307,7 @@ class MaxPooling(TensorBase):
 
     @public
     def adaptive_max_pool(self, output_size: Sizes) -> Self:
-        """The maxima of as many windows as asked for: (N, C, *S) -> (N, C, *output_size)."""
+        """Return the maxima of as many windows as asked for: (N, C, *S) -> (N, C, *output_size)."""
         return self.adaptive_max_pool_with_indices(output_size)[0]
 
     @primitive(

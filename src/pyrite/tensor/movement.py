@@ -145,7 +145,7 @@ def _update(
 def _update_pieces(
     x: Shape, value: Shape, *, shape: Shape, start: Shape, size: Shape, step: tuple[int, ...]
 ) -> list[Piece]:
-    """The value where its slice is, and x elsewhere."""
+    """Return the value where its slice is, and x elsewhere."""
     axes = zip(coordinates(len(shape)), start, size, step, strict=True)
     places, bounds = [], []
     for i, first, count, stride in axes:

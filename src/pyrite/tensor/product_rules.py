@@ -11,7 +11,7 @@ from pyrite.types import Shape, broadcast
 
 
 def _matmul(x: Shape, y: Shape) -> Products:
-    """(..., M, K) @ (..., K, N); a batch axis of size 1 is stretched."""
+    """Return (..., M, K) @ (..., K, N); a batch axis of size 1 is stretched."""
     batch = broadcast("matmul", x[:-2], y[:-2])
     *at, i, j, k = coordinates(len(batch) + 3)
     points = (*batch, x[-2], y[-1], x[-1])
@@ -31,7 +31,7 @@ def _stretched(batch: Shape, at: list[Form]) -> list[Form]:
 def _convolution(
     x: Shape, weight: Shape, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
 ) -> Products:
-    """(N, C, *S) with (O, C/groups, *K); a tap outside of x is no term."""
+    """Return (N, C, *S) with (O, C/groups, *K); a tap outside of x is no term."""
     outputs, channels, *kernel_size = weight
     counts = window_counts("convolution", x[2:], tuple(kernel_size), stride, padding, dilation)
     rank = len(counts)

@@ -49,7 +49,7 @@ def _keep_band(x: Any, *, low: int | None, high: int | None) -> Any:
 
 
 def _band_pieces(x: Shape, *, low: int | None, high: int | None) -> list[Piece]:
-    """x, where its diagonals are."""
+    """Return x, where its diagonals are."""
     diagonal = coordinate(len(x) - 1) - coordinate(len(x) - 2)
     return [Piece(identity(x).masked(Bound(diagonal, low, None if high is None else high + 1)))]
 

@@ -99,7 +99,7 @@ class Rectifier(Movement, Mathematics):
 
     @public
     def relu6(self, /) -> Self:
-        """min(max(x, 0), 6)."""
+        """Return min(max(x, 0), 6)."""
         return self.hardtanh(0.0, 6.0)
 
     @public
@@ -130,7 +130,7 @@ class Rectifier(Movement, Mathematics):
 
     @public
     def thresholded_relu(self, /, alpha: float = 1.0) -> Self:
-        """x where x > alpha, else 0."""
+        """Return x where x > alpha, else 0."""
         return self.threshold(alpha, 0.0)
 
     @primitive(
@@ -147,12 +147,12 @@ class Rectifier(Movement, Mathematics):
 
     @public
     def hard_shrink(self, /, lambd: float = 0.5) -> Self:
-        """x where |x| > lambd, else 0."""
+        """Return x where |x| > lambd, else 0."""
         return self.shrink(lambd, 0.0)
 
     @public
     def soft_shrink(self, /, lambd: float = 0.5) -> Self:
-        """x moved towards 0 by lambd, and 0 where it would pass it."""
+        """Return x moved towards 0 by lambd, and 0 where it would pass it."""
         return self.shrink(lambd, lambd)
 
     # ---- exponential below zero ----

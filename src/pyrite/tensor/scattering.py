@@ -90,12 +90,12 @@ def _is_last_nd_type(indices: TensorType, *, shape: Shape) -> TensorType:
 
 
 def _along(at: Any, index: Any, *_: TensorType, axis: int, of: int = 1, **__: Any) -> Any:
-    """x[i, indices[i, j]] takes updates[i, j] for axis 1."""
+    """Return the place x[i, indices[i, j]], which takes updates[i, j], for axis 1."""
     return (*at[:axis], index(*at, of=of), *at[axis + 1 :])
 
 
 def _selected(at: Any, index: Any, x: Any, indices: TensorType, *_: TensorType, **__: Any) -> Any:
-    """x[indices[i, 0], indices[i, 1], j] takes updates[i, j]."""
+    """Return the place x[indices[i, 0], indices[i, 1], j], which takes updates[i, j]."""
     rank = indices.ndim - 1
     return (*(index(*at[:rank], n) for n in range(indices.shape[-1])), *at[rank:])
 

@@ -313,7 +313,7 @@ class Sets(Sorting, Cumulative, Truth):
         return result
 
     async def unique_values_async(self) -> Self:
-        """`unique_values`, awaited: the event loop goes on while the device works."""
+        """Return `unique_values`, awaited: the event loop goes on while the device works."""
         return await awaited(self.unique_values)
 
     @composite(canonical=_sized("unique_counts"), samples=_SIZED)
@@ -326,7 +326,7 @@ class Sets(Sorting, Cumulative, Truth):
 
     @public
     def unique_counts(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueCounts:
-        """`unique_values`, and how often each occurs: (count,), int32; 0 for what was filled in.
+        """Return `unique_values`, and how often each occurs, int32 (count,); 0 for what fills up.
 
         >>> import pyrite
         >>> pyrite.tensor([3, 1, 3]).unique_counts().counts.tolist()
@@ -344,7 +344,7 @@ class Sets(Sorting, Cumulative, Truth):
 
     @public
     def unique_inverse(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueInverse:
-        """`unique_values`, and the position among them of each element: (...), int32.
+        """Return `unique_values`, and the position among them of each element: (...), int32.
 
         With ``size``, positions of values that were cut off are not below it.
         """
@@ -365,7 +365,7 @@ class Sets(Sorting, Cumulative, Truth):
 
     @public
     def unique_all(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueAll:
-        """`unique_values`, their first positions in row-major order, the inverse, and the counts.
+        """Return `unique_values`, their first positions in row-major order, inverse and counts.
 
         What was filled in has position 0 and count 0; see `unique_inverse` and `unique_counts`.
         """

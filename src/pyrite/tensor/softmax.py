@@ -86,7 +86,7 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
 
     @public
     def softmin(self, /, axis: int = -1) -> Self:
-        """softmax(-x)."""
+        """Return softmax(-x)."""
         return (-self).softmax(axis)
 
     @composite(

@@ -72,7 +72,7 @@ def _logsumexp_axes(x: TensorType, *, axis: Axis, keepdims: bool) -> Attributes:
 
 
 def _logsumexp_vjp(g: Any, out: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
-    """The cotangent shared as softmax shares; nothing where all elements are -inf."""
+    """Return the cotangent shared as softmax shares; nothing where all elements are -inf."""
     out = kept(out, x._type, axis)
     return kept(g, x._type, axis) * (x - _finite(out, float("-inf"))).exp()
 

@@ -51,7 +51,7 @@ async def read_async(*tensors: Tensor) -> tuple[Array, ...]:
 
 
 def _by_device(tensors: Sequence[Tensor]) -> dict[Backend, tuple[list[int], list[Handle]]]:
-    """The tensors' places and handles under their backends, of whatever level they are."""
+    """Return the tensors' places and handles under their backends, of whatever level they are."""
     groups: defaultdict[Backend, tuple[list[int], list[Handle]]] = defaultdict(lambda: ([], []))
     for place, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):

@@ -51,7 +51,7 @@ def _unfold4d(x: Array, *, kernel_size: Shape, **windows: Any) -> Array:
 def _columns(
     x: Shape, *, kernel_size: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> list[Piece]:
-    """The elements under each tap of each window: (N, C, kh, kw, positions of windows)."""
+    """Return the elements under each tap of each window: (N, C, kh, kw, positions of windows)."""
     sizes = x[2:]
     counts = window_counts("unfold4d", sizes, kernel_size, stride, padding, dilation)
     at = coordinates(6)

@@ -108,7 +108,7 @@ class WGSLKernel(CustomKernel[Executable]):
         return name
 
     def _element(self, grid: Sequence[int]) -> list[str]:
-        """The function that numbers the invocations, whatever the grid."""
+        """Return the function that numbers the invocations, whatever the grid."""
         if self.grid is not None:
             return []
         row = grid[0] * self.workgroup_size[0]

@@ -54,14 +54,14 @@ class CandleAlgebra:
     # ---- choice and order ----
 
     def minimum(self, x: Any, y: Any) -> CandleTensor:
-        """The lesser; NaN if either is NaN; -0.0 before 0.0."""
+        """Return the lesser; NaN if either is NaN; -0.0 before 0.0."""
         x, y = _both(x, y)
         found = where(_comes_first(x < y, x), x, y)
         # -(-0.0 - 0.0) is 0.0, of two that were 0.0; any other pair gives -0.0.
         return where((x == 0) & (y == 0), -(-x - y), found) if x.dtype.is_float else found
 
     def maximum(self, x: Any, y: Any) -> CandleTensor:
-        """The greater; NaN if either is NaN; 0.0 after -0.0."""
+        """Return the greater; NaN if either is NaN; 0.0 after -0.0."""
         is_plus_zero = isinstance(y, int | float) and y == 0 and math.copysign(1.0, y) > 0
         x, y = _both(x, y)
         found = where(_comes_first(x > y, x), x, y)
@@ -70,7 +70,7 @@ class CandleAlgebra:
         return where((x == 0) & (y == 0), x + y, found)
 
     def exceeds(self, x: CandleTensor, y: CandleTensor) -> CandleTensor:
-        """x > y, or x alone is NaN."""
+        """Return whether x > y, or x alone is NaN."""
         return (x > y) | ((x != x) & (y == y))
 
     def isnan(self, x: CandleTensor) -> CandleTensor:
@@ -107,7 +107,7 @@ class CandleAlgebra:
         return found if x.dtype.kind == "uint" else where(x < 0, -1, found)
 
     def trunc(self, x: CandleTensor) -> CandleTensor:
-        """The whole number next to x on the side of 0."""
+        """Return the whole number next to x on the side of 0."""
         if not x.dtype.is_float:
             return x
         size = self.abs(x)
@@ -117,21 +117,21 @@ class CandleAlgebra:
         return where(is_small, where(x < 0, -whole, whole), x)
 
     def floor(self, x: CandleTensor) -> CandleTensor:
-        """The greatest whole number not above x."""
+        """Return the greatest whole number not above x."""
         if not x.dtype.is_float:
             return x
         whole = self.trunc(x)
         return where(whole > x, whole - 1, whole)
 
     def ceil(self, x: CandleTensor) -> CandleTensor:
-        """The least whole number not below x."""
+        """Return the least whole number not below x."""
         if not x.dtype.is_float:
             return x
         whole = self.trunc(x)
         return where(whole < x, whole + 1, whole)
 
     def rint(self, x: CandleTensor) -> CandleTensor:
-        """The nearest whole number, halves to even: a sum without room for halves is rounded so."""
+        """Return the nearest whole number, halves to even, by a sum without room for halves."""
         if not x.dtype.is_float:
             return x
         size, room = self.abs(x), _WHOLE[x.dtype.name]
@@ -150,7 +150,7 @@ class CandleAlgebra:
         return where(y == 0, 0, quotient)
 
     def remainder(self, x: Any, y: Any) -> CandleTensor:
-        """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
+        """Return x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
         _, rest, safe = _divided(*_both(x, y))
         return rest if rest.dtype.kind == "uint" else where(
             _is_opposite(rest, safe), rest + safe, rest
@@ -163,7 +163,7 @@ class CandleAlgebra:
     # ---- powers, exponentials, logarithms ----
 
     def pow(self, x: Any, y: Any) -> CandleTensor:
-        """x ** y, as C's pow; integers wrap around, a negative exponent giving 0, 1 or -1."""
+        """Return x ** y as C's pow; integers wrap around, and a negative y gives 0, 1 or -1."""
         x, y = _both(x, y)
         if not x.dtype.is_float:
             return self._whole_power(x, y)
@@ -189,7 +189,7 @@ class CandleAlgebra:
         return where(y < 0, reciprocal, found)
 
     def sqrt(self, x: CandleTensor) -> CandleTensor:
-        """The square root."""
+        """Return the square root."""
         return CandleTensor(x.data.sqrt(), x.dtype)
 
     def rsqrt(self, x: CandleTensor) -> CandleTensor:
@@ -197,7 +197,7 @@ class CandleAlgebra:
         return CandleTensor(x.data.sqrt().recip(), x.dtype)
 
     def exp(self, x: CandleTensor) -> CandleTensor:
-        """e ** x."""
+        """Return e ** x."""
         return CandleTensor(x.data.exp(), x.dtype)
 
     def exp2(self, x: CandleTensor) -> CandleTensor:
@@ -205,32 +205,32 @@ class CandleAlgebra:
         return self.exp(x.store(float64) * math.log(2)).store(x.dtype)
 
     def expm1(self, x: CandleTensor) -> CandleTensor:
-        """e ** x - 1.  Source: Higham 2002, Accuracy and Stability, section 1.14.1, by Kahan."""
+        """Return e ** x - 1.  Source: Higham 2002, Accuracy and Stability, 1.14.1, by Kahan."""
         u = self.exp(x)
         found = (u - 1) * x / self.log(u)
         found = where((u == 0) | (u == math.inf), u - 1, found)
         return where(u == 1, x, found)
 
     def log(self, x: CandleTensor) -> CandleTensor:
-        """The natural logarithm."""
+        """Return the natural logarithm."""
         return CandleTensor(x.data.log(), x.dtype)
 
     def log2(self, x: CandleTensor) -> CandleTensor:
-        """The binary logarithm."""
+        """Return the binary logarithm."""
         return (self.log(x.store(float64)) / math.log(2)).store(x.dtype)
 
     def log10(self, x: CandleTensor) -> CandleTensor:
-        """The decimal logarithm."""
+        """Return the decimal logarithm."""
         return (self.log(x.store(float64)) / math.log(10)).store(x.dtype)
 
     def log1p(self, x: CandleTensor) -> CandleTensor:
-        """log(1 + x): the error that 1 + x makes is divided out again, as in expm1."""
+        """Return log(1 + x): the error that 1 + x makes is divided out again, as in expm1."""
         u = x + 1
         found = where(u == math.inf, u, self.log(u) * x / (u - 1))
         return where(u == 1, x, found)
 
     def hypot(self, x: Any, y: Any) -> CandleTensor:
-        """sqrt(x ** 2 + y ** 2) without overflow on the way."""
+        """Return sqrt(x ** 2 + y ** 2) without overflow on the way."""
         x, y = (self.abs(v) for v in _both(x, y))
         greater = self.maximum(x, y)
         ratio = self.minimum(x, y) / where(greater == 0, 1, greater)
@@ -240,50 +240,50 @@ class CandleAlgebra:
     # ---- trigonometry ----
 
     def sin(self, x: CandleTensor) -> CandleTensor:
-        """The sine."""
+        """Return the sine."""
         return CandleTensor(x.data.sin(), x.dtype)
 
     def cos(self, x: CandleTensor) -> CandleTensor:
-        """The cosine."""
+        """Return the cosine."""
         return CandleTensor(x.data.cos(), x.dtype)
 
     def tan(self, x: CandleTensor) -> CandleTensor:
-        """The tangent."""
+        """Return the tangent."""
         return self.sin(x) / self.cos(x)
 
     def sinh(self, x: CandleTensor) -> CandleTensor:
-        """The hyperbolic sine."""
+        """Return the hyperbolic sine."""
         size = self.abs(x)
         small = self.expm1(size)
         half = self.exp(size * 0.5)
         return signed(where(size > 20, half * 0.5 * half, (small + small / (small + 1)) * 0.5), x)
 
     def cosh(self, x: CandleTensor) -> CandleTensor:
-        """The hyperbolic cosine; beyond 20, e ** -x is nothing beside e ** x."""
+        """Return the hyperbolic cosine; beyond 20, e ** -x is nothing beside e ** x."""
         size = self.abs(x)
         small, half = self.exp(size), self.exp(size * 0.5)
         return where(size > 20, half * 0.5 * half, (small + 1 / small) * 0.5)
 
     def tanh(self, x: CandleTensor) -> CandleTensor:
-        """The hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         return CandleTensor(functional.tanh(x.data), x.dtype)
 
     def asinh(self, x: CandleTensor) -> CandleTensor:
-        """The inverse of sinh."""
+        """Return the inverse of sinh."""
         size = self.abs(x)
         square = size * size
         small = self.log1p(size + square / (self.sqrt(square + 1) + 1))
         return signed(where(size > _LARGE, self.log(size) + math.log(2), small), x)
 
     def acosh(self, x: CandleTensor) -> CandleTensor:
-        """The inverse of cosh; NaN below 1."""
+        """Return the inverse of cosh; NaN below 1."""
         above = x - 1
         small = self.log1p(above + self.sqrt(above * 2 + above * above))
         found = where(x > _LARGE, self.log(x) + math.log(2), small)
         return where(x < 1, math.nan, found)
 
     def atanh(self, x: CandleTensor) -> CandleTensor:
-        """The inverse of tanh; NaN beyond -1 and 1."""
+        """Return the inverse of tanh; NaN beyond -1 and 1."""
         size = self.abs(x)
         return signed(self.log1p(size * 2 / (1 - size)) * 0.5, x)
 
@@ -292,13 +292,13 @@ class CandleAlgebra:
     atan = staticmethod(atan)
 
     def atan2(self, y: Any, x: Any) -> CandleTensor:
-        """The angle of the point (x, y)."""
+        """Return the angle of the point (x, y)."""
         return atan2(*_both(y, x))
 
     # ---- special functions ----
 
     def erf(self, x: CandleTensor) -> CandleTensor:
-        """The error function, by the ratios of polynomials that the reference has."""
+        """Return the error function, by the ratios of polynomials that the reference has."""
         size = self.abs(x)
         if x.dtype is not float64:
             near = self.minimum(size.store(float64), ERF_SINGLE_END)
@@ -309,7 +309,7 @@ class CandleAlgebra:
         return signed(where(size < 0.5, small, 1 - rest), x)
 
     def ndtr(self, x: CandleTensor) -> CandleTensor:
-        """The normal distribution by `erf`: in the tail no more exact than near 1."""
+        """Return the normal distribution by `erf`: in the tail no more exact than near 1."""
         return self.erf(x * math.sqrt(0.5)) * 0.5 + 0.5
 
 

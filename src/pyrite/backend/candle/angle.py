@@ -40,7 +40,7 @@ def atan(x: CandleTensor) -> CandleTensor:
 
 
 def atan2(y: CandleTensor, x: CandleTensor) -> CandleTensor:
-    """The angle of the point (x, y)."""
+    """Return the angle of the point (x, y)."""
     high, wide = y.store(float64), x.store(float64)
     a, b = magnitude(high), magnitude(wide)
     is_steep = a > b

@@ -26,7 +26,7 @@ def evaluate_view(
     attrs: Attributes,
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:
-    """The elements of the input at their new places."""
+    """Return the elements of the input at their new places."""
     (x,) = inputs
     (piece,) = rule.of([tuple(x.shape)], attrs)
     view = arrays.strided(x, piece.index)
@@ -42,7 +42,7 @@ def evaluate_map(
     attrs: Attributes,
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:
-    """The first piece that holds, from the last to the first."""
+    """Return the first piece that holds, from the last to the first."""
     pieces = rule.of([tuple(x.shape) for x in inputs], attrs)
     found: Any = bool(rule.fill) if out[0].dtype.is_bool else rule.fill
     for piece in reversed(pieces):
@@ -62,7 +62,7 @@ def evaluate_adjoint(
     attrs: Attributes,
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:
-    """The sum over candidates, one after the other, of those that are right."""
+    """Return the sum over candidates, one after the other, of those that are right."""
     (g,) = inputs
     shape = out[0].shape
     total = arrays.zeros_like(g, shape)

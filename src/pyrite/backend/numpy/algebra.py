@@ -58,7 +58,7 @@ class NumPyAlgebra:
     trigamma = staticmethod(special.trigamma)
 
     def minimum(self, x: Any, y: Any) -> Array:
-        """The lesser; NaN if either is NaN; -0.0 before 0.0, which NumPy leaves open."""
+        """Return the lesser; NaN if either is NaN; -0.0 before 0.0, which NumPy leaves open."""
         result: Array = np.minimum(x, y)
         if result.dtype.kind != "f" or not (_has_negative_zero(x) or _has_negative_zero(y)):
             return result
@@ -66,7 +66,7 @@ class NumPyAlgebra:
         return np.where((x == 0) & (y == 0), -(-x + -y), result)
 
     def maximum(self, x: Any, y: Any) -> Array:
-        """The greater; NaN if either is NaN; 0.0 after -0.0."""
+        """Return the greater; NaN if either is NaN; 0.0 after -0.0."""
         result: Array = np.maximum(x, y)
         if result.dtype.kind != "f" or not _has_negative_zero(result):
             return result
@@ -74,7 +74,7 @@ class NumPyAlgebra:
         return np.where((x == 0) & (y == 0), x + y, result)
 
     def rint(self, x: Array) -> Array:
-        """The nearest whole number, halves to even; of integers NumPy would make floats."""
+        """Return the nearest whole number, halves to even; of integers NumPy would make floats."""
         return np.rint(x) if x.dtype.kind == "f" else x
 
     def rsqrt(self, x: Array) -> Array:
@@ -82,11 +82,11 @@ class NumPyAlgebra:
         return np.reciprocal(np.sqrt(x))
 
     def constant(self, value: Number, dtype: DType) -> Array:
-        """The number, in a dtype."""
+        """Return the number, in a dtype."""
         return np.asarray(value, dtype.numpy)
 
     def bitcast(self, x: Array, dtype: DType) -> Array:
-        """The same bits as another dtype."""
+        """Return the same bits as another dtype."""
         return x.view(dtype.numpy)
 
     def cast(self, x: Array, dtype: DType) -> Array:
@@ -100,7 +100,7 @@ class NumPyAlgebra:
         return np.floor_divide(x, y)
 
     def remainder(self, x: Array, y: Array) -> Array:
-        """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
+        """Return x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
         return np.remainder(x, y)
 
     def truncated_remainder(self, x: Array, y: Array) -> Array:
@@ -108,7 +108,7 @@ class NumPyAlgebra:
         return np.fmod(x, y)
 
     def pow(self, x: Array, y: Array) -> Array:
-        """x ** y; for integers by repeated squaring, a negative exponent giving 0, 1 or -1."""
+        """Return x ** y; for integers by repeated squaring, where a negative y gives 0, 1 or -1."""
         if x.dtype.kind == "f":
             return _power(x, y)
         positive = np.power(x, np.maximum(y, 0))
@@ -118,7 +118,7 @@ class NumPyAlgebra:
         return np.where(y < 0, reciprocal.astype(x.dtype), positive)
 
     def shift_left(self, x: Array, n: Array) -> Array:
-        """x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
+        """Return x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
         width = 8 * x.dtype.itemsize
         inside = (n >= 0) & (n < width)
         return np.where(inside, np.left_shift(x, np.where(inside, n, 0)), np.zeros_like(x))
@@ -131,23 +131,23 @@ class NumPyAlgebra:
         return shifted if x.dtype.kind == "i" else np.where(inside, shifted, np.zeros_like(x))
 
     def popcount(self, x: Array) -> Array:
-        """Number of one bits, in the dtype of x."""
+        """Return the number of one bits, in the dtype of x."""
         unsigned = x.view(f"u{x.dtype.itemsize}")
         counts: Array = np.bitwise_count(unsigned)
         return counts.astype(x.dtype)
 
     def exceeds(self, x: Any, y: Any) -> Any:
-        """x > y, or x alone is NaN."""
+        """Return whether x > y, or x alone is NaN."""
         return ~(x <= y) & (y == y)
 
     def multiply_high(self, x: Array, y: Any) -> Array:
-        """The upper word of the product of words."""
+        """Return the upper word of the product of words."""
         product = x.astype(np.uint64) * np.uint64(y)
         return (product >> np.uint64(32)).astype(np.uint32)
 
 
 def _power(x: Array, y: Array) -> Array:
-    """x ** y of floats as C's pow; NumPy takes the root for an exponent that is 0.5 throughout."""
+    """Return x ** y of floats as C's pow: NumPy takes the root where all exponents are 0.5."""
     power: Array = np.power(x, y)
     is_root = y == 0.5
     if not np.any(is_root):

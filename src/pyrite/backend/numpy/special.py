@@ -77,7 +77,7 @@ _DOUBLE_END = 6.0
 
 
 def erf(x: Array) -> Array:
-    """The error function, within 1e-15 in float64 and rounded right in nearly every float32."""
+    """Return the error function, within 1e-15 in float64, and nearly always right in float32."""
     return _in_blocks(_erf_double if x.dtype == np.float64 else _erf_single, x)
 
 
@@ -118,7 +118,7 @@ ERFC_FAR = (
 
 
 def ndtr(x: Array) -> Array:
-    """The share of the normal distribution below x, within 1e-15; far below within 1e-12."""
+    """Return the share of the normal distribution below x, within 1e-15; far below within 1e-12."""
     return _in_blocks(_ndtr_double, x)
 
 

@@ -77,7 +77,7 @@ class TorchAlgebra:
     # ---- choice and order ----
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        """x where the condition holds, else y."""
+        """Return x where the condition holds, else y."""
         if isinstance(x, Unsigned):
             return x.where(condition, y)
         if isinstance(y, Unsigned):
@@ -88,7 +88,7 @@ class TorchAlgebra:
         return _chosen(condition, x, y)
 
     def minimum(self, x: Any, y: Any) -> Any:
-        """The lesser; NaN if either is NaN; -0.0 before 0.0, which PyTorch leaves open."""
+        """Return the lesser; NaN if either is NaN; -0.0 before 0.0, which PyTorch leaves open."""
         if isinstance(x, Unsigned) or isinstance(y, Unsigned):
             x, y = _both_unsigned(x, y)
             return x.where(x < y, y)
@@ -98,7 +98,7 @@ class TorchAlgebra:
         return _ordered(torch.minimum, torch.bitwise_or, x, y)
 
     def maximum(self, x: Any, y: Any) -> Any:
-        """The greater; NaN if either is NaN; 0.0 after -0.0."""
+        """Return the greater; NaN if either is NaN; 0.0 after -0.0."""
         if isinstance(x, Unsigned) or isinstance(y, Unsigned):
             x, y = _both_unsigned(x, y)
             return x.where(x > y, y)
@@ -113,7 +113,7 @@ class TorchAlgebra:
         return _ordered(torch.maximum, torch.bitwise_and, x, y)
 
     def exceeds(self, x: Any, y: Any) -> Any:
-        """x > y, or x alone is NaN."""
+        """Return whether x > y, or x alone is NaN."""
         return ~(x <= y) & (y == y)
 
     def isnan(self, x: Any) -> torch.Tensor:
@@ -127,14 +127,14 @@ class TorchAlgebra:
     # ---- conversion ----
 
     def constant(self, value: Number, dtype: DType) -> Any:
-        """The number, in a dtype, on the host: it may meet tensors of any device."""
+        """Return the number, in a dtype, on the host: it may meet tensors of any device."""
         stored = TORCH[dtype]
         if stored not in WIDE_UNSIGNED:
             return scalar(value, stored)
         return Unsigned(scalar(0, torch.int64), dtype.bits).like(value)
 
     def bitcast(self, x: Any, dtype: DType) -> Any:
-        """The same bits as another dtype."""
+        """Return the same bits as another dtype."""
         stored = TORCH[dtype]
         if isinstance(x, Unsigned):
             return x.store().view(stored)
@@ -171,26 +171,26 @@ class TorchAlgebra:
         return torch.copysign(*_both(x, y))
 
     def nextafter(self, x: Any, y: Any) -> Any:
-        """The number next to x on the side of y."""
+        """Return the number next to x on the side of y."""
         x, y = _both(x, y)
         # Unlike other functions it takes no number of the host beside a tensor of a GPU.
         device = y.device if x.device.type == "cpu" else x.device
         return torch.nextafter(x.to(device), y.to(device))
 
     def floor(self, x: Any) -> Any:
-        """The greatest whole number not above x."""
+        """Return the greatest whole number not above x."""
         return torch.floor(x) if _is_float(x) else x
 
     def ceil(self, x: Any) -> Any:
-        """The least whole number not below x."""
+        """Return the least whole number not below x."""
         return torch.ceil(x) if _is_float(x) else x
 
     def trunc(self, x: Any) -> Any:
-        """The whole number next to x on the side of 0."""
+        """Return the whole number next to x on the side of 0."""
         return torch.trunc(x) if _is_float(x) else x
 
     def rint(self, x: Any) -> Any:
-        """The nearest whole number, halves to even."""
+        """Return the nearest whole number, halves to even."""
         return torch.round(x) if _is_float(x) else x
 
     # ---- division ----
@@ -207,7 +207,7 @@ class TorchAlgebra:
         return torch.where(y == -1, -x, quotient) if y.dtype.is_signed else quotient
 
     def remainder(self, x: Any, y: Any) -> Any:
-        """x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
+        """Return x - floor_divide(x, y) * y, with the sign of y; 0 for integers modulo 0."""
         if isinstance(x, Unsigned) or isinstance(y, Unsigned):
             x, y = _both_unsigned(x, y)
             return x.divided(y)[1]
@@ -228,7 +228,7 @@ class TorchAlgebra:
     # ---- powers and angles ----
 
     def pow(self, x: Any, y: Any) -> Any:
-        """x ** y; for integers by repeated squaring, a negative exponent giving 0, 1 or -1."""
+        """Return x ** y; for integers by repeated squaring, where a negative y gives 0, 1 or -1."""
         if isinstance(x, Unsigned) or isinstance(y, Unsigned):
             x, y = _both_unsigned(x, y)
             return x.power(y)
@@ -239,11 +239,11 @@ class TorchAlgebra:
         return torch.pow(x, y)
 
     def hypot(self, x: Any, y: Any) -> Any:
-        """sqrt(x ** 2 + y ** 2) without overflow on the way."""
+        """Return sqrt(x ** 2 + y ** 2) without overflow on the way."""
         return torch.hypot(*_both(x, y))
 
     def atan2(self, y: Any, x: Any) -> Any:
-        """The angle of the point (x, y)."""
+        """Return the angle of the point (x, y)."""
         return torch.atan2(*_both(y, x))
 
     def trigamma(self, x: torch.Tensor) -> torch.Tensor:
@@ -267,7 +267,7 @@ class TorchAlgebra:
     # ---- bits ----
 
     def shift_left(self, x: Any, n: Any) -> Any:
-        """x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
+        """Return x * 2 ** n modulo 2 ** width; 0 when n is the width or more."""
         if isinstance(x, Unsigned) or isinstance(n, Unsigned):
             x, n = _both_unsigned(x, n)
             return x.shifted(n, left=True)
@@ -287,7 +287,7 @@ class TorchAlgebra:
         return shifted if x.dtype.is_signed else torch.where(inside, shifted, 0)
 
     def popcount(self, x: Any) -> Any:
-        """Number of one bits, in the dtype of x.  Source: Warren, Hacker's Delight, 5-1."""
+        """Return the number of one bits in x's dtype.  Source: Warren, Hacker's Delight 5-1."""
         if isinstance(x, Unsigned):
             return Unsigned(_ones(x.bits), x.width)
         width = 8 * x.dtype.itemsize
@@ -295,7 +295,7 @@ class TorchAlgebra:
         return _ones(wide if width == 64 else wide & ((1 << width) - 1)).to(x.dtype)
 
     def multiply_high(self, x: Any, y: Any) -> Unsigned:
-        """The upper word of the product of words, which wraps around as a signed one alike."""
+        """Return the upper word of the product of words; a signed one wraps around alike."""
         x, y = _both_unsigned(x, y)
         return Unsigned((x.bits * y.bits) >> 32, x.width)
 

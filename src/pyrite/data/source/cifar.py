@@ -51,7 +51,7 @@ class _Layout:
 
 @reader("cifar10", DataError)
 def cifar10(folder: str | PathLike[str], split: Split = "train") -> Dataset[Image]:
-    """The CIFAR-10 images in folder: pixels float32 (3, 32, 32), label 0 to 9.
+    """Return the CIFAR-10 images in folder: pixels float32 (3, 32, 32), label 0 to 9.
 
     Reads data_batch_1.bin to data_batch_5.bin, or test_batch.bin.
 
@@ -94,7 +94,7 @@ def _read(folder: Path, names: Sequence[str], layout: _Layout) -> Dataset[Image]
 
 
 def _records(path: Path, layout: _Layout) -> NDArray[np.uint8]:
-    """The records of one file: uint8 (N, label bytes + 3072)."""
+    """Return the records of one file: uint8 (N, label bytes + 3072)."""
     try:
         with open_file(path) as file:
             data = file.read()

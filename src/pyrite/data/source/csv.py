@@ -37,7 +37,7 @@ def read_csv(
     missing: Missing = "error",
     missing_values: Collection[str] = ("",),
 ) -> list[Row]:
-    """The rows of a UTF-8 CSV file, each an instance of row, a dataclass or NamedTuple.
+    """Return the rows of a UTF-8 CSV file, each an instance of row, a dataclass or NamedTuple.
 
     A column belongs to the field of its name, or to the field that columns maps to it; others are
     ignored.  Without a header the columns are the fields, in order.  Cells are stripped; a cell in
@@ -87,7 +87,7 @@ class _SkippedRow(Exception):
 
 
 def _numbered(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each line that is not blank, its cells stripped, with its number, counted from 1."""
+    """Yield each line that is not blank, its cells stripped, with its number, counted from 1."""
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     try:
         for cells in reader:
@@ -116,7 +116,7 @@ def _titles(lines: Iterator[tuple[int, list[str]]], layout: _Layout) -> list[str
 def _rows(
     lines: Iterator[tuple[int, list[str]]], titles: Sequence[str], layout: _Layout
 ) -> Iterator[dict[str, Scalar | None]]:
-    """The values of each row by the name of their field."""
+    """Yield the values of each row by the name of their field."""
     columns = [
         (titles.index(name), field)
         for field, name in zip(layout.fields, layout.names, strict=True)

@@ -25,7 +25,7 @@ Split = Literal["train", "test", "all"]
 
 
 def digits(split: Split = "train", *, seed: int = 0) -> Dataset[Image]:
-    """The real UCI optical digits: pixels float32 (1, 8, 8), label 0 to 9.
+    """Return the real UCI optical digits: pixels float32 (1, 8, 8), label 0 to 9.
 
     "train" has 1,437 images and "test" 360, 36 of each class, chosen by seed; "all" is both in the
     file's order.

@@ -75,7 +75,7 @@ class ImageFolderDataset(Dataset[Image]):
 def read_image(
     path: str | PathLike[str], *, size: tuple[int, int] | None = None, channels: int = 3
 ) -> NDArray[np.float32]:
-    """The pixels of an image file: float32 (C, H, W) in [0, 1].
+    """Return the pixels of an image file: float32 (C, H, W) in [0, 1].
 
     Raises DataError if the file is missing, cannot be decoded, or has more pixels than
     ``pyrite.config.image_pixels`` or Pillow allows; ArgumentError as ImageFolderDataset.
@@ -114,7 +114,7 @@ def _require_few_pixels(width: int, height: int) -> None:
 
 
 def _eight_bit(image: PIL.Image.Image) -> PIL.Image.Image:
-    """The image with 16-bit grey levels scaled down, which Pillow's convert would clip."""
+    """Return the image with 16-bit grey levels scaled down, which Pillow's convert would clip."""
     if not image.mode.startswith(("I", "F")):
         return image
     if not image.mode.startswith("I;16"):

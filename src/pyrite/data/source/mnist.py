@@ -32,7 +32,7 @@ _PREFIXES = {"train": "train", "test": "t10k"}
 
 @reader("mnist", DataError)
 def mnist(folder: str | PathLike[str], split: Literal["train", "test"] = "train") -> Dataset[Image]:
-    """The MNIST images in folder: pixels float32 (1, H, W), label as in the file.
+    """Return the MNIST images in folder: pixels float32 (1, H, W), label as in the file.
 
     Reads {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, with or without .gz; a dot before
     idx is accepted too.
@@ -54,7 +54,7 @@ def mnist(folder: str | PathLike[str], split: Literal["train", "test"] = "train"
 
 @reader("idx", DataError)
 def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
-    """The array of an IDX file, in native byte order; gzip is recognised by its first bytes.
+    """Return the array of an IDX file, in native byte order; gzip is recognised by its first bytes.
 
     Raises DataError if the file is missing, truncated, longer than its header says, or not IDX.
     """

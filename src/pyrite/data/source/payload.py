@@ -59,7 +59,7 @@ class Payload:
             file.close()
 
     def read(self, size: int, what: str) -> bytes:
-        """The next size bytes, which are `what` in messages.
+        """Return the next size bytes, which are `what` in messages.
 
         Raises DataError if the file has fewer, or its compression is damaged.
         """

@@ -30,7 +30,7 @@ class Field:
 
 
 def row_fields(row: type) -> tuple[Field, ...]:
-    """The fields that row's constructor takes, in order.
+    """Return the fields that row's constructor takes, in order.
 
     Raises DTypeError if row is not a dataclass or NamedTuple, or a field is no scalar type.
 

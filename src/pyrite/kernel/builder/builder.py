@@ -50,19 +50,19 @@ class Value(Operators):
         return self.builder.alu(name, *operands)
 
     def divide(self, x: Operand, y: Operand) -> Value:
-        """x / y of floats."""
+        """Return x / y of floats."""
         return self.builder.divide(x, y)
 
     def floor_divide(self, x: Operand, y: Operand) -> Value:
-        """x // y, as its builder means it."""
+        """Return x // y, as its builder means it."""
         return self.builder.floor_divide(x, y)
 
     def remainder(self, x: Operand, y: Operand) -> Value:
-        """x % y, as its builder means it."""
+        """Return x % y, as its builder means it."""
         return self.builder.remainder(x, y)
 
     def shift(self, name: str, x: Operand, n: Operand) -> Value:
-        """x << n or x >> n, as its builder means it."""
+        """Return x << n or x >> n, as its builder means it."""
         return self.builder.shift(name, x, n)
 
     def __getitem__(self, element: int) -> Value:
@@ -274,31 +274,31 @@ class KernelBuilder(NodeRecorder):
         return x if isinstance(x, Value) else self.const(x, self.index_type)
 
     def workgroup_id(self, axis: int = 0) -> Value:
-        """Which workgroup of the grid this is."""
+        """Return the position of the workgroup in the grid."""
         return self._builtin("workgroup_id", axis)
 
     def num_workgroups(self, axis: int = 0) -> Value:
-        """How many workgroups there are."""
+        """Return the number of workgroups."""
         return self._builtin("num_workgroups", axis)
 
     def local_id(self, axis: int = 0) -> Value:
-        """Which invocation of the workgroup this is, on an axis."""
+        """Return the position of the invocation in its workgroup, on an axis."""
         return self._builtin("local_id", axis)
 
     def local_index(self) -> Value:
-        """Which invocation of the workgroup this is, axis 0 fastest."""
+        """Return the number of the invocation in its workgroup, axis 0 fastest."""
         return self._builtin("local_index", 0)
 
     def subgroup_lane(self) -> Value:
-        """Which invocation of the subgroup this is."""
+        """Return the number of the invocation in its subgroup."""
         return self._builtin("subgroup_lane", 0)
 
     def subgroup_size(self) -> Value:
-        """How many invocations a subgroup has."""
+        """Return the number of invocations of a subgroup."""
         return self._builtin("subgroup_size", 0)
 
     def global_id(self, axis: int = 0) -> Value:
-        """Which invocation of the whole grid this is, on an axis."""
+        """Return the position of the invocation in the whole grid, on an axis."""
         return self.workgroup_id(axis) * self.workgroup_size[axis] + self.local_id(axis)
 
     def _builtin(self, name: str, axis: int) -> Value:
@@ -343,53 +343,53 @@ class KernelBuilder(NodeRecorder):
         return found
 
     def divide(self, x: Operand, y: Operand) -> Value:
-        """x / y of floats; `floor_divide` says it for integers."""
+        """Return x / y of floats; `floor_divide` says it for integers."""
         result = self.alu("div", x, y)
         if not result.dtype.is_float:
             raise KernelError(f"/ requires floats, got {result.type}; use //")
         return result
 
     def floor_divide(self, x: Operand, y: Operand) -> Value:
-        """x // y of integers that are not negative: C's division; y = 0 is a fault."""
+        """Return x // y of integers that are not negative: C's division; y = 0 is a fault."""
         result = self.alu("div", x, y)
         if result.dtype.is_float:
             raise KernelError(f"// requires integers, got {result.type}; use / and floor")
         return result
 
     def remainder(self, x: Operand, y: Operand) -> Value:
-        """x % y of integers that are not negative: C's remainder; y = 0 is a fault."""
+        """Return x % y of integers that are not negative: C's remainder; y = 0 is a fault."""
         return self.alu("rem", x, y)
 
     def shift(self, name: str, x: Operand, n: Operand) -> Value:
-        """x << n ("shl") or x >> n ("shr"), where 0 <= n < bits."""
+        """Return x << n ("shl") or x >> n ("shr"), where 0 <= n < bits."""
         return self.alu(name, x, n)
 
     def min(self, x: Operand, y: Operand) -> Value:
-        """X if x < y else y."""
+        """Return x if x < y else y."""
         return self.alu("min", x, y)
 
     def max(self, x: Operand, y: Operand) -> Value:
-        """X if x > y else y."""
+        """Return x if x > y else y."""
         return self.alu("max", x, y)
 
     def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
-        """x * y + z, rounded once where the target can."""
+        """Return x * y + z, rounded once where the target can."""
         return self.alu("fma", x, y, z)
 
     def sqrt(self, x: Value) -> Value:
-        """The square root."""
+        """Return the square root."""
         return self.alu("sqrt", x)
 
     def floor(self, x: Value) -> Value:
-        """The greatest whole number <= x."""
+        """Return the greatest whole number <= x."""
         return self.alu("floor", x)
 
     def rint(self, x: Value) -> Value:
-        """The nearest whole number, halves to even."""
+        """Return the nearest whole number, halves to even."""
         return self.alu("rint", x)
 
     def select(self, condition: Value, x: Operand, y: Operand) -> Value:
-        """X where the condition is true, else y; both are computed."""
+        """Return x where the condition is true, else y; both are computed."""
         type = self._common_type("select", (x, y))
         if condition.width > 1 and type.width == 1:
             type = type.with_width(condition.width)

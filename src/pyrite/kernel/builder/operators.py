@@ -26,19 +26,19 @@ class Operators(ABC):
 
     @abstractmethod
     def divide(self, x: Self | Number, y: Self | Number) -> Self:
-        """x / y of floats."""
+        """Return x / y of floats."""
 
     @abstractmethod
     def floor_divide(self, x: Self | Number, y: Self | Number) -> Self:
-        """x // y."""
+        """Return x // y."""
 
     @abstractmethod
     def remainder(self, x: Self | Number, y: Self | Number) -> Self:
-        """x % y."""
+        """Return x % y."""
 
     @abstractmethod
     def shift(self, name: str, x: Self | Number, n: Self | Number) -> Self:
-        """x << n, which is "shl", or x >> n, "shr"."""
+        """Return x << n, which is "shl", or x >> n, "shr"."""
 
     def __add__(self, y: Self | Number) -> Self:
         return self.apply("add", self, y)

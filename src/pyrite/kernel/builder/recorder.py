@@ -79,7 +79,7 @@ class NodeRecorder:
         self._scopes.pop()
 
     def position(self) -> int:
-        """The number of nodes in the region that is being written."""
+        """Return the number of nodes in the region that is being written."""
         return len(self._scopes[-1].body)
 
     def replace_last(self, node: Node) -> None:

@@ -48,11 +48,11 @@ class Batch(ABC):
         """Run the nodes of a region in those invocations that are active."""
 
     def of(self, node: Node) -> Array:
-        """The value of a node: of each invocation, or one row for all."""
+        """Return the value of a node: of each invocation, or one row for all."""
         return self.values[node]
 
     def spread(self, node: Node) -> Array:
-        """A value of which every invocation has its own element."""
+        """Return a value of which every invocation has its own element."""
         value = self.values[node]
         return np.broadcast_to(value, (self.lanes, *value.shape[1:]))
 

@@ -16,7 +16,7 @@ class Subgroups(Control):
     """The part of the interpreter that is collective."""
 
     def subgroups(self) -> list[Array]:
-        """The active invocations of each subgroup, by rising lane."""
+        """Return the active invocations of each subgroup, by rising lane."""
         size = self.subgroup_size
         keys = self.row * -(-self.kernel.invocations // size) + self.local // size
         return [np.flatnonzero(self.active & (keys == k)) for k in np.unique(keys[self.active])]

@@ -34,7 +34,7 @@ def _safe_divisor(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def truncated_remainder(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """X - trunc(x / y) * y with the sign of x; exact; of integers 0 for y = 0."""
+    """Return x - trunc(x / y) * y with the sign of x; exact; of integers 0 for y = 0."""
     if x.dtype.is_float:
         return _float_remainder(k, x, y)
     # Of the lowest number and -1 it is 0, as it is of any number and 1.
@@ -75,7 +75,7 @@ def _mantissa(k: KernelBuilder, x: Value, unsigned: DType) -> tuple[Value, Value
 
 
 def remainder(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """X - floor(x / y) * y with the sign of y; of integers 0 for y = 0."""
+    """Return x - floor(x / y) * y with the sign of y; of integers 0 for y = 0."""
     rest = truncated_remainder(k, x, y)
     if not x.dtype.is_float:
         divisor = _safe_divisor(k, x, y)
@@ -106,7 +106,7 @@ def floor_divide(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _float_floor_divide(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """As NumPy: (x - remainder) / y is whole but for rounding, so it is rounded."""
+    """Return (x - remainder) / y, rounded: it is whole but for rounding, as in NumPy."""
     rest = _float_remainder(k, x, y)
     whole = (x - rest) / y
     whole = k.select((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), whole - 1.0, whole)
@@ -121,7 +121,7 @@ def _float_floor_divide(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def shift_left(k: KernelBuilder, x: Value, n: Value) -> Value:
-    """X * 2 ** n modulo 2 ** width; 0 when n is not within the width."""
+    """Return x * 2 ** n modulo 2 ** width; 0 when n is not within the width."""
     inside, amount = _amount(k, x, n)
     return k.select(inside, x << amount, 0)
 
@@ -164,12 +164,12 @@ def cast(k: KernelBuilder, x: Value, dtype: DType) -> Value:
 
 
 def minimum(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """The lesser; NaN if either is; -0.0 before 0.0."""
+    """Return the lesser; NaN if either is; -0.0 before 0.0."""
     return _ordered(k, x, y, "min", "and", "or")
 
 
 def maximum(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """The greater; NaN if either is; 0.0 after -0.0."""
+    """Return the greater; NaN if either is; 0.0 after -0.0."""
     return _ordered(k, x, y, "max", "or", "and")
 
 

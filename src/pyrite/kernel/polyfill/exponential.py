@@ -54,17 +54,17 @@ def _reduce(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def expm1_reduced(k: KernelBuilder, r: Value) -> Value:
-    """exp(r) - 1 for |r| <= ln 2 / 2."""
+    """Return exp(r) - 1 for |r| <= ln 2 / 2."""
     return k.fma(r * r, polynomial(k, r, of(r, EXP)), r)
 
 
 def exp_reduced(k: KernelBuilder, r: Value) -> Value:
-    """exp(r) for |r| <= ln 2 / 2."""
+    """Return exp(r) for |r| <= ln 2 / 2."""
     return k.fma(r, k.fma(r, polynomial(k, r, of(r, EXP)), 1.0), 1.0)
 
 
 def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = False) -> Value:
-    """exp(x) * 2 ** power, where exp(x) alone may overflow; ``is_normal`` as in `with_exponent`."""
+    """Return exp(x) * 2 ** power, where exp(x) may overflow; ``is_normal``: see `with_exponent`."""
     room = abs(power) * math.log(2.0)
     bounded = _clamp(k, x, of(x, _UNDERFLOW)[0], of(x, _OVERFLOW)[0] + room)
     n, r = _reduce(k, bounded)
@@ -74,7 +74,7 @@ def exp_scaled(k: KernelBuilder, x: Value, power: int, *, is_normal: bool = Fals
 
 
 def exp(k: KernelBuilder, x: Value) -> Value:
-    """e ** x, within 1 ulp."""
+    """Return e ** x, within 1 ulp."""
     return exp_scaled(k, x, 0)
 
 
@@ -93,7 +93,7 @@ def exp2_of(k: KernelBuilder, x: Value, n: Value, rest: Value | None = None) -> 
 
 
 def expm1(k: KernelBuilder, x: Value) -> Value:
-    """e ** x - 1, within 2 ulp."""
+    """Return e ** x - 1, within 2 ulp."""
     format = format_of(x)
     n, r = _reduce(k, _clamp(k, x, of(x, _MINUS_ONE)[0], of(x, _OVERFLOW)[0]))
     half = power_of_two(k, n - 1, x.dtype)
@@ -103,7 +103,7 @@ def expm1(k: KernelBuilder, x: Value) -> Value:
 
 
 def sinh(k: KernelBuilder, x: Value) -> Value:
-    """(e ** x - e ** -x) / 2, within 3 ulp."""
+    """Return (e ** x - e ** -x) / 2, within 3 ulp."""
     a = abs(x)
     square = a * a
     small = k.fma(a * square, polynomial(k, square, of(x, SINH)), a)
@@ -113,13 +113,13 @@ def sinh(k: KernelBuilder, x: Value) -> Value:
 
 
 def cosh(k: KernelBuilder, x: Value) -> Value:
-    """(e ** x + e ** -x) / 2, within 2 ulp."""
+    """Return (e ** x + e ** -x) / 2, within 2 ulp."""
     half = exp_scaled(k, abs(x), -1, is_normal=True)
     return half + 0.25 / k.min(half, _NEGLIGIBLE)
 
 
 def tanh(k: KernelBuilder, x: Value) -> Value:
-    """sinh(x) / cosh(x), within 2 ulp."""
+    """Return sinh(x) / cosh(x), within 2 ulp."""
     a = abs(x)
     square = a * a
     small = k.fma(a * square, polynomial(k, square, of(x, TANH)), a)

@@ -109,7 +109,7 @@ def negative(k: KernelBuilder, x: Value) -> Value:
 
 
 def nextafter(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """The number next to x on the side of y; y where they are equal.
+    """Return the number next to x on the side of y; y where they are equal.
 
     By the bits alone, so that it holds for denormals where the machine takes those for zero.
     """
@@ -133,7 +133,7 @@ def nan_where(k: KernelBuilder, condition: Value, x: Value) -> Value:
 
 
 def keep_nan(k: KernelBuilder, x: Value, result: Value) -> Value:
-    """X itself where it is NaN, else the result."""
+    """Return x itself where it is NaN, else the result."""
     return k.select(isnan(k, x), x, result)
 
 
@@ -170,13 +170,13 @@ def with_exponent(k: KernelBuilder, x: Value, n: Value, *, is_normal: bool = Fal
 
 
 def scale(k: KernelBuilder, x: Value, n: Value) -> Value:
-    """x * 2 ** n, for n that may leave the exponents: in two steps, of which one is exact."""
+    """Return x * 2 ** n for n that may leave the exponents, in two steps, of which one is exact."""
     half = n >> 1
     return x * power_of_two(k, half, x.dtype) * power_of_two(k, n - half, x.dtype)
 
 
 def polynomial(k: KernelBuilder, x: Value, coefficients: Sequence[float]) -> Value:
-    """Sum of coefficients[i] * x ** i, by Horner's rule."""
+    """Return the sum of coefficients[i] * x ** i, by Horner's rule."""
     total: Operand = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = k.fma(total, x, coefficient)

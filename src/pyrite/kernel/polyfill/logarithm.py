@@ -56,7 +56,7 @@ def split(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _log_near_one(k: KernelBuilder, f: Value) -> Value:
-    """log(1 + f) - f for sqrt(1/2) <= 1 + f < sqrt(2)."""
+    """Return log(1 + f) - f for sqrt(1/2) <= 1 + f < sqrt(2)."""
     half_square = 0.5 * (f * f)
     if single := of(f, LOG):
         return f * (f * f) * polynomial(k, f, single) - half_square
@@ -88,19 +88,19 @@ def _with_edges(k: KernelBuilder, x: Value, result: Value) -> Value:
 
 
 def log(k: KernelBuilder, x: Value) -> Value:
-    """The natural logarithm, within 1 ulp."""
+    """Return the natural logarithm, within 1 ulp."""
     return _with_edges(k, x, _natural(k, _parts(k, x)))
 
 
 def log2(k: KernelBuilder, x: Value) -> Value:
-    """The logarithm to base 2, within 2 ulp; exact for powers of 2."""
+    """Return the logarithm to base 2, within 2 ulp; exact for powers of 2."""
     p = _parts(k, x)
     near = p.rest + p.correction
     return _with_edges(k, x, k.fma(near, math.log2(math.e), p.exponent))
 
 
 def log10(k: KernelBuilder, x: Value) -> Value:
-    """The logarithm to base 10, within 2 ulp."""
+    """Return the logarithm to base 10, within 2 ulp."""
     p = _parts(k, x)
     upper, lower = of(x, LOG10_2)
     near = (p.rest + p.correction) * math.log10(math.e)
@@ -108,7 +108,7 @@ def log10(k: KernelBuilder, x: Value) -> Value:
 
 
 def log1p(k: KernelBuilder, x: Value) -> Value:
-    """log(1 + x), within 3 ulp."""
+    """Return log(1 + x), within 3 ulp."""
     total = x + 1.0
     exponent, m = split(k, total)
     # Here 1 + x needs no reduction, and x itself is what 1 + x has lost bits of.

@@ -39,13 +39,13 @@ _PRODUCTS = ((-200.0, 128.0), (-1200.0, 1024.0))
 
 
 def _upper(k: KernelBuilder, x: Value) -> Value:
-    """X with the lower half of its mantissa cleared."""
+    """Return x with the lower half of its mantissa cleared."""
     cut = (format_of(x).mantissa + 2) // 2
     return k.bitcast(bits(k, x) & -(1 << cut), x.dtype)
 
 
 def _log2_in_parts(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """log2(x) as a number of half the bits and the rest, for finite x > 0."""
+    """Return log2(x) as a number of half the bits and the rest, for finite x > 0."""
     exponent, m = split(k, x)
     f = m - 1.0
     total = m + 1.0
@@ -74,7 +74,7 @@ def _log2_in_parts(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _power_of_magnitude(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """x ** y for finite x > 0."""
+    """Return x ** y for finite x > 0."""
     (largest,) = of(x, _LARGEST_EXPONENT)
     bounded = k.max(k.min(y, largest), -largest)
     log_upper, log_lower = _log2_in_parts(k, x)
@@ -88,7 +88,7 @@ def _power_of_magnitude(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def pow(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """x ** y, within 4 ulp; zeros, infinities, NaN and negative bases as C's pow."""
+    """Return x ** y, within 4 ulp; zeros, infinities, NaN and negative bases as C's pow."""
     if not x.dtype.is_float:
         return _integer_power(k, x, y)
     a = abs(x)
@@ -109,7 +109,7 @@ def pow(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _integer_power(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """By repeated squaring, modulo 2 ** width; a negative exponent gives 0, 1 or -1."""
+    """Return x ** y by repeated squaring, modulo 2 ** width; 0, 1 or -1 for a negative y."""
     one, zero = k.const(1, x.type), k.const(0, x.type)
     exponent = k.max(y, 0)
     with k.while_([one, x, exponent]) as loop:
@@ -125,7 +125,7 @@ def _integer_power(k: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def hypot(k: KernelBuilder, x: Value, y: Value) -> Value:
-    """sqrt(x² + y²) without overflow, within 2 ulp; infinite if either is."""
+    """Return sqrt(x² + y²) without overflow, within 2 ulp; infinite if either is."""
     a, b = abs(x), abs(y)
     greater, lesser = k.max(a, b), k.min(a, b)
     is_zero = greater == 0.0

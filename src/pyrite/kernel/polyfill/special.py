@@ -58,7 +58,7 @@ def _ratio(k: KernelBuilder, x: Value, table: tuple[tuple[float, ...], tuple[flo
 
 
 def erf(k: KernelBuilder, x: Value) -> Value:
-    """The error function, within 3 ulp (float64: 4); from 4 (float64: 6) on exactly 1."""
+    """Return the error function, within 3 ulp (float64: 4); from 4 (float64: 6) on exactly 1."""
     a = abs(x)
     if x.dtype is float32:
         far = k.min(a, 4.0)
@@ -79,7 +79,7 @@ def erf(k: KernelBuilder, x: Value) -> Value:
 
 
 def ndtr(k: KernelBuilder, x: Value) -> Value:
-    """The share of the normal distribution below x, within 3 ulp of 1.
+    """Return the share of the normal distribution below x, within 3 ulp of 1.
 
     That is 2e-7 (float64: 4e-16).  In the tail, down to -3, it is within 3e-6 of itself, where
     1 + erf would have lost all but 4 digits; below -6 (float64: -8.4) it is 0.
@@ -180,12 +180,12 @@ _LARGE_FOR_LGAMMA = 8.0
 
 
 def _fraction(k: KernelBuilder, x: Value) -> Value:
-    """X less the nearest whole number."""
+    """Return x less the nearest whole number."""
     return x - k.rint(x)
 
 
 def _sin_cos_pi(k: KernelBuilder, fraction: Value) -> tuple[Value, Value]:
-    """sin and cos of π times a number in [-1/2, 1/2]; the sine is exactly 0 at 0."""
+    """Return sin and cos of π times a number in [-1/2, 1/2]; the sine is exactly 0 at 0."""
     a = abs(fraction)
     is_small = a <= 0.25
     sine, cosine = sin_cos_reduced(k, k.select(is_small, a, 0.5 - a) * math.pi)

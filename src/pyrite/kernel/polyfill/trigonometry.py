@@ -119,7 +119,7 @@ def acos(k: KernelBuilder, x: Value) -> Value:
 
 
 def _angle_of(k: KernelBuilder, a: Value, b: Value) -> Value:
-    """atan(a / b) for a, b >= 0, not both 0 and not both infinite.
+    """Return atan(a / b) for a, b >= 0, not both 0 and not both infinite.
 
     Up to tan(π/8) by the polynomial; above, from π/4 or π/2 (Cephes, atan.c).
     """
@@ -141,7 +141,7 @@ def atan(k: KernelBuilder, x: Value) -> Value:
 
 
 def atan2(k: KernelBuilder, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y) in (-π, π], within 3 ulp; signed zeros and infinities as C."""
+    """Return the angle of (x, y) in (-π, π], within 3 ulp; signed zeros and infinities as in C."""
     a, b = abs(y), abs(x)
     # a + b must not overflow, nor the greater of them be a denormal.
     factor = k.select((a > 1.0) | (b > 1.0), k.const(0.25, x.type), 2.0**64)

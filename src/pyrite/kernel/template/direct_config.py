@@ -85,14 +85,14 @@ def _cuts(p: Polyphase, machine: Machine) -> list[_Cut]:
 
 
 def _shapes(p: Polyphase, machine: Machine) -> list[tuple[int, int]]:
-    """(outputs, vectors) whose sums fit in registers beside the vectors of a tap."""
+    """Return (outputs, vectors) whose sums fit in registers beside the vectors of a tap."""
     room = machine.registers - 1
     known = [(rows, room // (rows + 1)) for rows in (1, 2, 3, 4, 6, 8, 14)]
     return sorted({(min(rows, p.windows.outputs), min(v, 8)) for rows, v in known if v > 0})
 
 
 def _config(p: Polyphase, dtype: DType, machine: Machine, cut: _Cut) -> DirectConfig:
-    """As many positions as are wanted, then as many outputs and channels as find room."""
+    """Return a config with as many positions as wanted, then outputs and channels as find room."""
     w, ((outputs, vectors), length, (most, room)) = p.windows, cut
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes.near(w, length, width)

@@ -217,7 +217,7 @@ class _DirectConvolution:
         return sums
 
     def waiting(self, output: Index, part: int) -> Index:
-        """Where the sums of a part of an output are."""
+        """Return the places of the sums of a part of an output."""
         return times(plus(times(output, len(self.polyphase.parts)), part), self.size)
 
     # ---- results ----
@@ -272,7 +272,7 @@ class _DirectConvolution:
         return found
 
     def end(self) -> Index:
-        """Where the rows of out end, or of a single axis what the windows make."""
+        """Return where the rows of out end, or of a single axis what the windows make."""
         p, c = self.polyphase, self.config
         if len(p.sizes) > 1 or c.rows == self.w.counts[0]:
             return p.sizes[-1]

@@ -96,7 +96,7 @@ def _axes(*of: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _group(w: Windows, tensor: Layout, channels: int) -> Digit:
-    """The group of a tensor whose second axis is the channels."""
+    """Return the group of a tensor whose second axis is the channels."""
     return Digit(w.groups, channels * tensor.strides[1])
 
 
@@ -121,7 +121,7 @@ def result_map(w: Windows, tensor: Layout) -> OperandMap:
 def _result(
     w: Windows, out: Layout, channels: int, sizes: tuple[int, ...], lanes: int
 ) -> OperandMap:
-    """Where (channels, N sizes) lies."""
+    """Return the map of (channels, N sizes)."""
     flat = [Digit(n, s) for n, s in _axes(sizes, out.strides[2:])]
     group = _group(w, out, channels)
     columns = (Digit(w.batch, out.strides[0]), *flat)

@@ -16,7 +16,7 @@ Index = int | Value
 
 
 def plus(x: Index, y: Index) -> Index:
-    """x + y."""
+    """Return x + y."""
     if isinstance(x, int) and isinstance(y, int):
         return x + y
     if isinstance(x, int):
@@ -27,7 +27,7 @@ def plus(x: Index, y: Index) -> Index:
 
 
 def minus(x: Index, y: Index) -> Index:
-    """x - y."""
+    """Return x - y."""
     return x if isinstance(y, int) and y == 0 else x - y
 
 
@@ -44,7 +44,7 @@ def total(terms: Iterable[Index]) -> Index:
 
 
 def times(x: Index, factor: Index) -> Index:
-    """x * factor."""
+    """Return x * factor."""
     if isinstance(factor, Value):
         x, factor = factor, x
     if isinstance(x, int):
@@ -55,12 +55,12 @@ def times(x: Index, factor: Index) -> Index:
 
 
 def divided(x: Index, divisor: Index) -> Index:
-    """x // divisor, of x >= 0."""
+    """Return x // divisor, of x >= 0."""
     return x if is_one(divisor) else x // divisor
 
 
 def remainder(x: Index, divisor: Index) -> Index:
-    """x % divisor, of x >= 0."""
+    """Return x % divisor, of x >= 0."""
     return 0 if is_one(divisor) else x % divisor
 
 

@@ -115,7 +115,7 @@ def with_room(config: OuterConfig, w: Windows) -> OuterConfig:
 
 
 def _shapes(w: Windows, dtype: DType, machine: Machine) -> list[tuple[int, int, int]]:
-    """(vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
+    """Return (vectors, channels, taps) whose sums fit in registers beside g's and one element of x.
 
     >>> from pyrite.types import float32
     >>> w = Windows(8, 1, 64, 64, (56, 56), (3, 3), (56, 56), (1, 1), (1, 1), (1, 1))
@@ -140,7 +140,7 @@ def _config(
     w: Windows, dtype: DType, machine: Machine, shape: tuple[int, int, int], length: int,
     outputs: int, cuts: int, shares: int,
 ) -> OuterConfig:  # fmt: skip
-    """As many positions as are wanted, then as many outputs and channels as find room."""
+    """Return a config with as many positions as wanted, then outputs and channels as find room."""
     vectors, channels, _ = shape
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
     images, rows = _tile(w, length)

@@ -198,7 +198,7 @@ class _OuterProducts:
             self.sums.store(at, found, is_aligned=True)
 
     def taps(self) -> list[Index]:
-        """How far each element of the window is from its first position in the copy."""
+        """Return how far each element of the window is from its first position in the copy."""
         axes = zip(self.w.kernel_size, self.w.dilation, strict=True)
         moves = [[t * d - min(0, (k - 1) * d) for t in range(k)] for k, d in axes]
         return [

@@ -166,7 +166,7 @@ class Planes:
         return [Span(pitch, pitch, 1, 0, limit, pitch) for pitch, limit in axes]
 
     def _moves(self) -> list[list[int]]:
-        """How far each tap is from the first position, on each axis."""
+        """Return how far each tap is from the first position, on each axis."""
         axes = zip(self.windows.kernel_size, self.windows.dilation, strict=True)
         return [[t * d - min(0, (k - 1) * d) for t in range(k)] for k, d in axes]
 

@@ -175,7 +175,7 @@ class _PanelGemm:
         self.each_panel(lambda panel: self.each_rows(lambda rows: self.finish_sums(rows, panel)))
 
     def tiles_down(self) -> int:
-        """How many tiles have the same columns: known to be one where a piece has all rows."""
+        """Return how many tiles have the same columns: one where a piece has all rows."""
         rows, block = self.config.rows, self.config.block_m
         has_all = block == rows and self.product.m == rows
         return 1 if has_all else pieces(self.product.m, block)
@@ -304,7 +304,7 @@ class _PanelGemm:
     # ---- results ----
 
     def waiting(self, rows: _Rows, panel: _Panel) -> list[Index]:
-        """Where vectors of sums wait for the next slab."""
+        """Return the places where vectors of sums wait for the next slab."""
         wide = panel.vectors * self.config.width
         first = plus(times(panel.first, self.config.block_m), times(rows.slot, wide))
         return [plus(first, i * self.config.width) for i in range(rows.count * panel.vectors)]
@@ -348,7 +348,7 @@ def known_period(product: Product) -> int:
 
 
 def _periods(axis: Axis) -> set[int] | None:
-    """The products of an axis' last digits that may be unrolled; None if any number will do."""
+    """Return the products of an axis' last digits that may be unrolled; None if any may."""
     if len(axis) < 2:
         return None
     found, size = {1}, 1

@@ -95,7 +95,7 @@ class PackedPanel:
         self, batch: Place, column: Index, size: int, end: int | None, first_k: Index,
         count: Index,
     ) -> None:  # fmt: skip
-        """By blocks of 4 x 4 turned in registers, of a y whose columns are dense."""
+        """Pack by blocks of 4 x 4 turned in registers, of a y whose columns are dense."""
         y, b = self.parts.y, self.b
         limit = limit_of(self.parts.product.k, SQUARE)
         with b.for_(0, size, step=SQUARE) as across, b.for_(0, count, step=SQUARE) as along:

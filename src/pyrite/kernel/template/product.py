@@ -108,7 +108,7 @@ class Parts:
 
 
 def accumulate(x: Value, y: Value, sum: Value) -> Value:
-    """x * y + sum, where x or y may be one for all lanes."""
+    """Return x * y + sum, where x or y may be one for all lanes."""
     return sum.builder.fma(x, y, sum) if sum.dtype.is_float else sum + x * y
 
 

@@ -75,7 +75,7 @@ class TiledConfig:
         return (self.block_m // self.thread_m) * (self.block_n // self.thread_n)
 
     def shared_elements(self) -> int:
-        """How many elements of shared memory a workgroup needs."""
+        """Return how many elements of shared memory a workgroup needs."""
         return self.stages * self.block_k * (self.block_m + self.pad + self.block_n)
 
     def is_legal(self) -> bool:
@@ -355,7 +355,7 @@ class _TiledGemm:
         self.first = first_row, first_column
 
     def range(self, split: Index) -> tuple[Index, Index]:
-        """The first and the last step of this workgroup."""
+        """Return the first and the last step of this workgroup."""
         if is_one(self.config.split_k):
             return 0, self.steps
         each = pieces(self.steps, self.config.split_k)

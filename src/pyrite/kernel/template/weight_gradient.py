@@ -144,7 +144,7 @@ def _is_within(shape: tuple[int, int, int], other: tuple[int, int, int]) -> bool
 def _config(
     w: Windows, dtype: DType, machine: Machine, shape: tuple[int, int, int], length: int, room: int
 ) -> WeightGradientConfig:
-    """As many positions as are wanted, then as many outputs and channels as find room."""
+    """Return a config with as many positions as wanted, then outputs and channels as find room."""
     outputs, channels, taps = shape
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
     planes = Planes.near(w, length, width)
@@ -165,7 +165,7 @@ def _equal(size: int, most: int, unit: int) -> int:
 
 
 def _parts(w: Windows, config: WeightGradientConfig, machine: Machine) -> int:
-    """So many that each core gets a few workgroups."""
+    """Return so many parts that each core gets a few workgroups."""
     wanted = -(-4 * machine.threads // blocks(w, config))
     return max(1, min(wanted, tiles(w, config)))
 

@@ -172,12 +172,12 @@ class Executor:
         return self._enqueue(program, self._submit, NO_SEAT)[0]
 
     def submit_aside(self, program: Program) -> int:
-        """As `submit` for who has more to record: the worker of its processor is not woken yet."""
+        """Submit as `submit` does for who has more to record: its worker is not woken yet."""
         self.check()
         return self._enqueue(program, self._submit_aside, NO_SEAT)[0]
 
     def submit_seated(self, program: Program) -> tuple[int, int]:
-        """As `submit` for who waits for the program right after: return a seat for `help` too.
+        """Submit as `submit` does for who waits for it right after: return a seat for `help` too.
 
         Taken before others are woken, so that none is woken for it.
         """
@@ -321,7 +321,7 @@ def _load(compiler: Compiler) -> Code:
 
 
 def _cpus() -> list[int]:
-    """The processors that this process may use; none where no thread can be kept on one."""
+    """Return the processors that this process may use; none where no thread can be kept on one."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 

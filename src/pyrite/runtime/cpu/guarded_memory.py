@@ -187,7 +187,7 @@ class GuardedAllocator:
             return found
 
     def report(self) -> MemoryReport:
-        """How much is in use; nothing is kept."""
+        """Return how much is in use; nothing is kept."""
         with self._lock:
             self._take_back()
             return MemoryReport(self._live, self._live, self._peak)

@@ -162,7 +162,7 @@ class Allocator:
         return buffer
 
     def report(self) -> MemoryReport:
-        """How much is in use."""
+        """Return how much is in use."""
         with self._lock:
             self._take_back()
             return MemoryReport(self._live, self._live + self._kept, self._peak)
@@ -191,7 +191,7 @@ class Allocator:
             self._shrink(self.limit)
 
     def _take(self, capacity: int, for_host: bool) -> Block | None:
-        """The block that came back last, whose memory may be in a cache; for the host the first."""
+        """Return the block that came back last, which may be in a cache; for the host the first."""
         blocks = self._free.get(capacity)
         if not blocks:
             return None

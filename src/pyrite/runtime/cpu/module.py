@@ -112,7 +112,7 @@ class Compiler:
         self._names = itertools.count()
 
     def key(self, *what: str) -> tuple[str, ...]:
-        """All that an object depends on: what it is made from, the processor, and who made it."""
+        """Return what an object depends on: its source, the processor, and who made it."""
         version = ".".join(map(str, binding.llvm_version_info))
         return (*what, repr(self.target), version, source_version(*SOURCES))
 

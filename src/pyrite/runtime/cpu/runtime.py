@@ -273,7 +273,7 @@ class CpuRuntime:
         raise own_memory()
 
     def memory_report(self) -> MemoryReport:
-        """How much memory is in use."""
+        """Return how much memory is in use."""
         return self._allocator.report()
 
     def trim(self) -> None:

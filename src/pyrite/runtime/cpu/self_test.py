@@ -146,7 +146,7 @@ def _mask(chosen: Collection[int], width: int) -> tuple[bool, ...]:
 
 
 def _memory(dtype: DType) -> Array:
-    """Rows of numbers from 2 on, which every dtype holds."""
+    """Return rows of numbers from 2 on, which every dtype holds."""
     return (2 + np.arange(2 * len(_MASKS) * _PITCH) % 97).astype(dtype.numpy).reshape(-1, _PITCH)
 
 

@@ -70,11 +70,11 @@ class Stream:
         self.executor.wait(number)
 
     def now(self) -> int:
-        """The submission of the next launch."""
+        """Return the submission of the next launch."""
         return self.executor.submitted + 1
 
     def done(self) -> int:
-        """The last submission that is done; the next one too while nothing was added to it."""
+        """Return the last submission that is done; the next one while nothing was added to it."""
         completed = self.executor.completed
         return completed + (completed == self.executor.submitted and self._pending.is_empty)
 

@@ -63,7 +63,7 @@ class Compiler:
 
 
 def _capabilities(name: str, device: Device) -> Capabilities:
-    """What kernels have in registers and in memory on the device."""
+    """Return what kernels have in registers and in memory on the device."""
     more = {dtype for dtype, feature in DTYPE_FEATURES.items() if feature in device.features}
     lacking = device.lacking if device.is_external else {}
     return Capabilities(name, WEBGPU.computes | more, WEBGPU.stores | more, lacking)

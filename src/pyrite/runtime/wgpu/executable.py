@@ -78,7 +78,7 @@ class Signature:
 
     @classmethod
     def of(cls, kernel: Kernel) -> Signature:
-        """The signature of a kernel in IR."""
+        """Return the signature of a kernel in IR."""
         words = {node.inputs[0] for node in kernel.walk() if node.kind == "error"}
         return cls(
             kernel.name,
@@ -94,7 +94,7 @@ class Signature:
         return tuple(w and n not in self.error_words for n, w in enumerate(self.writes))
 
     def arguments(self, is_folded: bool) -> struct.Struct:
-        """How its numbers are laid out in memory; the last of a folded one is the grid."""
+        """Return how its numbers are laid out in memory; the last of a folded one is the grid."""
         letters = [_LETTERS[dtype.name] for dtype in self.parameters if dtype is not None]
         return struct.Struct("@" + "".join(letters) + ("I" if is_folded else ""))
 
@@ -180,7 +180,7 @@ class Executable:
     def source(
         self, *, all_writable: bool = False, is_folded: bool = False, parts: tuple[int, ...] = ()
     ) -> str:
-        """The WGSL of a variant, as this device gets it."""
+        """Return the WGSL of a variant, as this device gets it."""
         arguments = self.signature.arguments(is_folded)
         return self._text(Form(all_writable, is_folded, self._fits_immediates(arguments), parts))
 

@@ -132,7 +132,7 @@ class GuardedWgpuRuntime(WgpuRuntime):
                 )
 
     def memory_report(self) -> MemoryReport:
-        """How much device memory is in use, without what was only held to be looked at."""
+        """Return how much device memory is in use, without what was only held to be looked at."""
         if self._life.failure is None and not self.device.is_destroyed:
             self.check()
         self._written.clear()

@@ -236,7 +236,7 @@ class Pool:
         self._forget(storage)
 
     def report(self) -> MemoryReport:
-        """How much memory is in use, rounding to size classes included."""
+        """Return how much memory is in use, rounding to size classes included."""
         self.collect()
         return MemoryReport(live=self.live, reserved=self.reserved, peak=self.peak)
 

@@ -75,14 +75,14 @@ def captured() -> Iterator[None]:
 
 
 def native_error(kind: str, message: str) -> NativeError:
-    """The error of the handler's kind and message, less the words that say nothing."""
+    """Return the error of the handler's kind and message, less the words that say nothing."""
     lines = [line.rstrip() for line in message.splitlines()]
     noise = ("Validation Error", "Caused by:", "")
     return NativeError(kind, "\n".join(line for line in lines if line.strip() not in noise))
 
 
 def text(string: str) -> tuple[Any, Any]:
-    """A WGPUStringView of the string, and what must be kept alive for as long as it is used."""
+    """Return a WGPUStringView of the string, and what must be kept alive while it is used."""
     data = ffi.new("char[]", string.encode())
     view = ffi.new("WGPUStringView *", {"data": data, "length": len(data) - 1})
     return view[0], data
@@ -95,7 +95,7 @@ def poll(device: Pointer) -> None:
 
 
 def view(address: Pointer, nbytes: int) -> Any:
-    """The bytes at an address, as a writable buffer."""
+    """Return the bytes at an address, as a writable buffer."""
     return ffi.buffer(address, nbytes)
 
 

@@ -235,7 +235,7 @@ class WgpuRuntime:
         return BindingResource(BufferResource(buffer))
 
     def memory_report(self) -> MemoryReport:
-        """How much device memory is in use, rounding to size classes included."""
+        """Return how much device memory is in use, rounding to size classes included."""
         with self._life.lock:
             return self._pool.report()
 

@@ -47,14 +47,14 @@ class Validator:
             each.error = error
 
     def _sound(self, submission: Submission) -> list[Command]:
-        """The commands whose operands are good."""
+        """Return the commands whose operands are good."""
         reasons = self._unusable(submission)
         if not reasons and not self._has_poison:
             return list(submission)
         return [command for command in submission if self._is_sound(command, reasons)]
 
     def _unusable(self, submission: Submission) -> dict[Storage, str]:
-        """The storages that an application has in hand and that cannot be used now, and why."""
+        """Return the storages in the hands of an application that cannot be used now, and why."""
         lent = {
             contents.storage
             for command in submission
@@ -93,7 +93,7 @@ class Validator:
 
 
 def _error(command: Command, reasons: dict[Storage, str]) -> PyriteError | None:
-    """What keeps the operands of a command from being used."""
+    """Return what keeps the operands of a command from being used."""
     for contents in command.touched():
         if contents.error is not None:
             return contents.error

@@ -21,7 +21,7 @@ from pyrite.types import TensorType, int32
 def all_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """As many positions as there are: the host waits for their number."""
+    """Return as many positions as there are: the host waits for their number."""
     (x,) = inputs
     before = _counts_before(launcher, x)
     count = contiguous(launcher, before.sliced((x.type.size,), (1,), (1,)), always=True)
@@ -37,7 +37,7 @@ def all_positions(
 def first_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The positions of what is not zero, in row-major order, and the filling behind them."""
+    """Return the positions of what is not zero, in row-major order, and the filling behind them."""
     (x,) = inputs
     fill = Constant(attrs["fill_value"], TensorType((), int32))
     target = dense(launcher, fill, out[0])

@@ -18,7 +18,7 @@ from pyrite.op.rule import Contract
 def contract(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The sums of products, as a product of matrices where they are one."""
+    """Return the sums of products, as a product of matrices where they are one."""
     assert isinstance(op.rule, Contract)
     x, y = (as_tensor(launcher, i) for i in inputs)
     (type,) = out

@@ -108,7 +108,7 @@ def convolve_directly(
 def convolution(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The weight times the windows of x."""
+    """Return the weight times the windows of x."""
     x, weight = inputs
     (type,) = out
     if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
@@ -125,7 +125,7 @@ def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
 def biased_convolution(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """A convolution, and the bias on each sum before it is rounded and stored."""
+    """Return a convolution, and the bias on each sum before it is rounded and stored."""
     x, weight, bias = inputs
     (type,) = out
     if type.size == 0:
@@ -222,7 +222,7 @@ def gradient_product(problem: WeightGradient) -> WindowedProduct:
 def convolution_weight_gradient(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The gradient g times the windows of x, summed over all positions and images."""
+    """Return the gradient g times the windows of x, summed over all positions and images."""
     x, g = inputs
     (type,) = out
     if type.size == 0 or x.type.size == 0 or g.type.size == 0:

@@ -151,7 +151,7 @@ class Forward:
         return (self.w.channels, *self.w.kernel_size)
 
     def term(self, b: KernelBuilder, out: Sequence[Index], number: Sequence[Index]) -> Term:
-        """X at a tap of the output's window, times the weight's tap."""
+        """Return x at a tap of the output's window, times the weight's tap."""
         w, (image, output, *windows), (channel, *taps) = self.w, out, number
         at = [_position(*of) for of in zip(_axes(w), windows, taps, strict=True)]
         of = plus(times(divided(output, w.outputs), w.channels), channel)
@@ -245,7 +245,7 @@ class WeightGradient:
         return (self.w.batch, *self.w.counts)
 
     def term(self, b: KernelBuilder, out: Sequence[Index], number: Sequence[Index]) -> Term:
-        """X at the tap of a window, times g there."""
+        """Return x at the tap of a window, times g there."""
         w, (output, channel, *taps), (image, *windows) = self.w, out, number
         at = [_position(*of) for of in zip(_axes(w), windows, taps, strict=True)]
         of = plus(times(divided(output, w.outputs), w.channels), channel)

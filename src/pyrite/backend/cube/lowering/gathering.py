@@ -17,6 +17,6 @@ from pyrite.op.rule import Gather
 def by_rule(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """What the rule of the op says."""
+    """Run a gather as the rule of the op says."""
     assert isinstance(op.rule, Gather)
     return [gather(launcher, op.name, op.rule, inputs, attrs, out[0])]

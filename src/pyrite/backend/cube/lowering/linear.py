@@ -26,7 +26,7 @@ def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
 def linear(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """x @ weight.T, and the bias on each sum before it is rounded and stored."""
+    """Return x @ weight.T, and the bias on each sum before it is rounded and stored."""
     x, weight, bias = inputs
     (type,) = out
     (n,), (step,) = bias.shape, bias.strides

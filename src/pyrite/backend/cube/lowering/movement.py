@@ -23,7 +23,7 @@ from pyrite.types import TensorType
 def view(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The same memory where strides say the map, else a copy."""
+    """Return the same memory where strides say the map, else a copy."""
     x = as_tensor(launcher, inputs[0]) if isinstance(inputs[0], Constant) else inputs[0]
     assert isinstance(op.rule, View)
     assert isinstance(x, CubeTensor)
@@ -38,7 +38,7 @@ def view(
 def map_(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The elements of each piece at their places, the fill elsewhere."""
+    """Return the elements of each piece at their places, the fill elsewhere."""
     assert isinstance(op.rule, Map)
     shapes = [i.type.shape for i in inputs if i is not None]
     pieces = op.rule.of(shapes, attrs)
@@ -55,7 +55,7 @@ def map_(
 def astype(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The same memory where the dtype is that already, else a new tensor by the scalar rule."""
+    """Return the same memory where the dtype is that already, else a tensor by the scalar rule."""
     (x,) = inputs
     return [x] if x.dtype is out[0].dtype else elementwise(launcher, op, inputs, attrs, out)
 
@@ -64,7 +64,7 @@ def astype(
 def adjoint(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The sums of what was read, where it was read."""
+    """Return the sums of what was read, where it was read."""
     (g,), (type,) = inputs, out
     assert isinstance(op.rule, Adjoint)
     assert isinstance(g, CubeTensor)

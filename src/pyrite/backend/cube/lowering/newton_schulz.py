@@ -32,7 +32,7 @@ def _are_matrices(machine: Machine, inputs: Sequence[Input]) -> bool:
 def newton_schulz(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """A matrix of singular values near 1."""
+    """Return a matrix of singular values near 1."""
     return [_orthogonal(launcher, inputs[0], attrs)]
 
 
@@ -40,7 +40,7 @@ def newton_schulz(
 def muon_update(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The parameter and the mean gradient after a step."""
+    """Return the parameter and the mean gradient after a step."""
     parameter, gradient, mean, rate, decay = inputs
     momentum = attrs["momentum"]
     mean = _between(launcher, mean, gradient, 1 - momentum)

@@ -21,7 +21,7 @@ WORDS = 4
 def random_bits(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`."""
+    """Return the words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`."""
     target = launcher.empty(out[0])
     numbers = [(launcher.number(word, uint32), uint32) for word in inputs]
 

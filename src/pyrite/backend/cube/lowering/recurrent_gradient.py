@@ -35,7 +35,7 @@ from pyrite.types import TensorType
 def lstm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The gradients that were asked for."""
+    """Return the gradients that were asked for."""
     g, g_hidden, g_cell, outputs, *given = inputs
     layer = Layer.of(launcher, 4, given, attrs)
     before = _hidden_before(layer, outputs)
@@ -65,7 +65,7 @@ def lstm_backward(
 def gru_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The gradients that were asked for."""
+    """Return the gradients that were asked for."""
     g, g_hidden, outputs, *given = inputs
     layer = Layer.of(launcher, 3, given, attrs)
     before = _hidden_before(layer, outputs)
@@ -100,7 +100,7 @@ def gru_backward(
 def rnn_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The gradients that were asked for."""
+    """Return the gradients that were asked for."""
     g, g_hidden, outputs, *given = inputs
     layer, is_tanh = Layer.of(launcher, 1, given, attrs), attrs["nonlinearity"] == "tanh"
 

@@ -47,7 +47,7 @@ def _is_better_than_a_body(
 def fold_axes(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The elements over axes, or along one, joined to one state for each result."""
+    """Return the elements over axes, or along one, joined to one state for each result."""
     x = as_tensor(launcher, inputs[0])
     axes = axes_of(attrs.get("axis"), len(x.shape))
     fold = _bound(launcher.machine, op, x, attrs, [type.dtype for type in out])

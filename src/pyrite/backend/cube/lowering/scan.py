@@ -23,7 +23,7 @@ Place = Callable[[Value], list[Value | int]]
 def scan_axis(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The states of all elements up to each along an axis."""
+    """Return the states of all elements up to each along an axis."""
     assert isinstance(op.rule, Scan)
     x = as_tensor(launcher, inputs[0])
     bound = op.rule.fold.of(x.dtype.compute, [type.dtype for type in out], attrs, 0)
@@ -38,7 +38,7 @@ def scan_axis(
 def recur_along(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """What follows from element to element along an axis."""
+    """Return what follows from element to element along an axis."""
     rule = op.rule
     assert isinstance(rule, Recurrence)
     sources = [as_tensor(launcher, i) for i in inputs]

@@ -17,7 +17,7 @@ from pyrite.op.rule import LastWrite, Scatter
 def by_rule(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """What the rule of the op says."""
+    """Run a scatter as the rule of the op says."""
     assert isinstance(op.rule, Scatter)
     return [scatter(launcher, op.rule, inputs, attrs, out[0])]
 
@@ -26,6 +26,6 @@ def by_rule(
 def last_by_rule(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """What the rule of the op says."""
+    """Say which writes are last, as the rule of the op says."""
     assert isinstance(op.rule, LastWrite)
     return [last_write(launcher, op.name, op.rule, inputs, attrs, out[0])]

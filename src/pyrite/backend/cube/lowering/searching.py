@@ -19,7 +19,7 @@ from pyrite.types import bool_, uint32
 def searchsorted(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Where each value belongs among the sorted ones, by halving; NaN is above all."""
+    """Return the place of each value among the sorted ones, by halving; NaN is above all."""
     x, values = inputs
     sources = [x, as_tensor(launcher, values)]
     (count,) = x.shape

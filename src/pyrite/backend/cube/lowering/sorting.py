@@ -25,7 +25,7 @@ def argsort(
 def argtopk(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The first k positions in order."""
+    """Return the first k positions in order."""
     (x,) = inputs
     is_descending = attrs["largest"]
     return [argtopk_axis(launcher, x, attrs["axis"], attrs["k"], descending=is_descending)]

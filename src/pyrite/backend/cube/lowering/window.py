@@ -23,7 +23,7 @@ from pyrite.op.rule.folds import MAX
 def pool(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The folds of windows."""
+    """Return the folds of windows."""
     assert isinstance(op.rule, WindowFold)
     return by_rule(launcher, op, op.rule, inputs, attrs, out)
 
@@ -41,7 +41,7 @@ _GREATEST = Fold(
 def max_pool(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The maxima without their positions, which its body computes and drops."""
+    """Return the maxima without their positions, which its body computes and drops."""
     whole = OPS["max_pool_with_indices"].rule
     assert isinstance(whole, WindowFold)
     rule = WindowFold(MAX, whole.windows, _GREATEST, whole.neutral)
@@ -72,7 +72,7 @@ def by_rule(
 def max_pool_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """The sum of g of the windows whose maximum each element is.
+    """Return the sum of g of the windows whose maximum each element is.
 
     By its rule it is a scatter, which cannot know that indices lie in windows: where they are
     known, each element looks for its own, and nobody waits for who wrote before.
@@ -89,7 +89,7 @@ def max_pool_backward(
 def resampled(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """One kernel for all axes, where the body gathers and sums axis by axis."""
+    """Run one kernel for all axes, where the body gathers and sums axis by axis."""
     x, places, weights = inputs
     target, lines = launcher.empty(out[0]), lines_of(attrs)
     resample(launcher, x, places, weights, lines, target, skips=attrs["skips"])

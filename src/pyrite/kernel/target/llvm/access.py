@@ -31,7 +31,7 @@ class Accesses(Assembly):
         return self.target.pointer(space)
 
     def address(self, node: Node) -> tuple[str, str]:
-        """The address of an access and its type: one pointer, or a vector of them."""
+        """Return the address of an access and its type: one pointer, or a vector of them."""
         memory, index = node.inputs[:2]
         pointer = self.memory_pointer(memory)
         element = memory_type(dtype_of(memory))
@@ -180,7 +180,7 @@ class Accesses(Assembly):
         return self.value(f"shufflevector {type} {x}, {type} poison, <{count} x i32> <{lanes}>")
 
     def hints(self, node: Node, type: str) -> str:
-        """The alignment of a store; past the caches if its buffer is one that streams."""
+        """Return the alignment of a store; past the caches if its buffer is one that streams."""
         memory, of = node.inputs[0], node.inputs[2].value_type
         nbytes = of.dtype.itemsize * of.width
         streams = memory.kind == "buffer" and memory.attr[0] in self.streams

@@ -126,7 +126,7 @@ class Conversions(Assembly):
         return self.convert(instruction, x, type_of(source), type_of(to))
 
     def widen(self, x: str, source: Type) -> str:
-        """float16 or bfloat16 to float32."""
+        """Convert float16 or bfloat16 to float32."""
         bits, single = vector("i16", source.width), vector("float", source.width)
         if source.dtype.name == "bfloat16":
             return HalfBits(self, source.width).bfloat16_to_single(x)
@@ -136,7 +136,7 @@ class Conversions(Assembly):
         return self.convert("fpext", self.convert("bitcast", x, bits, half), half, single)
 
     def narrow(self, x: str, to: Type) -> str:
-        """float32 to float16 or bfloat16, to nearest even."""
+        """Convert float32 to float16 or bfloat16, to nearest even."""
         bits, single = vector("i16", to.width), vector("float", to.width)
         if to.dtype.name == "bfloat16":
             return HalfBits(self, to.width).single_to_bfloat16(x)

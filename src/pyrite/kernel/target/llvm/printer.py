@@ -115,7 +115,7 @@ class Printer(Conversions, Accesses, Control):
         return self.from_memory(self.slot(number, memory_type(dtype)), scalar(dtype))
 
     def builtins(self, sizes: Sequence[str]) -> None:
-        """The workgroup's place in the grid, and the grid's sizes, in the index dtype."""
+        """Return the workgroup's place in the grid, and the grid's sizes, in the index dtype."""
         place, rest = [], "%g"
         for size in sizes[:-1]:
             place.append(self.value(f"urem i64 {rest}, {size}"))
@@ -226,7 +226,7 @@ class Printer(Conversions, Accesses, Control):
         return self.value(f"freeze {type_of(node.value_type)} {shifted}")
 
     def upper_half(self, node: Node) -> str:
-        """The product in twice as many bits, shifted."""
+        """Return the product in twice as many bits, shifted."""
         type = node.value_type
         extend = "sext" if type.dtype.kind == "int" else "zext"
         wide = vector(f"i{2 * type.dtype.bits}", type.width)

@@ -25,7 +25,7 @@ class LLVMTarget:
     spaces: tuple[tuple[str, int], ...] = ()
 
     def lanes(self, dtype: DType) -> int:
-        """How many elements fill a vector register, as a width of the IR.
+        """Return how many elements fill a vector register, as a width of the IR.
 
         >>> from pyrite.types import float32
         >>> LLVMTarget("x86_64-unknown-linux-gnu", vector_bytes=32).lanes(float32)
@@ -34,6 +34,6 @@ class LLVMTarget:
         return min(self.vector_bytes // dtype.itemsize, 16)
 
     def pointer(self, space: str) -> str:
-        """The type of a pointer into a memory."""
+        """Return the type of a pointer into a memory."""
         number = dict(self.spaces).get(space, 0)
         return f"ptr addrspace({number})" if number else "ptr"

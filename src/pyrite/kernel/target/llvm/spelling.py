@@ -22,40 +22,40 @@ _MANGLED = {"float": "f32", "double": "f64", "half": "f16"}
 
 
 def element_type(dtype: DType) -> str:
-    """The type of one element in registers."""
+    """Return the type of one element in registers."""
     return _ELEMENTS.get(dtype.name) or f"i{dtype.bits}"
 
 
 def vector(element: str, width: int) -> str:
-    """The type of so many elements, one of which is no vector."""
+    """Return the type of so many elements, one of which is no vector."""
     return element if width == 1 else f"<{width} x {element}>"
 
 
 def type_of(type: Type) -> str:
-    """The type of a value in registers."""
+    """Return the type of a value in registers."""
     return vector(element_type(type.dtype), type.width)
 
 
 def memory_type(dtype: DType) -> str:
-    """The type of one element in memory."""
+    """Return the type of one element in memory."""
     return "i8" if dtype.is_bool else element_type(dtype)
 
 
 def mangled(element: str, width: int) -> str:
-    """The name of a type in that of an intrinsic."""
+    """Return the name of a type in that of an intrinsic."""
     name = _MANGLED.get(element, element)
     return name if width == 1 else f"v{width}{name}"
 
 
 def mangled_pointer(pointer: str) -> str:
-    """The same of ``ptr``, ``ptr addrspace(1)`` or ``<8 x ptr>``."""
+    """Return the same of ``ptr``, ``ptr addrspace(1)`` or ``<8 x ptr>``."""
     width = f"v{pointer[1:].split(' ')[0]}" if pointer.startswith("<") else ""
     space = pointer.split("(")[1].split(")")[0] if "(" in pointer else "0"
     return f"{width}p{space}"
 
 
 def literal(value: Number, dtype: DType) -> str:
-    """A number as a constant of the dtype."""
+    """Return a number as a constant of the dtype."""
     if dtype.is_bool:
         return "true" if value else "false"
     if not dtype.is_float:
@@ -67,7 +67,7 @@ def literal(value: Number, dtype: DType) -> str:
 
 
 def constant(attr: Number | tuple[Number, ...], type: Type) -> str:
-    """A constant node's value: one number for all elements, or one for each."""
+    """Return a constant node's value: one number for all elements, or one for each."""
     element = element_type(type.dtype)
     if isinstance(attr, tuple):
         return "<" + ", ".join(f"{element} {literal(n, type.dtype)}" for n in attr) + ">"
@@ -75,7 +75,7 @@ def constant(attr: Number | tuple[Number, ...], type: Type) -> str:
 
 
 def splat(element: str, width: int, number: str) -> str:
-    """A constant with the same number in all elements."""
+    """Return a constant with the same number in all elements."""
     return number if width == 1 else f"splat ({element} {number})"
 
 
@@ -125,12 +125,12 @@ ATOMIC = {
 
 
 def instruction_from(source: Type) -> str:
-    """The instruction that makes floats of integers."""
+    """Return the instruction that makes floats of integers."""
     return "sitofp" if source.dtype.kind == "int" else "uitofp"
 
 
 def neutral(reduction: str, dtype: DType) -> Number:
-    """What changes nothing under a reduction."""
+    """Return the neutral element of a reduction."""
     if reduction in ("min", "max"):
         return dtype.highest if reduction == "min" else dtype.lowest
     if reduction == "and":

@@ -18,7 +18,7 @@ class Accesses(Text):
     """The part of the printer that reads and writes memory."""
 
     def memory_type(self, node: Node) -> str:
-        """The type of one element of the array of a memory."""
+        """Return the type of one element of the array of a memory."""
         type = node.value_type
         if type.dtype.is_bool:
             self.unsupported(type.dtype)
@@ -62,7 +62,7 @@ class Accesses(Text):
                 self.line(f"if ({self.element(mask, number)}) {{ {target} = {place}; }}")
 
     def loaded(self, type: Type, places: Sequence[str]) -> Iterator[str]:
-        """The pieces of a value that lies in these places."""
+        """Yield the pieces of a value that lies in these places."""
         if len(places) == pieces_of(type):
             yield from places
         elif len(places) == type.width:
@@ -73,7 +73,7 @@ class Accesses(Text):
                 yield f"{self.type(type)}({places[start]}, {places[start + 1]})"
 
     def places(self, memory: Node, index: Node, width: int) -> list[str]:
-        """The lvalues of an access: one for each vector of the memory, or for each element."""
+        """Return the lvalues of an access: one for each vector of the memory, or each element."""
         name, vector = self.memories[memory], self.vector_widths[memory]
         if index.value_type.width > 1:
             places = (self.element(index, number) for number in range(width))
@@ -88,7 +88,7 @@ class Accesses(Text):
         return [self.at(name, first, number) for number in range(width // vector)]
 
     def place(self, name: str, vector: int, index: str) -> str:
-        """One element, of a memory of scalars or of vectors."""
+        """Return one element, of a memory of scalars or of vectors."""
         if vector == 1:
             return f"{name}[{index}]"
         shift = vector.bit_length() - 1

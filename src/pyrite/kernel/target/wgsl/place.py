@@ -63,7 +63,7 @@ def is_sum(index: Node) -> bool:
 
 
 def less_multiples(index: Node, of: int) -> Node:
-    """An index without the terms that are multiples of a number."""
+    """Return an index without the terms that are multiples of a number."""
     while is_sum(index):
         x, y = index.inputs
         if is_multiple(y, of):

@@ -111,7 +111,7 @@ class Printer(Accesses, Control, Subgroups):
         self.module.append(f"{space} arguments: Arguments;")
 
     def argument(self, dtype: DType, name: str) -> tuple[str, str]:
-        """The type in which an argument travels, a word at least, and its value."""
+        """Return the type in which an argument travels, a word at least, and its value."""
         if dtype.is_bool:
             return "u32", f"({name} != 0u)"
         spelled = self.scalar(dtype)
@@ -177,7 +177,7 @@ class Printer(Accesses, Control, Subgroups):
         self.define(node, [f"{type}({piece})" for piece in pieces])
 
     def runtime(self, node: Node) -> Pieces:
-        """A value that is no constant expression to WGSL, whose evaluation could be an error."""
+        """Return a value that is no constant expression to WGSL, which could be an error."""
         pieces = self.values[node]
         return tuple(map(self.let, pieces)) if node.kind == "const" else pieces
 
@@ -205,7 +205,7 @@ class Printer(Accesses, Control, Subgroups):
         self.values[node] = (self.element(node.inputs[0], node.attr),)
 
     def known(self, node: Node) -> None:
-        """A node whose value was given before: by the kernel's head, or its control node."""
+        """Return a node whose value was given before: by the kernel's head, or its control node."""
 
 
 def _widened(source: Type, target: Type) -> Type | None:
@@ -217,7 +217,7 @@ def _widened(source: Type, target: Type) -> Type | None:
 
 
 def _clean(name: str) -> str:
-    """A name of which WGSL makes an identifier when a number follows it."""
+    """Return a name of which WGSL makes an identifier when a number follows it."""
     cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name).strip("_") or "x"
     return cleaned if cleaned[0].isalpha() else f"x{cleaned}"
 

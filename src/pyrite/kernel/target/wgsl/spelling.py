@@ -126,7 +126,7 @@ def _nan_bits(printer: Printer, type: Type, x: str) -> str:
 
 
 def _remainder(printer: Printer, type: Type, x: str, y: str) -> str:
-    """x - (x / y) * y: Vulkan leaves the remainder of negative integers open (seen on an H200)."""
+    """Return x - (x / y) * y: Vulkan leaves the remainder of negative integers open (H200)."""
     return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
 
 

@@ -25,7 +25,7 @@ class Subgroups(Text):
             self.define(node, [f"{SHUFFLES[node.attr]}({piece}, {lane})" for piece in x])
 
     def subgroup_scan(self, node: Node) -> None:
-        """By shuffles, log2 of the lanes; WGSL scans only sums and products."""
+        """Scan by shuffles, log2 of the lanes of them; WGSL scans only sums and products."""
         self.subgroups()
         name, is_inclusive = node.attr
         lane, lanes = self.builtin("subgroup_lane"), self.builtin("subgroup_size")
@@ -54,7 +54,7 @@ class Subgroups(Text):
 
 
 def _identity(name: str, dtype: DType) -> Number:
-    """What changes nothing when combined."""
+    """Return the neutral element of an operation."""
     if name in ("min", "max"):
         return dtype.highest if name == "min" else dtype.lowest
     if name == "and":

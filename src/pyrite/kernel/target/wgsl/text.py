@@ -78,12 +78,12 @@ class Text(ABC):
         )
 
     def type(self, type: Type) -> str:
-        """The type of one piece of a value."""
+        """Return the type of one piece of a value."""
         name = self.scalar(type.dtype)
         return name if type.width == 1 else f"vec{min(type.width, 4)}<{name}>"
 
     def literal(self, value: Number, dtype: DType) -> str:
-        """A number as WGSL writes it."""
+        """Return a number as WGSL writes it."""
         if dtype.is_bool:
             return "true" if value else "false"
         suffix = TYPES[dtype.name][1] if self.scalar(dtype) else ""
@@ -138,14 +138,14 @@ class Text(ABC):
         return tuple(names)
 
     def element(self, node: Node, element: int) -> str:
-        """The expression of one element of a value."""
+        """Return the expression of one element of a value."""
         width = node.value_type.width
         if width == 1:
             return self.values[node][0]
         return f"{self.values[node][element // 4]}.{COMPONENTS[element % 4]}"
 
     def grouped(self, type: Type, elements: Sequence[str]) -> Iterator[str]:
-        """The pieces of a vector of these elements."""
+        """Yield the pieces of a vector of these elements."""
         for start in range(0, type.width, 4):
             part = elements[start : start + 4]
             inside = part[0] if len(set(part)) == 1 else ", ".join(part)
