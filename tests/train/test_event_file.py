@@ -24,6 +24,7 @@ from pyrite.train.event import (
     EpochEnded,
     EpochStarted,
     Event,
+    Failed,
     Interrupted,
     Logged,
     Paused,
@@ -62,6 +63,7 @@ ONE_OF_EACH: list[Event] = [
     Interrupted("Ctrl-C", 3, 1, None),
     StoppedEarly(2, "no better"),
     RunEnded("completed", 3.5, 18, {"sort": 2}),
+    Failed("ValueError: \x1b[31m <b>"),
 ]
 
 

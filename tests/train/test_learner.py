@@ -30,6 +30,7 @@ from pyrite.train import (
     EarlyStopping,
     EpochEnded,
     Event,
+    Failed,
     Goal,
     ImageSample,
     Interrupted,
@@ -53,6 +54,7 @@ from pyrite.train import (
     read_events,
     supervised,
 )
+from pyrite.train.report.run import read_run
 
 STEPS = 6  # of an epoch, as in conftest.py
 
@@ -180,6 +182,32 @@ def test_a_run_of_no_epochs_is_completed(task) -> None:
 def test_arguments_out_of_range_are_refused(task, arguments: dict[str, int]) -> None:
     with pytest.raises(ArgumentError, match="accumulate >= 1 and read_every >= 1, got"):
         task.learner(**arguments)
+
+
+def test_an_error_stands_in_the_record_and_the_run_can_be_resumed(
+    task, weights, recorder, tmp_path: Path
+) -> None:
+    plain, calls = supervised(task.loss), iter(range(1, 1000))
+
+    def breaking(model: Any, batch: Any) -> Output:
+        if next(calls) == 11:  # in the second epoch
+            raise ValueError("broken")
+        return plain(model, batch)
+
+    with pytest.raises(ValueError, match="broken"):
+        task.fit(task.learner(step=breaking, views=[recorder], directory=tmp_path))
+    assert recorder.events[-1] == Failed("ValueError: broken")
+    assert read_run(tmp_path).status == "failed"
+    assert RunDirectory(tmp_path).read_manifest()["state"] == "failed"
+
+    with pytest.raises(TrainError, match="directory without a run"):
+        task.fit(task.learner(directory=tmp_path))
+    told = [entry.event for entry in read_events(tmp_path / "events.jsonl")]
+    assert sum(isinstance(event, Failed) for event in told) == 1  # a run that did not begin
+
+    resumed = task.fit(task.learner(directory=tmp_path), resume=True)
+    assert weights(resumed.model) == weights(task.fit(task.learner()).model)
+    assert read_run(tmp_path).status == "completed"
 
 
 def test_two_metrics_of_one_name_are_refused(task) -> None:

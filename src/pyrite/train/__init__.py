@@ -8,6 +8,7 @@ from pyrite.train.event import Checkpointed as Checkpointed
 from pyrite.train.event import EpochEnded as EpochEnded
 from pyrite.train.event import EpochStarted as EpochStarted
 from pyrite.train.event import Event as Event
+from pyrite.train.event import Failed as Failed
 from pyrite.train.event import Interrupted as Interrupted
 from pyrite.train.event import Logged as Logged
 from pyrite.train.event import Paused as Paused
@@ -96,6 +97,7 @@ __all__ = [
     "Event",
     "EventReader",
     "FBeta",
+    "Failed",
     "Goal",
     "History",
     "ImageSample",

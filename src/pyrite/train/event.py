@@ -10,7 +10,7 @@
     ├── Paused, PauseEnded
     ├── Logged                     what the program says meanwhile, where a view keeps the terminal
     ├── StopRequested, Interrupted, StoppedEarly
-    └── RunEnded                   always last, unless an error ends the run
+    └── RunEnded or Failed         always last, unless the process is ended
 
 Epochs and steps are counted from 1, as people do.  Events are frozen facts: a view may keep them,
 and hand them to another thread.
@@ -190,6 +190,13 @@ class RunEnded(Event):
     fallbacks: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Failed(Event):
+    """An error ends the run, which raises it: its kind, and what it says."""
+
+    reason: str
+
+
 #: All of them: each is a kind of line in events.jsonl.
 EVENTS: tuple[type[Event], ...] = (
     RunStarted,
@@ -207,4 +214,5 @@ EVENTS: tuple[type[Event], ...] = (
     Interrupted,
     StoppedEarly,
     RunEnded,
+    Failed,
 )

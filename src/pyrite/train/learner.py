@@ -14,7 +14,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -40,6 +40,7 @@ from pyrite.train.event import (
     EpochEnded,
     EpochStarted,
     Event,
+    Failed,
     Interrupted,
     Outcome,
     Paused,
@@ -254,7 +255,8 @@ class _Run(Generic[M]):
     def result(self, resume: bool) -> Result[M]:
         began, fallen = perf_counter(), _fallbacks()
         self._start(resume)
-        outcome = self._train_until_done()
+        with self._telling_errors():
+            outcome = self._train_until_done()
         seconds = perf_counter() - began - self.paused_seconds
         steps = self.steps - self.steps_before
         if self.learner.directory:
@@ -263,6 +265,17 @@ class _Run(Generic[M]):
         self.emit(RunEnded(outcome, seconds, steps, dict(_fallbacks() - fallen)))
         best = self.folder.best(self.history) if self.folder else None
         return Result(self.learner.model, self.history, outcome, steps, seconds, best)
+
+    @contextmanager
+    def _telling_errors(self) -> Iterator[None]:
+        """Say in the record which error ended the run: else it looks like one that was killed."""
+        try:
+            yield
+        except Exception as error:
+            self.emit(Failed(f"{type(error).__name__}: {error}"))
+            with suppress(TrainError):  # a disk that is full may be the error
+                self._write_manifest("failed")
+            raise
 
     # ---- beginning ----
 

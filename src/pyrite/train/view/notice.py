@@ -7,6 +7,7 @@ from functools import singledispatch
 from pyrite.train.event import (
     CheckpointDamaged,
     Event,
+    Failed,
     Interrupted,
     Paused,
     PauseEnded,
@@ -74,11 +75,17 @@ def _(event: StoppedEarly) -> str:
 
 @notice.register
 def _(event: RunEnded) -> str:
-    speed = f", {event.steps / event.seconds:.1f} steps/s" if event.steps else ""
+    is_timed = event.steps and event.seconds > 0
+    speed = f", {event.steps / event.seconds:.1f} steps/s" if is_timed else ""
     fell = ", ".join(f"{op} {times:,} times" for op, times in event.fallbacks.items())
     reference = f"; run by NumPy: {fell}" if fell else ""
     ended = f"{event.outcome}: {_count(event.steps, 'step')} in {event.seconds:.1f} s"
     return f"{ended}{speed}{reference}"
+
+
+@notice.register
+def _(event: Failed) -> str:
+    return f"failed: {event.reason}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -16,6 +16,7 @@ from pyrite.train.event import (
     EpochEnded,
     EpochStarted,
     Event,
+    Failed,
     Interrupted,
     Paused,
     PauseEnded,
@@ -72,6 +73,7 @@ class PlainView:
     @_show.register(Interrupted)
     @_show.register(StoppedEarly)
     @_show.register(RunEnded)
+    @_show.register(Failed)
     def _(self, event: Event) -> None:
         self.write(notice(event))
 

@@ -29,6 +29,7 @@ from pyrite.train.event import (
     EpochEnded,
     EpochStarted,
     Event,
+    Failed,
     Interrupted,
     Paused,
     PauseEnded,
@@ -130,6 +131,7 @@ class ProgressView:
     @_show.register(Interrupted)
     @_show.register(StoppedEarly)
     @_show.register(RunEnded)
+    @_show.register(Failed)
     def _(self, event: Event) -> None:
         self.console.print(Text(legible(notice(event)), style="dim"), soft_wrap=True)
 

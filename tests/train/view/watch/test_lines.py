@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyrite.train import Logged, PlainView, Reading, RunStarted
+from pyrite.train import Failed, Logged, PlainView, Reading, RunEnded, RunStarted
 from pyrite.train.event import EpochEnded
 from pyrite.train.view.watch.lines import follow
 from pyrite.train.view.watch.machine import Machine
@@ -39,6 +39,19 @@ def test_a_process_that_is_gone_ends_it(
     stream = io.StringIO()
     assert not follow(path, PlainView(stream), lambda seconds: None)
     assert stream.getvalue().endswith("the process of the run has ended without a word\n")
+
+
+def test_an_error_ends_it_and_a_run_of_no_time_has_no_speed(tmp_path: Path, write_run: Any) -> None:
+    began = (1.0, RunStarted("cpu", 0, 1, 1, None))
+    for last, words in (
+        (Failed("ValueError: broken"), "failed: ValueError: broken"),
+        (RunEnded("completed", 0.0, 5), "completed: 5 steps in 0.0 s"),
+    ):
+        stream, folder = io.StringIO(), tmp_path / words[:6]
+        folder.mkdir()
+        path = write_run(folder, [began, (2.0, last)])
+        assert follow(path, PlainView(stream), lambda seconds: None)
+        assert stream.getvalue().splitlines()[1:] == [words]
 
 
 def test_nothing_in_a_file_commands_the_terminal(tmp_path: Path, write_run: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from os import PathLike
 
-from pyrite.train.event import RunEnded, RunStarted
+from pyrite.train.event import Failed, RunEnded, RunStarted
 from pyrite.train.event_file import EventReader
 from pyrite.train.view.plain import PlainView
 from pyrite.train.view.watch.machine import Machine
@@ -28,7 +28,7 @@ def follow(path: str | PathLike[str], view: PlainView, wait: Callable[[float], N
                 view.handle(entry.event)
                 if isinstance(entry.event, RunStarted):
                     machine, is_over = Machine(entry.event, entry.time), False
-                is_over = is_over or isinstance(entry.event, RunEnded)
+                is_over = is_over or isinstance(entry.event, RunEnded | Failed)
         if is_over or not was_alive:
             view.close()
             if not is_over:

@@ -13,6 +13,7 @@ from pyrite.train.event import (
     EpochEnded,
     EpochStarted,
     Event,
+    Failed,
     Interrupted,
     Logged,
     Paused,
@@ -238,6 +239,11 @@ class RunState:
     def _(self, event: RunEnded, time: float) -> None:
         self.status, self._ended_at = event.outcome, time
         self._say(time, "info", "", notice(event))
+
+    @_take.register
+    def _(self, event: Failed, time: float) -> None:
+        self.status, self._ended_at = "failed", time
+        self._say(time, "error", "", notice(event))
 
     # ---- parts ----
 
