@@ -12,8 +12,16 @@ from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
+from pyrite.backend.graph import (
+    Graph,
+    Input,
+    Literal,
+    Node,
+    Operand,
+    content_of_node,
+    pruned,
+)
 from pyrite.backend.protocol import Backend
-from pyrite.backend.tracing.graph import Graph, Input, Literal, Node, Operand, key_of, pruned
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError
 from pyrite.op import (
@@ -144,14 +152,15 @@ class Tracer(Backend):
             self.refuse(f"{op.name}, which no graph holds")
         operands = tuple(self._operand(x) for x in inputs)
         try:
-            key = key_of(op, operands, attrs)
+            content = content_of_node(op, operands, attrs)
         except (NoContentError, ArgumentError):
             self.refuse(f"attributes of {op.name}")
+        key = (content, *[x for x in operands if isinstance(x, int)])
         node = self._made.get(key)
         if node is None:
             if len(self._nodes) >= MOST_NODES:
                 self.refuse("more ops than a graph may hold")
-            node = Node(op, operands, attrs, out, len(self._types), key)
+            node = Node(op, operands, attrs, out, len(self._types), content)
             self._nodes.append(node)
             self._types += out
             self._made[key] = node
@@ -224,7 +233,7 @@ class Tracer(Backend):
         for node in self._nodes:
             operands = tuple(renumbered(x) for x in node.operands)
             nodes.append(
-                Node(node.op, operands, node.attrs, node.types, node.first + count, node.key)
+                Node(node.op, operands, node.attrs, node.types, node.first + count, node.content)
             )
         wanted = tuple(x for x in map(renumbered, results) if isinstance(x, int))
         return pruned(Graph((*self.inputs, *numbers), tuple(nodes), wanted))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.group import KEPT_WEIGHT, Group, can_add, passes, reads_position
@@ -23,11 +24,12 @@ from pyrite.backend.cube.body.region import (
 )
 from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.registry import Input, lowering_of
+from pyrite.backend.cube.registry import Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.tracing import Graph, Literal, Node, traced
-from pyrite.backend.tracing import Input as GraphInput
+from pyrite.backend.graph import Graph, Literal, Node, Part
+from pyrite.backend.graph import Input as GraphInput
+from pyrite.backend.tracing import traced
 from pyrite.op import Attributes, Constant, Op
 from pyrite.types import TensorType
 
@@ -68,25 +70,29 @@ def run_body(
     assert graph is not None, "a body that keeps its op whole"
     if not any(type.size for type in graph.out):
         return [launcher.empty(type) for type in graph.out]
-    return _Run(launcher, op.name, graph, inputs).results()
+    return run_graph(launcher, op.name, graph, inputs)
 
 
-class _Run:
-    """One call of a body: the values that lie in memory by now."""
+def run_graph(
+    launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
+) -> list[CubeTensor]:
+    """Run the ops of a graph by as few kernels as there may be; return its results."""
+    run = GraphRun(launcher, name, graph, inputs)
+    run.realise(graph.results)
+    found = [run.real[value] for value in graph.results]
+    made = [x for x in found if isinstance(x, CubeTensor)]
+    assert len(made) == len(found), "a number of the call is no result"
+    return made
+
+
+class GraphRun:
+    """One run of a graph: the values that lie in memory by now, by their numbers."""
 
     def __init__(
         self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
-
-    def results(self) -> list[CubeTensor]:
-        """Return the results of the body."""
-        self.realise(self.graph.results)
-        found = [self.real[value] for value in self.graph.results]
-        made = [x for x in found if isinstance(x, CubeTensor)]
-        assert len(made) == len(found), "a number of the call is no result"
-        return made
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""
@@ -109,34 +115,16 @@ class _Run:
         return is_view(node) and all(v in self.real for v in node.values)
 
     def _step(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
-        """Run one kernel of a region."""
-        made = {v for node in nodes for v in node.results}
-        leaves = tuple(dict.fromkeys(v for n in nodes for v in n.values if v not in made))
-        try:
-            region = Region(self.graph, tuple(nodes), leaves)
-        except CutError as error:
-            missing = [v for v in error.node.values if v not in self.real]
-            if missing:
-                self.realise(missing)
-            else:
-                self._run_alone(error.node)
+        """Run kernels of a region, or what has to be in memory before."""
+        step = RegionStep.of(self, nodes, [*wanted, *self._dear(nodes, wanted)])
+        stop = step.run()
+        self.real.update(step.made)
+        if stop is None:
             return
-        wanted = [*wanted, *self._dear(nodes, wanted)]
-        if not any(is_fold(n) for n in nodes):
-            beyond = map_points(self.launcher, self.name, region, wanted, self.real)
-            if beyond is not None:
-                self._cut_before(beyond, nodes)
-            return
-        group = self._within_limits(region, best_group(region, wanted))
-        if self._fits(region, group):
-            run_group(self.launcher, self.name, region, group, self.real)
-            return
-        group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
-        if self._runs_in_parts(region, group):
-            return
-        fold = group.folds[0]
-        self.realise(fold.values)
-        self._run_alone(fold)
+        left = [v for v in stop.node.values if v not in self.real]
+        self.realise(left)
+        if stop.is_alone or not left:
+            self._run_alone(stop.node)
 
     def _dear(self, nodes: Sequence[Node], wanted: Sequence[int]) -> list[int]:
         """Return what takes longer to make again than to read, and other kernels want too."""
@@ -149,14 +137,90 @@ class _Run:
             and n.op.is_elementwise and weight_of(n, types) >= KEPT_WEIGHT
         ]  # fmt: skip
 
-    def _cut_before(self, value: int, nodes: Sequence[Node]) -> None:
-        """Have the operands of a value lie in memory, which is made of too many tensors at once."""
-        node = next(n for n in nodes if value in n.results)
-        self.realise([v for v in node.values if v not in self.real])
+    def _run_alone(self, node: Node) -> None:
+        """Run a node by its own kernels."""
+        inputs = [
+            self.real[x] if isinstance(x, int)
+            else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
+            for x in node.operands
+        ]  # fmt: skip
+        lowering = self.lowering(node, inputs)
+        results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
+        self.real.update(zip(node.results, results, strict=True))
+
+    def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
+        """Return what runs a node alone: in a body there are no composites."""
+        return lowering_of(node.op) or elementwise
+
+
+class Stop(NamedTuple):
+    """A node that fits no kernel of its region: its operands are to be in memory first.
+
+    With ``is_alone`` it then runs by kernels of its own.
+    """
+
+    node: Node
+    is_alone: bool
+
+
+class RegionStep:
+    """One step in a region: which values become real by the kernel that goes furthest.
+
+    It sees the nodes of the region as a graph of their own, so that its kernels do not depend on
+    where they stand.
+    """
+
+    def __init__(
+        self, launcher: Launcher, name: str, nodes: Sequence[Node], part: Part,
+        wanted: Sequence[int], real: dict[int, Input],
+    ) -> None:  # fmt: skip
+        self.launcher, self.name, self.machine = launcher, name, launcher.machine
+        self._nodes = nodes
+        self._part = part
+        self._wanted = wanted
+        self._real = real
+
+    @classmethod
+    def of(cls, run: GraphRun, nodes: Sequence[Node], wanted: Sequence[int]) -> RegionStep:
+        """Return the step of a run in the region of some nodes."""
+        part = Part.of(run.graph, nodes)
+        real = {n: run.real[value] for n, value in enumerate(part.leaves)}
+        return cls(run.launcher, run.name, nodes, part, [part.numbers[v] for v in wanted], real)
+
+    @property
+    def made(self) -> dict[int, Input]:
+        """What lies in memory now, by its number in the whole graph."""
+        return {old: self._real[n] for old, n in self._part.numbers.items() if n in self._real}
+
+    def run(self) -> Stop | None:
+        """Run a kernel; or return what stops that."""
+        nodes, graph = self._part.graph.nodes, self._part.graph
+        try:
+            region = Region(graph, nodes, tuple(range(len(self._part.leaves))))
+        except CutError as error:
+            return self._stop(error.node)
+        if not any(is_fold(n) for n in nodes):
+            beyond = map_points(self.launcher, self.name, region, self._wanted, self._real)
+            # One that is made of too many tensors at once stops it.
+            if beyond is None:
+                return None
+            return self._stop(next(n for n in nodes if beyond in n.results))
+        group = self._within_limits(region, best_group(region, self._wanted))
+        if self._fits(region, group):
+            run_group(self.launcher, self.name, region, group, self._real)
+            return None
+        group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
+        if self._runs_in_parts(region, group):
+            return None
+        return self._stop(group.folds[0], is_alone=True)
+
+    def _stop(self, node: Node, *, is_alone: bool = False) -> Stop:
+        """Return a node of the part as one of the whole graph."""
+        return Stop(self._nodes[self._part.graph.nodes.index(node)], is_alone)
 
     def _within_limits(self, region: Region, group: Group) -> Group:
         """Return a group without what takes more tensors than a kernel may have."""
-        most = most_buffers(self.launcher.machine)
+        most = most_buffers(self.machine)
         if self._tensors_of(region, group) <= most:
             return group
         results = tuple(v for n in group.folds for v in n.results)
@@ -164,7 +228,7 @@ class _Run:
 
     def _tensors_of(self, region: Region, group: Group) -> int:
         wanted = [*group.elements, *group.numbers, *(n.first for n in group.sums)]
-        return len(wanted) + len(leaves_of(region, wanted, self.real))
+        return len(wanted) + len(leaves_of(region, wanted, self._real))
 
     def _fits(self, region: Region, group: Group) -> bool:
         """Whether a kernel over rows is the way: they are many, or short, and more than one fold.
@@ -172,7 +236,7 @@ class _Run:
         A fold alone whose elements are no neighbours runs by the skeleton of folds, which goes over
         memory as it lies.
         """
-        machine = self.launcher.machine
+        machine = self.machine
         rows, length = region.atoms.count(group.rows), region.atoms.count(group.length)
         if self._tensors_of(region, group) > most_buffers(machine):
             return False
@@ -187,21 +251,21 @@ class _Run:
 
     def _is_broken(self, region: Region, group: Group) -> bool:
         """Whether rows lie in pieces, which are better folded one by one."""
-        pieces = outer_of(region, group, self.real, parts=0)
+        pieces = outer_of(region, group, self._real, parts=0)
         return bool(pieces) and not any(reads_position(n) for n in group.folds)
 
     def _runs_in_parts(self, region: Region, group: Group) -> bool:
         """Run folds of few or broken rows part by part, if they can be cut."""
         if any(reads_position(n) for n in group.folds) or not self._is_along(region, group):
             return False
-        machine = self.launcher.machine
+        machine = self.machine
         most = 8 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
         rows = region.atoms.count(group.rows)
-        outer = outer_of(region, group, self.real, -(-most // rows))
+        outer = outer_of(region, group, self._real, -(-most // rows))
         if not outer:
             return False
         whole = replace(group, length=region.reduced(group.folds[0]))
-        run_parts(self.launcher, self.name, region, whole, outer, self.real)
+        run_parts(self.launcher, self.name, region, whole, outer, self._real)
         return True
 
     def _is_along(self, region: Region, group: Group) -> bool:
@@ -210,20 +274,9 @@ class _Run:
         return any(
             region.atoms.strides(region.axes(v), t.strides).get(a) == 1
             for v in region.leaves
-            if isinstance(t := self.real[v], CubeTensor)
+            if isinstance(t := self._real[v], CubeTensor)
             for a in last
         )
-
-    def _run_alone(self, node: Node) -> None:
-        """Run a node by its own kernels."""
-        inputs = [
-            self.real[x] if isinstance(x, int)
-            else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
-            for x in node.operands
-        ]  # fmt: skip
-        lowering = lowering_of(node.op) or elementwise
-        results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
-        self.real.update(zip(node.results, results, strict=True))
 
 
 def _given(wanted: GraphInput, inputs: Sequence[Input]) -> Input:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyrite.backend.tracing import Literal, Node
+from pyrite.backend.graph import Literal, Node
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import vector
 from pyrite.kernel.trace import trace

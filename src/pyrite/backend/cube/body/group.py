@@ -9,7 +9,7 @@ from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import Region
 from pyrite.backend.cube.skeleton.row import RowsConfig
-from pyrite.backend.tracing import Node
+from pyrite.backend.graph import Node
 from pyrite.op.rule import Fold
 from pyrite.op.rule.fold import BoundFold
 

@@ -11,7 +11,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise import map_together
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.tracing import Node
+from pyrite.backend.graph import Node
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.machine import Machine
 from pyrite.types import TensorType

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms, Axes, MisalignedError
-from pyrite.backend.tracing import Graph, Node
+from pyrite.backend.graph import Graph, Node
 from pyrite.op.index import IndexMap, coordinates, number_of
 from pyrite.op.rule import Fold, View
 from pyrite.op.rule.fold import axes_of

@@ -13,7 +13,7 @@ from pyrite.backend.cube.body.region import Region, is_view
 from pyrite.backend.cube.body.row import BodyRow
 from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.skeleton.row import At, Make
-from pyrite.backend.tracing import Node
+from pyrite.backend.graph import Node
 from pyrite.kernel import Value
 from pyrite.op.rule.fold import BoundFold
 

@@ -28,7 +28,7 @@ from pyrite.backend.cube.skeleton.row import (
     workgroups_of,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.tracing import Node
+from pyrite.backend.graph import Node
 from pyrite.kernel import Kernel
 from pyrite.op import Constant
 from pyrite.runtime.protocol import Buffer

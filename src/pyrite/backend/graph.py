@@ -1,0 +1,161 @@
+"""Many ops as one value: which are applied to what, from the types of inputs to the results.
+
+The body of a composite is one, and what Fusion recorded is one; whoever makes kernels reads it.  It
+knows no tensor and no device.  Values have numbers: first the graph's inputs, then the results of
+each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyrite.content import content_of
+from pyrite.op import Op, rules_key
+from pyrite.types import DType, Number, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a call by its position: a tensor, or a number as one of a dtype.
+
+    Or it is a number with a ``value``, made of sizes: kernels get it as those that a call gives.
+    """
+
+    position: int
+    type: TensorType
+    is_number: bool = False
+    value: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number that stands in the graph, in the dtype that it takes there."""
+
+    value: Number
+    dtype: DType
+
+
+#: What an op in a graph is applied to: a value by its number, a number, or nothing.
+Operand = int | Literal | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An op applied to operands; its results are the values from ``first`` on."""
+
+    op: Op
+    operands: tuple[Operand, ...]
+    attrs: Mapping[str, Any] = field(repr=False)
+    types: tuple[TensorType, ...]
+    first: int
+    #: What it is by content, but for the numbers and types of values; see `content_of_node`.
+    content: Hashable = field(repr=False)
+    #: The values among its operands, and the numbers of its results: asked for all the time.
+    values: tuple[int, ...] = field(init=False, repr=False)
+    results: range = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = tuple([x for x in self.operands if isinstance(x, int)])
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "results", range(self.first, self.first + len(self.types)))
+
+    @property
+    def key(self) -> Hashable:
+        """What it is by content, but for the types of values."""
+        return self.content, self.values
+
+    def renumbered(self, numbers: Mapping[int, int], first: int) -> Node:
+        """Return it applied to the values of other numbers."""
+        operands = tuple([numbers[x] if isinstance(x, int) else x for x in self.operands])
+        return Node(self.op, operands, self.attrs, self.types, first, self.content)
+
+
+def content_of_node(op: Op, operands: Sequence[Operand], attrs: Mapping[str, Any]) -> Hashable:
+    """Return what an application of an op is by content, but for its values."""
+    parts: list[Hashable] = [op, rules_key(op)]
+    for x in operands:
+        # Values may change places with what is left out: each says which it is.
+        is_left_out = x is None
+        parts.append((content_of(x.value), x.dtype) if isinstance(x, Literal) else is_left_out)
+    parts += [(name, content_of(attrs[name])) for name in sorted(attrs)]
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Ops, each after those whose results it takes; those in vain are left out."""
+
+    inputs: tuple[Input, ...]
+    nodes: tuple[Node, ...]
+    #: The values that are wanted.
+    results: tuple[int, ...]
+    #: The type of each value.
+    types: tuple[TensorType, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        made = [type for node in self.nodes for type in node.types]
+        object.__setattr__(self, "types", (*[i.type for i in self.inputs], *made))
+
+    @property
+    def out(self) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        return tuple([self.types[value] for value in self.results])
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other graphs, by content."""
+        return self.inputs, tuple(node.key for node in self.nodes), self.results
+
+
+def pruned(graph: Graph) -> Graph:
+    """Return the graph without nodes whose results nobody wants, values numbered anew."""
+    wanted = set(graph.results)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if not wanted.isdisjoint(node.results):
+            wanted.update(node.values)
+            kept.append(node)
+    nodes, numbers = numbered_anew(kept[::-1], range(len(graph.inputs)))
+    return Graph(graph.inputs, nodes, tuple([numbers[r] for r in graph.results]))
+
+
+def numbered_anew(
+    nodes: Iterable[Node], leaves: Iterable[int]
+) -> tuple[tuple[Node, ...], dict[int, int]]:
+    """Return nodes over values whose numbers begin with the leaves; and the new numbers by old."""
+    numbers = {old: new for new, old in enumerate(leaves)}
+    found: list[Node] = []
+    for node in nodes:
+        moved = node.renumbered(numbers, len(numbers))
+        numbers.update(zip(node.results, moved.results, strict=True))
+        found.append(moved)
+    return tuple(found), numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some nodes of a graph as one of their own, in numbers that do not depend on the rest.
+
+    Inputs are the leaves: the values that they take of elsewhere.  ``numbers`` are the new ones of
+    the values of the graph.
+    """
+
+    graph: Graph
+    leaves: tuple[int, ...]
+    numbers: Mapping[int, int]
+
+    @classmethod
+    def of(cls, graph: Graph, nodes: Sequence[Node]) -> Part:
+        """Return the part of a graph that nodes are."""
+        made = {v for node in nodes for v in node.results}
+        leaves = tuple(dict.fromkeys(v for n in nodes for v in n.values if v not in made))
+        moved, numbers = numbered_anew(nodes, leaves)
+        inputs = tuple([_leaf(graph, value, n) for n, value in enumerate(leaves)])
+        return cls(Graph(inputs, moved, ()), leaves, numbers)
+
+
+def _leaf(graph: Graph, value: int, number: int) -> Input:
+    is_number = value < len(graph.inputs) and graph.inputs[value].is_number
+    return Input(number, graph.types[value], is_number)
