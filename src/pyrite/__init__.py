@@ -33,6 +33,8 @@ from pyrite.backend import fallbacks as fallbacks
 from pyrite.backend import implements as implements
 from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
+from pyrite.backend.fusion import Fusion as Fusion
+from pyrite.backend.fusion import fusion as fusion
 from pyrite.config import config as config
 from pyrite.op import composite as composite
 from pyrite.op import custom_op as custom_op
@@ -75,6 +77,7 @@ __all__ = [
     "DType",
     "Device",
     "FallbackWarning",
+    "Fusion",
     "Gradients",
     "Parameter",
     "PrecisionWarning",
@@ -96,6 +99,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "fusion",
     "grad",
     "implements",
     "int8",

@@ -49,6 +49,9 @@ class Config:
     #: Ops that have a rule of a class run by it alone: no implementation and no kernel that was
     #: written for one op is used.  For tests.  Set it before the first op.
     rules_only: bool = False
+    #: Ops on the devices ``cpu`` and ``wgpu`` are recorded, and run as programs of many: see
+    #: `pyrite.Fusion`.  Read when a device is first used.
+    fusion: bool = False
     #: Kernels have the sizes and strides of their operands built in, and serve no others.  For who
     #: compares; set it before the first op.
     static_sizes: bool = False

@@ -36,6 +36,8 @@ class Entry:
     needs: str | None = None
     install: str | None = None
     only: str = ""
+    #: Whether `pyrite.config.fusion` is for it.
+    fuses: bool = False
 
     def load(self) -> type[Backend]:
         """Return the class.  Raises ModuleNotFoundError when its package is missing."""
@@ -52,8 +54,10 @@ class Entry:
 #: Every backend by the first part of its devices' names.
 BACKENDS: dict[str, Entry] = {
     "numpy": Entry("pyrite.backend.numpy:NumPy"),
-    "cpu": Entry("pyrite.backend.cube.cpu:Cpu", needs="llvmlite", install="llvmlite"),
-    "wgpu": Entry("pyrite.backend.cube.wgpu:Wgpu", numbered=("",), needs="wgpu", install="wgpu"),
+    "cpu": Entry("pyrite.backend.cube.cpu:Cpu", needs="llvmlite", install="llvmlite", fuses=True),
+    "wgpu": Entry(
+        "pyrite.backend.cube.wgpu:Wgpu", numbered=("",), needs="wgpu", install="wgpu", fuses=True
+    ),
     "torch": Entry(
         "pyrite.backend.torch:Torch",
         ("cpu", "cuda", "mps"),
@@ -68,6 +72,10 @@ BACKENDS: dict[str, Entry] = {
         only="on x86-64 Linux",
     ),
 }
+
+
+#: What decorates the backends that fuse.
+_FUSION = Entry("pyrite.backend.fusion:Fusion")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,6 +230,10 @@ def _open(name: str) -> Backend:
         if name not in _opened:
             make: Callable[..., Backend] = _load(name, entry)
             backend = make(which) if which else make()
+            if entry.fuses and config.fusion:
+                # By name: Fusion stands above devices.
+                fused: Callable[[Backend], Backend] = _FUSION.load()
+                backend = fused(backend)
             # A device may have several names: torch:cuda and torch:cuda:0 are one.
             _opened[name] = _opened.setdefault(backend.name, backend)
         return _opened[name]

@@ -7,7 +7,7 @@ each node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,14 +111,21 @@ class Graph:
 
 def pruned(graph: Graph) -> Graph:
     """Return the graph without nodes whose results nobody wants, values numbered anew."""
+    kept = [graph.nodes[n] for n in reaching(graph)]
+    nodes, numbers = numbered_anew(kept, range(len(graph.inputs)))
+    return Graph(graph.inputs, nodes, tuple([numbers[r] for r in graph.results]))
+
+
+def reaching(graph: Graph) -> list[int]:
+    """Return which nodes the results are made of, in order."""
     wanted = set(graph.results)
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
+    found: list[int] = []
+    for n in reversed(range(len(graph.nodes))):
+        node = graph.nodes[n]
         if not wanted.isdisjoint(node.results):
             wanted.update(node.values)
-            kept.append(node)
-    nodes, numbers = numbered_anew(kept[::-1], range(len(graph.inputs)))
-    return Graph(graph.inputs, nodes, tuple([numbers[r] for r in graph.results]))
+            found.append(n)
+    return found[::-1]
 
 
 def numbered_anew(
@@ -154,6 +161,85 @@ class Part:
         moved, numbers = numbered_anew(nodes, leaves)
         inputs = tuple([_leaf(graph, value, n) for n, value in enumerate(leaves)])
         return cls(Graph(inputs, moved, ()), leaves, numbers)
+
+
+#: From an op and what it is applied to, to the graph of its body; None for one that stays whole.
+BodyOf = Callable[[Node], "Graph | None"]
+
+
+def inlined(graph: Graph, body_of: BodyOf) -> tuple[Graph, tuple[int, ...]]:
+    """Return a graph with composites in terms of their bodies.
+
+    The second result says of each new node in which old one it was.
+    """
+    bodies = {node: body for node in graph.nodes if (body := body_of(node)) is not None}
+    if not bodies:
+        return graph, tuple(range(len(graph.nodes)))
+    inputs = {_key_of(x): x for x in graph.inputs}
+    for node, body in bodies.items():
+        inputs |= {_key_of(x): x for x in _numbers_of(graph, node, body).values()}
+    places = {key: n for n, key in enumerate(inputs)}
+    numbers = {n: places[_key_of(x)] for n, x in enumerate(graph.inputs)}
+    nodes: list[Node] = []
+    origins: list[int] = []
+    count = len(places)
+    for origin, node in enumerate(graph.nodes):
+        inner = bodies.get(node)
+        if inner is None:
+            made = [node.renumbered(numbers, count)]
+            numbers.update(zip(node.results, made[0].results, strict=True))
+        else:
+            given = {k: places[_key_of(x)] for k, x in _numbers_of(graph, node, inner).items()}
+            made, found = _applied(inner, node, numbers, given, count)
+            numbers.update(zip(node.results, found, strict=True))
+        count += sum(len(n.types) for n in made)
+        nodes += made
+        origins += [origin] * len(made)
+    results = tuple([numbers[v] for v in graph.results])
+    return Graph(tuple(inputs.values()), tuple(nodes), results), tuple(origins)
+
+
+def _key_of(x: Input) -> Hashable:
+    return x, content_of(x.value)
+
+
+def _numbers_of(graph: Graph, node: Node, body: Graph) -> dict[int, Input]:
+    """Return the inputs of the whole graph that are the numbers of a body, by their value there."""
+    found: dict[int, Input] = {}
+    for value, wanted in enumerate(body.inputs):
+        if wanted.value is not None:
+            found[value] = wanted
+        elif wanted.is_number and isinstance(x := node.operands[wanted.position], int):
+            found[value] = Input(graph.inputs[x].position, wanted.type, is_number=True)
+    return found
+
+
+def _applied(
+    body: Graph, node: Node, numbers: Mapping[int, int], given: Mapping[int, int], count: int
+) -> tuple[list[Node], list[int]]:
+    """Return the nodes of a body applied to a node's operands, and its results."""
+    values: dict[int, Operand] = {}
+    for value, wanted in enumerate(body.inputs):
+        operand = None if wanted.value is not None else node.operands[wanted.position]
+        if value in given:
+            values[value] = given[value]
+        elif isinstance(operand, Literal):
+            values[value] = Literal(operand.value, wanted.type.dtype)
+        else:
+            assert isinstance(operand, int), "a body takes no input that was left out"
+            values[value] = numbers[operand]
+    made: list[Node] = []
+    for inner in body.nodes:
+        operands = tuple([values[x] if isinstance(x, int) else x for x in inner.operands])
+        is_same = all(isinstance(x, int) for x in operands)
+        content = inner.content if is_same else content_of_node(inner.op, operands, inner.attrs)
+        moved = Node(inner.op, operands, inner.attrs, inner.types, count, content)
+        values.update(zip(inner.results, moved.results, strict=True))
+        count += len(moved.types)
+        made.append(moved)
+    results = [x for v in body.results if isinstance(x := values[v], int)]
+    assert len(results) == len(body.results), "a number is no result of a body"
+    return made, results
 
 
 def _leaf(graph: Graph, value: int, number: int) -> Input:

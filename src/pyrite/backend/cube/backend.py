@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.backend.compiling import Known
 from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
+from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recording import (
     EXPANSION,
@@ -36,11 +38,12 @@ from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.fallback import note_fallback
+from pyrite.backend.graph import Graph, Literal, Node, Operand
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
-from pyrite.op import Attributes, Op, Plan, require_reference
+from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
 from pyrite.types import Array, DType, TensorType, dtype
@@ -173,6 +176,39 @@ class CubeBackend(Backend):
             found = first_of(op.kernels, self.runtime)
         return elementwise if found is None and op.scalar is not None else found
 
+    # ---- programs ----
+
+    def accepts(self, op: Op, inputs: Sequence[Known], plan: Plan) -> bool:
+        """Whether there are kernels for a call, and room for what it makes."""
+        out = plan.out
+        if out is None or op.sync or op.kernels:
+            return False
+        if any(t.size > MOST_ELEMENTS or t.dtype in self.runtime.lacking for t in out):
+            return False
+        given = [_of_type(i) if isinstance(i, TensorType) else i for i in inputs]
+        return self._lowering_of_call(op, given, plan.attrs) is not None
+
+    def layout_of(self, handle: CubeTensor) -> Hashable:
+        """Return where the elements of a tensor lie."""
+        return handle.strides, handle.offset
+
+    def compile(self, graph: Graph, inputs: Sequence[Any]) -> CubeProgram:
+        """Return the program of a graph for inputs like these."""
+
+        def body_of(node: Node) -> Graph | None:
+            if node.op.body is None:
+                return None
+            given = [_example(graph, x) for x in node.operands]
+            chosen = self._lowering_of_call(node.op, given, node.attrs)
+            return graph_of(node.op, given, node.attrs) if chosen is run_body else None
+
+        def choose(op: Op, given: Sequence[Any], attrs: Attributes) -> Lowering:
+            found = self._lowering_of_call(op, given, attrs)
+            assert found is not None, "a graph holds what has kernels"
+            return found
+
+        return compile_graph(self.launcher, graph, inputs, body_of, choose)
+
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
         type = TensorType(array.shape, dtype(array.dtype))
@@ -284,6 +320,25 @@ class CubeBackend(Backend):
 
     def __repr__(self) -> str:
         return f"CubeBackend({self.runtime.name})"
+
+
+def _of_type(type: TensorType) -> CubeTensor:
+    """Return a dense tensor without memory, for who looks at types."""
+    return CubeTensor.dense(_NOWHERE, type)
+
+
+_NOWHERE: Any = None
+
+
+def _example(graph: Graph, operand: Operand) -> Any:
+    """Return an operand of a graph as a lowering's conditions see it."""
+    if isinstance(operand, int):
+        type = graph.types[operand]
+        is_number = operand < len(graph.inputs) and graph.inputs[operand].is_number
+        return Constant(0.0, type) if is_number else _of_type(type)
+    if isinstance(operand, Literal):
+        return Constant(operand.value, TensorType((), operand.dtype))
+    return None
 
 
 def require_dtype(runtime: Runtime, what: str, dtype: DType) -> None:

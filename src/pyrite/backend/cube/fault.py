@@ -149,17 +149,31 @@ class Faults:
         A message is what the error will say; the user's line is noted here.
         """
         location = user_location()
+        return self.launch_all([(message, location) for message in messages], operands, run)[-1]
+
+    def launch_all(
+        self,
+        checks: Sequence[tuple[str, str]],
+        operands: list[Any],
+        run: Callable[[list[Any]], None],
+    ) -> list[Doubt]:
+        """Do what `launch` does for messages and lines that were noted before.
+
+        Return the doubt of each, in order.
+        """
+        doubts: list[Doubt] = []
         with self._lock:
             word = self._word_with_room()
             self._open[word] = None
-            for message in messages:
+            for message, location in checks:
                 self._last += 1
                 doubt = word.open[self._last] = Doubt(self._last, message, location, word)
                 operands += (word.buffer, word.value_of(doubt.number))
+                doubts.append(doubt)
             run(operands)
             self._launched = self._last
-        self._of_thread.latest = doubt
-        return doubt
+        self._of_thread.latest = doubts[-1]
+        return doubts
 
     def look(self, doubts: Iterable[AnyDoubt | None]) -> Look:
         """Return what a read of tensors of these doubts has to look at besides: mostly nothing.

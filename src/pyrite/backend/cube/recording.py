@@ -129,6 +129,9 @@ class RecordingLauncher(Launcher):
         self._slots: list[Slot] = []
         self._launches: list[_Launch] = []
         self._faults: list[str] = []
+        #: Of each fault whose launch it is, as who drives the lowerings says by `part`.
+        self.parts_of_faults: list[int] = []
+        self.part = 0
         #: What the lowering gets in place of the inputs.
         self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
         self._given = len(self._slots)
@@ -186,6 +189,7 @@ class RecordingLauncher(Launcher):
         if fault is None:
             return bindings
         self._faults.append(fault)
+        self.parts_of_faults.append(self.part)
         n = len(self._faults) - 1
         return [*bindings, Fault(n, True), Fault(n, False)]
 
@@ -216,6 +220,7 @@ class RecordingLauncher(Launcher):
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
             bundle=self._bundle(steps) if steps else None,
+            launches=len(steps),
             results=tuple(
                 (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
@@ -278,6 +283,7 @@ class Recording:
     faults: tuple[str, ...]
     arguments: tuple[tuple[int, DType], ...]
     bundle: Bundle | None
+    launches: int
     results: tuple[tuple[int, TensorType, Strides, int], ...]
 
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
@@ -289,13 +295,8 @@ class Recording:
                 operands.append(i.buffer)
                 if i.doubt is not doubt and i.doubt is not None:
                     doubt = joined(doubt, i.doubt)
-        allocate = launcher.runtime.allocate
-        for nbytes in self.sizes:
-            operands.append(allocate(nbytes))
-        bundle = self.bundle
+        bundle = self.prepare(launcher, inputs, operands)
         if bundle is not None:
-            for position, dtype in self.arguments:
-                operands.append(number_of(inputs[position], dtype))
             if self.faults:
                 doubt = joined(doubt, launcher.faults.launch(self.faults, operands, bundle.launch))
             else:
@@ -304,6 +305,21 @@ class Recording:
             CubeTensor(operands[at], type, strides, offset, doubt)
             for at, type, strides, offset in self.results
         ]
+
+    def prepare(
+        self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any]
+    ) -> Bundle | None:
+        """Put what there is to make and the numbers behind the inputs' buffers; return the bundle.
+
+        What it wants besides is a word and a number for each of ``faults``.
+        """
+        allocate = launcher.runtime.allocate
+        for nbytes in self.sizes:
+            operands.append(allocate(nbytes))
+        if self.bundle is not None:
+            for position, dtype in self.arguments:
+                operands.append(number_of(inputs[position], dtype))
+        return self.bundle
 
 
 class Expansion:

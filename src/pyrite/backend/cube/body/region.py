@@ -72,7 +72,10 @@ def is_fold(node: Node) -> bool:
 
 def is_inside(node: Node, graph: Graph) -> bool:
     """Whether a region may have such a node."""
-    return node.op.is_elementwise or is_fold(node) or is_renaming(node, graph)
+    if not (node.op.is_elementwise or is_fold(node) or is_renaming(node, graph)):
+        return False
+    # What has no elements is no matter of kernels.
+    return all(t.size for t in node.types) and all(graph.types[v].size for v in node.values)
 
 
 def reduced_axes(graph: Graph, node: Node) -> tuple[int, ...]:

@@ -1,0 +1,100 @@
+"""What a backend makes of many ops at once: a program of a graph.
+
+By default that is the list of its ops, run one after another; a backend with kernels of its own
+makes few of many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, cast
+
+from pyrite.backend.graph import Graph, Input
+from pyrite.op import Constant, Executor, Handle, Op, Plan
+from pyrite.types import TensorType
+
+#: What is known of an input before it is computed: the type of a tensor, a number, or None.
+Known = TensorType | Constant | None
+
+#: Of an op, by its place in the graph, the user's line where it was called.
+Sites = Sequence[str | None]
+
+
+class Program(Protocol):
+    """A graph, ready to run on inputs of the types and layouts that it was made for."""
+
+    @property
+    def launches(self) -> int:
+        """How many kernels, or ops of the backend, one run starts."""
+        ...
+
+    @property
+    def checked(self) -> frozenset[int]:
+        """The nodes of the graph that may find an index outside: of these a run wants the lines."""
+        ...
+
+    def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle]:
+        """Return the results for handles and numbers, by the positions of the graph's inputs."""
+        ...
+
+
+class Compiling:
+    """What a backend overrides that makes programs of its own."""
+
+    def accepts(self, op: Op, inputs: Sequence[Known], plan: Plan) -> bool:
+        """Whether a graph may hold a call; else it is run where it stands, or expanded."""
+        return op.body is None
+
+    def layout_of(self, handle: Handle) -> Hashable:
+        """Return what a program depends on of an input, besides its type."""
+        return None
+
+    def compile(self, graph: Graph, inputs: Sequence[Any]) -> Program:
+        """Return the program of a graph for inputs like these."""
+        return CallList(cast(Executor, self), graph)
+
+
+class CallList:
+    """The ops of a graph one after another; what nobody wants any more is let go."""
+
+    checked: frozenset[int] = frozenset()
+
+    def __init__(self, backend: Executor, graph: Graph) -> None:
+        self._backend = backend
+        self._graph = graph
+        self._plans = [Plan(node.attrs, node.types, is_kept=True) for node in graph.nodes]
+        self._done = _last_uses(graph)
+        self.launches = len(graph.nodes)
+
+    def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle]:
+        """Return the results; see `Program`."""
+        graph = self._graph
+        values: dict[int, Any] = {n: _given(i, inputs) for n, i in enumerate(graph.inputs)}
+        for node, plan, done in zip(graph.nodes, self._plans, self._done, strict=True):
+            operands = [
+                values[x] if isinstance(x, int)
+                else x if x is None else Constant(x.value, TensorType((), x.dtype))
+                for x in node.operands
+            ]  # fmt: skip
+            results = self._backend.execute(node.op, operands, plan)
+            assert results is not None, "a graph of calls holds no composite"
+            values.update(zip(node.results, results, strict=True))
+            for value in done:
+                del values[value]
+        return [values[value] for value in graph.results]
+
+
+def _given(wanted: Input, inputs: Sequence[Any]) -> Any:
+    x = inputs[wanted.position]
+    return x.with_type(wanted.type) if wanted.is_number else x
+
+
+def _last_uses(graph: Graph) -> list[tuple[int, ...]]:
+    """Return the values that nobody wants after each node."""
+    wanted = set(graph.results)
+    found: list[tuple[int, ...]] = []
+    for node in reversed(graph.nodes):
+        done = dict.fromkeys(v for v in (*node.values, *node.results) if v not in wanted)
+        wanted.update(done)
+        found.append(tuple(done))
+    return found[::-1]

@@ -1,0 +1,151 @@
+"""A graph of ops as one program: all its launches in one bundle, by as few kernels as there may be.
+
+Elementwise ops, reductions and what only names axes anew share kernels, as in the body of a
+composite; all else has the kernels of its own lowering.  It is recorded as one lowering is, on
+slots in place of buffers, so that memory is planned for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrite.backend.compiling import Sites
+from pyrite.backend.cube.body import GraphRun
+from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.recording import Recording, RecordingLauncher
+from pyrite.backend.cube.registry import Input, Lowering
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.graph import BodyOf, Graph, Node, inlined
+from pyrite.op import Op, user_location
+
+#: From an op and its inputs to what runs it.
+Choice = Callable[[Op, Sequence[Input], Any], Lowering]
+
+#: What kernels of programs are called, in front of what they do.
+NAME = "fused"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which inputs, and which checked launches, could make a result wrong."""
+
+    inputs: tuple[int, ...]
+    faults: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CubeProgram:
+    """A recording of many ops; see `pyrite.backend.compiling.Program`.
+
+    ``origins`` says of each of its faults in which node of the graph it is.
+    """
+
+    launcher: Launcher
+    recording: Recording
+    origins: tuple[int, ...]
+    reaches: tuple[Reach, ...]
+
+    @property
+    def launches(self) -> int:
+        """How many kernels a run starts."""
+        return self.recording.launches
+
+    @property
+    def checked(self) -> frozenset[int]:
+        """The nodes that may find an index outside."""
+        return frozenset(self.origins)
+
+    def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[CubeTensor]:
+        """Return the results; each is in doubt as what it is made of."""
+        recording = self.recording
+        operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
+        bundle = recording.prepare(self.launcher, inputs, operands)
+        doubts: Sequence[AnyDoubt] = ()
+        if bundle is not None:
+            if recording.faults:
+                checks = [
+                    (message, sites[node] or user_location())
+                    for message, node in zip(recording.faults, self.origins, strict=True)
+                ]
+                doubts = self.launcher.faults.launch_all(checks, operands, bundle.launch)
+            else:
+                bundle.launch(operands)
+        return [
+            CubeTensor(operands[at], type, strides, offset, _doubt(reach, inputs, doubts))
+            for (at, type, strides, offset), reach in zip(
+                recording.results, self.reaches, strict=True
+            )
+        ]
+
+
+def _doubt(
+    reach: Reach, inputs: Sequence[Any], doubts: Sequence[AnyDoubt]
+) -> AnyDoubt | None:  # fmt: skip
+    found: AnyDoubt | None = None
+    for position in reach.inputs:
+        doubt = inputs[position].doubt
+        if doubt is not None:
+            found = joined(found, doubt)
+    for n in reach.faults:
+        found = joined(found, doubts[n])
+    return found
+
+
+def compile_graph(
+    launcher: Launcher, graph: Graph, inputs: Sequence[Any], body_of: BodyOf, choose: Choice
+) -> CubeProgram:
+    """Return the program of a graph for inputs of these types and layouts.
+
+    ``body_of`` gives the body of a composite that has no kernels under its own name, ``choose``
+    what runs a node alone.
+    """
+    whole, nodes = inlined(graph, body_of)
+    recorder = RecordingLauncher(launcher, inputs)
+    run = _ProgramRun(recorder, whole, choose)
+    run.realise(whole.results)
+    results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
+    assert len(results) == len(whole.results), "a number is no result"
+    recording = recorder.recording(results)
+    of_faults = tuple(recorder.parts_of_faults)
+    return CubeProgram(
+        launcher, recording, tuple([nodes[n] for n in of_faults]), _reaches(whole, of_faults)
+    )
+
+
+class _ProgramRun(GraphRun):
+    """The run of a graph that is recorded: it says whose launches are noted."""
+
+    def __init__(self, recorder: RecordingLauncher, graph: Graph, choose: Choice) -> None:
+        super().__init__(recorder, NAME, graph, recorder.inputs)
+        self._recorder = recorder
+        self._choose = choose
+        self._places = {node: n for n, node in enumerate(graph.nodes)}
+
+    def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
+        """Return what runs a node alone."""
+        self._recorder.part = self._places[node]
+        return self._choose(node.op, inputs, node.attrs)
+
+
+def _reaches(graph: Graph, faults: Sequence[int]) -> tuple[Reach, ...]:
+    """Return what each result is made of: tensors among the inputs, and nodes with faults."""
+    found: list[tuple[frozenset[int], frozenset[int]]] = [
+        (frozenset(() if i.is_number else (i.position,)), frozenset()) for i in graph.inputs
+    ]
+    of_node: dict[int, list[int]] = {}
+    for fault, at in enumerate(faults):
+        of_node.setdefault(at, []).append(fault)
+    for n, node in enumerate(graph.nodes):
+        parts = [found[v] for v in node.values]
+        inputs = frozenset().union(*(i for i, _ in parts))
+        checks = frozenset(of_node.get(n, ())).union(*(c for _, c in parts))
+        found += [(inputs, checks)] * len(node.types)
+    return tuple(
+        [
+            Reach(tuple(sorted(i)), tuple(sorted(c)))
+            for i, c in map(found.__getitem__, graph.results)
+        ]
+    )

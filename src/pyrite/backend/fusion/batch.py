@@ -1,0 +1,191 @@
+"""Calls that were recorded and did not run: the next program of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from threading import RLock
+from typing import Any
+from weakref import ref
+
+from pyrite.backend.compiling import Known, Program
+from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.trie import Number, Operand, Step, graph_of
+from pyrite.backend.graph import Literal, reaching
+from pyrite.backend.protocol import Backend
+from pyrite.content import NoContentError, content_of
+from pyrite.errors import ArgumentError
+from pyrite.op import Constant, Op, Plan, rules_key, user_location
+from pyrite.recent import Recent
+
+#: Programs that a device holds at least.
+PROGRAMS = 1024
+#: A batch of so many calls runs, wanted or not.
+MOST_CALLS = 2048
+#: With so many steps the tree of calls is begun anew.
+MOST_STEPS = 1 << 16
+
+
+class Recorded:
+    """What a device has recorded before: the tree of calls, and the programs by content."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.root = Step()
+        self.steps = 0
+        self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
+        #: How many programs were made, and how many runs there were.
+        self.compiled = self.runs = 0
+
+    def begin(self) -> Step:
+        """Return where the calls of a batch begin."""
+        if self.steps > MOST_STEPS:
+            self.root, self.steps = Step(), 0
+        return self.root
+
+
+class Batch:
+    """Some calls in order, their inputs, and who holds their results.
+
+    It belongs to a thread; another one that wants a value of it runs it.  Its lock is held by who
+    records and by who runs, and neither waits for another batch meanwhile.
+    """
+
+    __slots__ = ("_inputs", "_numbers", "_results", "_sites", "at", "is_done", "lock", "recorded")
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        self.lock = RLock()
+        self.at = recorded.begin()
+        self.is_done = False
+        #: The tensors that it takes, its numbers, its results, and lines by the number of a call.
+        self._inputs: list[Lazy] = []
+        self._numbers: list[Constant] = []
+        self._results: list[ref[Lazy]] = []
+        self._sites: list[str | None] = []
+
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    # ---- recording ----
+
+    def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Lazy] | None:
+        """Return what a call will give; None where it has to run by itself.
+
+        The inputs are of this batch, or computed.
+        """
+        parts: list[Hashable] = [plan]
+        numbers: list[Constant] = []
+        for i in inputs:
+            if i.__class__ is Lazy:
+                batch, n = i.place
+                if batch is not self:
+                    self._inputs.append(i)
+                    n = -len(self._inputs)
+                    i.place = (self, n)
+                parts.append(n)
+            elif i is not None:
+                if i.type.dtype.is_bool:
+                    parts.append(bool(i.value))
+                numbers.append(i)
+        key = tuple(parts) if plan.is_kept else self._content(op, inputs, plan, parts)
+        at = self.at
+        step = at.next.get(key)
+        if step is None:
+            step = self._new(key, op, inputs, plan)
+            if step is None:
+                return None
+        self._numbers += numbers
+        self._sites.append(user_location() if step.is_checked else None)
+        self.at = step
+        first = at.results
+        made = [Lazy(type, (self, n)) for n, type in enumerate(step.types, first)]
+        self._results += [ref(x) for x in made]
+        return made
+
+    def _content(
+        self, op: Op, inputs: Sequence[Any], plan: Plan, parts: Sequence[Hashable]
+    ) -> Hashable:
+        """Return what a call depends on whose plan is made anew each time; None if that is open."""
+        try:
+            attrs = tuple([(name, content_of(plan.attrs[name])) for name in sorted(plan.attrs)])
+            rules = rules_key(op)
+        except (NoContentError, ArgumentError):
+            return None
+        types = tuple([None if i is None else i.type for i in inputs])
+        return (op, rules, attrs, plan.out, types, *parts[1:])
+
+    def _new(self, key: Hashable, op: Op, inputs: Sequence[Any], plan: Plan) -> Step | None:
+        """Return the step of a call that comes here for the first time, None where none can be."""
+        if key is None or key in self.at.next or not self._is_accepted(op, inputs, plan):
+            if key is not None:
+                self.at.next[key] = None
+            return None
+        at = self.at
+        count = at.numbers
+        operands: list[Operand] = []
+        for i in inputs:
+            if i is None:
+                operands.append(None)
+            elif i.__class__ is Lazy:
+                operands.append(i.place[1])
+            elif i.type.dtype.is_bool:
+                count += 1
+                operands.append(Literal(bool(i.value), i.type.dtype))
+            else:
+                operands.append(Number(count, i.type))
+                count += 1
+        assert plan.out is not None
+        results = at.results + len(plan.out)
+        is_checked = not op.is_elementwise
+        step = Step(at, op, plan, tuple(operands), results, count, is_checked)
+        at.next[key] = step
+        self.recorded.steps += 1
+        return step
+
+    def _is_accepted(self, op: Op, inputs: Sequence[Any], plan: Plan) -> bool:
+        given: list[Known] = [i.type if i.__class__ is Lazy else i for i in inputs]
+        return self.recorded.inner.accepts(op, given, plan)
+
+    # ---- running ----
+
+    def run(self) -> None:
+        """Compute what somebody holds.
+
+        Raises what the backend raises; then nothing has changed, and it may be tried again.
+        """
+        with self.lock:
+            if self.is_done:
+                return
+            wanted = [(n, x) for n, r in enumerate(self._results) if (x := r()) is not None]
+            if wanted:
+                self._compute(wanted)
+            self.is_done = True
+            self._inputs, self._numbers, self._results, self._sites = [], [], [], []
+
+    def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
+        inputs: list[Any] = [x.value for x in self._inputs]
+        layout_of = self.recorded.inner.layout_of
+        key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
+        inputs += self._numbers
+        program = self.at.programs.get(key)
+        if program is None:
+            program = self.at.programs[key] = self._program(key, inputs)
+        self.recorded.runs += 1
+        results = program.run(inputs, self._sites)
+        for (_, lazy), result in zip(wanted, results, strict=True):
+            lazy.value = result
+
+    def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
+        recorded = self.recorded
+        graph = graph_of(self.at, [x.type for x in self._inputs], key[0])
+        content = (graph.key, key[1:])
+        program = recorded.programs.get(content)
+        if program is None:
+            program = recorded.inner.compile(graph, inputs)
+            recorded.programs.put(content, program)
+            recorded.compiled += 1
+        reached = set(reaching(graph))
+        for n, step in enumerate(self.at.path):
+            if n in reached:
+                step.is_checked = n in program.checked
+        return program

@@ -1,0 +1,220 @@
+"""The Fusion decorator: ops are recorded, and run as one program when somebody wants a value.
+
+What is known before an op runs, types and shapes, is known at once, and so are errors of these.
+Only what somebody still holds when a program runs is written to memory.
+
+Invariant: nothing here names an op.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyrite.backend.device import Device, DeviceLike, device
+from pyrite.backend.fusion.batch import MOST_CALLS, Batch, Recorded
+from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.protocol import Backend
+from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
+from pyrite.types import Array, TensorType
+
+
+class Fusion(Backend):
+    """A backend that runs what another one can in programs of many ops.
+
+    Each thread records its own; a value that another thread recorded is computed when it is used.
+    """
+
+    name = "fusion"
+    inner: Backend
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.level = inner.level
+        self.is_software = inner.is_software
+        self.dtypes = inner.dtypes  # type: ignore[misc]
+        self.falls_back = inner.falls_back  # type: ignore[misc]
+        self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
+        self.recorded = Recorded(inner)
+        self._of_thread = threading.local()
+
+    @property
+    def details(self) -> str:  # type: ignore[override]
+        """What computes here."""
+        return self.inner.details
+
+    # ---- ops ----
+
+    def keeps(self, op: Op, inputs: Sequence[Handle]) -> bool:
+        """Whether the backend keeps it."""
+        return op.body is None or self.inner.keeps(op, [self.computed(i) for i in inputs])
+
+    def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+        """Record a call; one that no program can hold runs at once, behind what it needs."""
+        if plan.out is None or op.sync or op.kernels:
+            return self._at_once(op, inputs, plan)
+        while True:
+            batch = self._batch()
+            is_external = self._bring(inputs, batch)
+            with batch.lock:
+                if batch.is_done:
+                    # Another thread has run it meanwhile.
+                    continue
+                made = batch.record(op, inputs, plan)
+            break
+        if made is None:
+            return None if op.body is not None else self._at_once(op, inputs, plan)
+        if is_external or len(batch) >= MOST_CALLS:
+            batch.run()
+        return made
+
+    @staticmethod
+    def _bring(inputs: Sequence[Handle], batch: Batch) -> bool:
+        """Have all inputs computed that are not of a batch; return whether one is external."""
+        is_external = False
+        for i in inputs:
+            if i.__class__ is Lazy:
+                if i.value is None:
+                    if i.place[0] is not batch:
+                        i.place[0].run()
+                elif i.is_external:
+                    is_external = True
+        return is_external
+
+    def execute_many(
+        self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
+    ) -> Sequence[Sequence[Lazy] | None]:
+        """Record several calls of an op, the end of a step of training: what there is then runs."""
+        made = [self.execute(op, inputs, plan) for inputs, plan in calls]
+        self.flush()
+        return made
+
+    def _at_once(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+        """Run a call on the backend."""
+        results = self.inner.execute(op, [self.computed(i) for i in inputs], plan)
+        return None if results is None else [self.holding(r) for r in results]
+
+    def _batch(self) -> Batch:
+        batch: Batch | None = getattr(self._of_thread, "batch", None)
+        if batch is None or batch.is_done:
+            batch = self._of_thread.batch = Batch(self.recorded)
+        return batch
+
+    def flush(self) -> None:
+        """Run what this thread has recorded."""
+        batch: Batch | None = getattr(self._of_thread, "batch", None)
+        if batch is not None:
+            batch.run()
+
+    def computed(self, handle: Any) -> Any:
+        """Return the handle of the backend below; what is no handle of ours as it is."""
+        if handle.__class__ is not Lazy:
+            return handle
+        if handle.value is None:
+            handle.place[0].run()
+        return handle.value
+
+    def holding(self, value: Handle) -> Lazy:
+        """Return a handle of one of the backend below."""
+        return Lazy(self.inner.type_of(value), _NOWHERE, value)
+
+    # ---- values ----
+
+    def upload(self, array: Array) -> Lazy:
+        """Return a handle of a copy of the array."""
+        return self.holding(self.inner.upload(array))
+
+    def adopt(self, array: Any) -> Lazy | None:
+        """Return a handle that shares an array's memory, where the backend can."""
+        found = self.inner.adopt(array)
+        if found is None:
+            return None
+        handle = self.holding(found)
+        handle.is_external = not isinstance(array, np.ndarray)
+        return handle
+
+    def download(self, handle: Lazy) -> Array:
+        """Return the values as a read-only array."""
+        return self.inner.download(self.computed(handle))
+
+    def download_all(self, handles: Sequence[Lazy]) -> list[Array]:
+        """Return the values of several, by one read of the backend."""
+        return self.inner.download_all([self.computed(handle) for handle in handles])
+
+    async def download_all_async(self, handles: Sequence[Lazy]) -> list[Array]:
+        """Return what `download_all` returns, while the event loop runs on."""
+        return await self.inner.download_all_async([self.computed(handle) for handle in handles])
+
+    def host_view(self, handle: Lazy) -> Array:
+        """Return the memory itself as a read-only array, where the backend can."""
+        return self.inner.host_view(self.computed(handle))
+
+    def type_of(self, handle: Lazy) -> TensorType:
+        """Return the type of a handle."""
+        return handle.type
+
+    def supports(self, type: TensorType) -> bool:
+        """Whatever the backend supports."""
+        return self.inner.supports(type)
+
+    def primitive(self, handle: Lazy) -> Any:
+        """Return what lies under all decorators, when what computes it is asked for."""
+        return self.inner.primitive(self.computed(handle))
+
+    def export(self, handle: Handle) -> Any:
+        """Return a torch.Tensor with the memory of a handle of `primitive`, or None."""
+        return self.inner.export(handle)
+
+    def renew(self, handle: Lazy) -> Lazy:
+        """Return a handle of the application's memory as it is after it was written to."""
+        self.flush()
+        renewed = self.holding(self.inner.renew(self.computed(handle)))
+        renewed.is_external = handle.is_external
+        return renewed
+
+    def synchronize(self) -> None:
+        """Wait until all that this thread has recorded, and all submitted work, is done."""
+        self.flush()
+        self.inner.synchronize()
+
+    async def synchronize_async(self) -> None:
+        """Wait as `synchronize` does, while the event loop runs on."""
+        self.flush()
+        await self.inner.synchronize_async()
+
+    def is_ready(self, handle: Lazy) -> bool:
+        """Return whether a read would not wait; a value that was only recorded is asked for."""
+        return self.inner.is_ready(self.computed(handle))
+
+    def wait(self, handle: Lazy) -> None:
+        """Wait until the values of a handle are computed."""
+        self.inner.wait(self.computed(handle))
+
+    def lift(self, tensor: TensorBase) -> Lazy:
+        """Return a handle of a tensor of the backend below."""
+        if tensor._backend is self:
+            own: Lazy = tensor._handle
+            return own
+        if tensor._backend.level >= self.level and tensor._backend is not self.inner:
+            different_devices(self, tensor._backend)
+        return self.holding(self.inner.lift(tensor))
+
+
+#: The place of what no batch made.
+_NOWHERE = (None, 0)
+
+
+def fusion(where: DeviceLike = None) -> Device:
+    """Return the same device with ops that run as programs of many: see `Fusion`.
+
+    >>> import pyrite
+    >>> x = pyrite.tensor([1.0, 2.0], device=pyrite.fusion("cpu"))
+    >>> ((x * 2 + 1).exp().sum() > 0).item()
+    True
+    """
+    found = device(where)
+    return found if isinstance(found.backend, Fusion) else Device(Fusion(found.backend))
