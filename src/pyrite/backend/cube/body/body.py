@@ -93,6 +93,7 @@ class GraphRun:
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
+        self._makers = {v: node for node in graph.nodes for v in node.results}
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""
@@ -108,7 +109,16 @@ class GraphRun:
                 self.realise(outside.values)
                 self._run_alone(outside)
                 continue
-            self._step(nodes, [v for v in wanted if v not in self.real])
+            bases = dict.fromkeys(self._base(v) for v in wanted if v not in self.real)
+            self._step(ancestors(self.graph, list(bases), self.real.keys()), list(bases))
+
+    def _base(self, value: int) -> int:
+        """Return the value that is to be computed for one to lie in memory: of views the operand."""
+        node = self._makers.get(value)
+        while node is not None and is_view(node) and value not in self.real:
+            (value,) = node.values
+            node = self._makers.get(value)
+        return value
 
     def _is_moved(self, node: Node) -> bool:
         """Whether a node is but a view of what lies in memory."""
@@ -128,14 +138,17 @@ class GraphRun:
 
     def _dear(self, nodes: Sequence[Node], wanted: Sequence[int]) -> list[int]:
         """Return what takes longer to make again than to read, and other kernels want too."""
-        types = self.graph.types
         left = ancestors(self.graph, self.graph.results, self.real.keys() | set(wanted))
         used = {v for n in left for v in n.values}
         return [
-            n.first for n in nodes
-            if n.first in used and n.first not in wanted
-            and n.op.is_elementwise and weight_of(n, types) >= KEPT_WEIGHT
+            v for n in nodes for v in n.results
+            if v in used and v not in wanted and self._is_dear(n)
         ]  # fmt: skip
+
+    def _is_dear(self, node: Node) -> bool:
+        """Whether making its results again takes longer than reading them."""
+        is_heavy = node.op.is_elementwise and weight_of(node, self.graph.types) >= KEPT_WEIGHT
+        return is_heavy or is_fold(node)
 
     def _run_alone(self, node: Node) -> None:
         """Run a node by its own kernels."""
