@@ -105,7 +105,7 @@ def compile_graph(
     whole, nodes = inlined(graph, body_of)
     recorder = RecordingLauncher(launcher, inputs)
     run = _ProgramRun(recorder, whole, choose)
-    run.realise(whole.results)
+    run.realise_results()
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     recording = recorder.recording(results)

@@ -7,12 +7,20 @@ before is another, and a fold that fits no rows runs by its own skeleton.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
 from pyrite.backend.cube.body.evaluate import weight_of
-from pyrite.backend.cube.body.group import KEPT_WEIGHT, Group, can_add, passes, reads_position
+from pyrite.backend.cube.body.group import (
+    KEPT_WEIGHT,
+    Group,
+    can_add,
+    made_after,
+    made_before,
+    passes,
+    reads_position,
+)
 from pyrite.backend.cube.body.points import Space, leaves_of, map_points, most_buffers
 from pyrite.backend.cube.body.region import (
     CutError,
@@ -27,7 +35,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.graph import Graph, Literal, Node, Part
+from pyrite.backend.graph import Graph, Literal, Node, Part, reaching
 from pyrite.backend.graph import Input as GraphInput
 from pyrite.backend.tracing import traced
 from pyrite.op import Attributes, Constant, Op
@@ -36,6 +44,13 @@ from pyrite.types import TensorType
 #: Fewer rows than that leave most of a GPU idle, if they are long.
 FEW_GROUPS = 256
 LONG = 1 << 14
+
+#: What is made of so many times its own bytes is better read than made again.
+WIDE = 1.25
+
+
+def _nbytes(type: TensorType) -> int:
+    return type.size * type.dtype.itemsize
 
 
 def graph_of(op: Op, inputs: Sequence[Input], attrs: Attributes) -> Graph | None:
@@ -78,7 +93,7 @@ def run_graph(
 ) -> list[CubeTensor]:
     """Run the ops of a graph by as few kernels as there may be; return its results."""
     run = GraphRun(launcher, name, graph, inputs)
-    run.realise(graph.results)
+    run.realise_results()
     found = [run.real[value] for value in graph.results]
     made = [x for x in found if isinstance(x, CubeTensor)]
     assert len(made) == len(found), "a number of the call is no result"
@@ -94,6 +109,26 @@ class GraphRun:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
         self._makers = {v: node for node in graph.nodes for v in node.results}
+
+    def realise_results(self) -> None:
+        """Have the results of the graph lie in memory, in the order in which they were asked for.
+
+        A fold that is one is run as soon as its operand is there, which is read while it is near.
+        """
+        needed = reaching(self.graph)
+        wanted = set(self.graph.results)
+        folds = [
+            n for n in (self.graph.nodes[i] for i in needed)
+            if is_fold(n) and not wanted.isdisjoint(n.results)
+        ]  # fmt: skip
+        for node in (self.graph.nodes[i] for i in needed):
+            if is_inside(node, self.graph):
+                continue
+            self.realise(node.results)
+            for fold in [f for f in folds if self._base(f.values[0]) in self.real]:
+                self.realise([v for v in fold.results if v in wanted])
+                folds.remove(fold)
+        self.realise(self.graph.results)
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""
@@ -113,7 +148,7 @@ class GraphRun:
             self._step(ancestors(self.graph, list(bases), self.real.keys()), list(bases))
 
     def _base(self, value: int) -> int:
-        """Return the value that is to be computed for one to lie in memory: of views the operand."""
+        """Return what is to be computed for a value to lie in memory: of a view the operand."""
         node = self._makers.get(value)
         while node is not None and is_view(node) and value not in self.real:
             (value,) = node.values
@@ -126,29 +161,53 @@ class GraphRun:
 
     def _step(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         """Run kernels of a region, or what has to be in memory before."""
-        step = RegionStep.of(self, nodes, [*wanted, *self._dear(nodes, wanted)])
+        left = ancestors(self.graph, self.graph.results, self.real.keys())
+        siblings = _siblings(self.graph, nodes, left)
+        wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
+        step = RegionStep.of(self, nodes, wanted, siblings)
         stop = step.run()
         self.real.update(step.made)
         if stop is None:
             return
-        left = [v for v in stop.node.values if v not in self.real]
-        self.realise(left)
-        if stop.is_alone or not left:
+        if stop.is_wanted:
+            self.realise(stop.node.results)
+            return
+        missing = [v for v in stop.node.values if v not in self.real]
+        self.realise(missing)
+        if stop.is_alone or not missing:
             self._run_alone(stop.node)
 
-    def _dear(self, nodes: Sequence[Node], wanted: Sequence[int]) -> list[int]:
+    def _dear(
+        self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
+    ) -> list[int]:
         """Return what takes longer to make again than to read, and other kernels want too."""
-        left = ancestors(self.graph, self.graph.results, self.real.keys() | set(wanted))
-        used = {v for n in left for v in n.values}
-        return [
-            v for n in nodes for v in n.results
-            if v in used and v not in wanted and self._is_dear(n)
-        ]  # fmt: skip
+        done = self.real.keys() | set(wanted) | set(siblings)
+        left = ancestors(self.graph, self.graph.results, done)
+        used = {v for n in left for v in n.values} | set(self.graph.results)
+        reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
+        found: list[int] = []
+        for node in nodes:
+            of = frozenset().union(*(reads.get(v, frozenset((v,))) for v in node.values))
+            for v in node.results:
+                if v in reads:
+                    continue
+                is_kept = v in used and self._is_dear(node, of)
+                reads[v] = frozenset((v,)) if is_kept else of
+                found += [v] * is_kept
+        return found
 
-    def _is_dear(self, node: Node) -> bool:
-        """Whether making its results again takes longer than reading them."""
-        is_heavy = node.op.is_elementwise and weight_of(node, self.graph.types) >= KEPT_WEIGHT
-        return is_heavy or is_fold(node)
+    def _is_dear(self, node: Node, reads: Set[int]) -> bool:
+        """Whether making its results again, of what is read for it, takes longer than reading."""
+        if is_view(node):
+            return False
+        if is_fold(node):
+            return True
+        types = self.graph.types
+        (type,) = node.types
+        is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
+        # Where neighbours in memory do not share what is stretched, each is looked up.
+        is_stretched = any(1 < types[v].size < type.size for v in reads)
+        return is_wide or is_stretched or weight_of(node, types) >= KEPT_WEIGHT
 
     def _run_alone(self, node: Node) -> None:
         """Run a node by its own kernels."""
@@ -169,11 +228,13 @@ class GraphRun:
 class Stop(NamedTuple):
     """A node that fits no kernel of its region: its operands are to be in memory first.
 
-    With ``is_alone`` it then runs by kernels of its own.
+    With ``is_alone`` it then runs by kernels of its own; with ``is_wanted`` it is its results that
+    are to be there first.
     """
 
     node: Node
     is_alone: bool
+    is_wanted: bool
 
 
 class RegionStep:
@@ -185,20 +246,31 @@ class RegionStep:
 
     def __init__(
         self, launcher: Launcher, name: str, nodes: Sequence[Node], part: Part,
-        wanted: Sequence[int], real: dict[int, Input],
+        wanted: Sequence[int], siblings: Sequence[int], real: dict[int, Input],
     ) -> None:  # fmt: skip
         self.launcher, self.name, self.machine = launcher, name, launcher.machine
         self._nodes = nodes
         self._part = part
         self._wanted = wanted
+        self._siblings = siblings
         self._real = real
 
     @classmethod
-    def of(cls, run: GraphRun, nodes: Sequence[Node], wanted: Sequence[int]) -> RegionStep:
-        """Return the step of a run in the region of some nodes."""
+    def of(
+        cls, run: GraphRun, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
+    ) -> RegionStep:
+        """Return the step of a run in the region of some nodes.
+
+        Siblings are folds besides that may be made along with them.
+        """
+        if siblings:
+            nodes = ancestors(run.graph, [*wanted, *siblings], run.real.keys())
         part = Part.of(run.graph, nodes)
         real = {n: run.real[value] for n, value in enumerate(part.leaves)}
-        return cls(run.launcher, run.name, nodes, part, [part.numbers[v] for v in wanted], real)
+        return cls(
+            run.launcher, run.name, nodes, part, [part.numbers[v] for v in wanted],
+            [part.numbers[v] for v in siblings], real,
+        )  # fmt: skip
 
     @property
     def made(self) -> dict[int, Input]:
@@ -218,8 +290,12 @@ class RegionStep:
             if beyond is None:
                 return None
             return self._stop(next(n for n in nodes if beyond in n.results))
-        group = self._within_limits(region, best_group(region, self._wanted))
+        group = self._within_limits(region, best_group(region, self._wanted, self._siblings))
         if self._fits(region, group):
+            if first := made_before(region, group):
+                return self._stop(first, is_wanted=True)
+            if (last := made_after(region, group)) and self._is_broken(region, group):
+                return self._stop(last)
             run_group(self.launcher, self.name, region, group, self._real)
             return None
         group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
@@ -227,9 +303,9 @@ class RegionStep:
             return None
         return self._stop(group.folds[0], is_alone=True)
 
-    def _stop(self, node: Node, *, is_alone: bool = False) -> Stop:
+    def _stop(self, node: Node, *, is_alone: bool = False, is_wanted: bool = False) -> Stop:
         """Return a node of the part as one of the whole graph."""
-        return Stop(self._nodes[self._part.graph.nodes.index(node)], is_alone)
+        return Stop(self._nodes[self._part.graph.nodes.index(node)], is_alone, is_wanted)
 
     def _within_limits(self, region: Region, group: Group) -> Group:
         """Return a group without what takes more tensors than a kernel may have."""
@@ -303,12 +379,16 @@ def _given(wanted: GraphInput, inputs: Sequence[Input]) -> Input:
     return x.with_type(wanted.type)
 
 
-def best_group(region: Region, wanted: Sequence[int]) -> Group:
-    """Return the folds that may run next, the most that share their rows."""
+def best_group(region: Region, wanted: Sequence[int], siblings: Sequence[int] = ()) -> Group:
+    """Return the folds that may run next, the most that share their rows, and what they allow.
+
+    What is wanted is made of one at least; siblings join them if they are over the same rows.
+    """
     folds = [n for n in region.nodes if is_fold(n)]
     before = {n: _folds_before(region, n) for n in folds}
+    needed = set(ancestors(region.graph, wanted, set(region.leaves)))
     groups = []
-    for key in dict.fromkeys(_rows_of(region, n) for n in folds):
+    for key in dict.fromkeys(_rows_of(region, n) for n in folds if n in needed):
         members: list[Node] = []
         for n in folds:
             order = region.reduced(members[0] if members else n)
@@ -316,7 +396,40 @@ def best_group(region: Region, wanted: Sequence[int]) -> Group:
                 members.append(n)
         if members:
             groups.append(members)
-    return _group(region, max(groups, key=len), wanted)
+    best = max(groups, key=lambda group: sum(n in needed for n in group))
+    alone = [n for n in best if n in needed]
+    group = _group(region, alone, wanted)
+    if not siblings:
+        return group
+    joined = _group(region, best, [*wanted, *siblings])
+    # What takes another pass over a row is no gain.
+    is_free = len(passes(region, joined)) == len(passes(region, group))
+    return joined if is_free else _group(region, alone, [*wanted, *siblings])
+
+
+def _siblings(graph: Graph, nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
+    """Return folds that need no more than lies in memory and what some nodes make, which fold too.
+
+    ``left`` are all nodes that are still to run.
+    """
+    if not any(is_fold(n) for n in nodes):
+        return []
+    own = set(nodes)
+    made = {v for n in nodes for v in n.results if not is_view(n)}
+    out = {v for n in left for v in n.results}
+    # Of each value to come: whether it is made of what is there, and of something in ``made``.
+    ready: dict[int, bool] = {}
+    found: list[int] = []
+    for node in left:
+        coming = [v for v in node.values if v in out]
+        is_ready = is_inside(node, graph) and all(v in ready for v in coming)
+        if not is_ready:
+            continue
+        shares = any(v in made or ready[v] for v in coming)
+        ready.update(dict.fromkeys(node.results, shares))
+        if shares and is_fold(node) and node not in own:
+            found += node.results
+    return found
 
 
 #: The atoms along which rows lie, and those of a row.
@@ -349,10 +462,11 @@ def _group(region: Region, folds: Sequence[Node], wanted: Sequence[int]) -> Grou
     numbers: list[int] = []
     rest: list[int] = []
     members = set(folds)
+    along = {v for n in ancestors(graph, [n.values[0] for n in folds], leaves) for v in n.results}
     for value in wanted:
         before = {n for n in ancestors(graph, [value], leaves) if is_fold(n)}
         space = set(region.space(value))
-        if before and before <= members and space == everything:
+        if (before or value in along) and before <= members and space == everything:
             elements.append(value)
         elif before and before <= members and space == set(rows):
             numbers.append(value)

@@ -115,17 +115,62 @@ def elements_of(region: Region, group: Group, wanted: Sequence[int]) -> set[int]
 
 def kept_value(region: Region, group: Group) -> int | None:
     """Return the value along the row that is made once and kept, if one is worth it."""
+    found = [
+        node.first
+        for node in _heavy(region, group)
+        if node.types[0].dtype.is_float and node.types[0].dtype is node.types[0].dtype.compute
+    ]
+    return found[-1] if found else None
+
+
+def _heavy(region: Region, group: Group) -> list[Node]:
+    """Return what is costly to make and needed along the row in more than one pass."""
     wanted = [[n.values[0] for n in folds] for folds in passes(region, group)]
     last = (*group.elements, *(node.values[0] for node in group.sums))
     needed = [elements_of(region, group, values) for values in (*wanted, last)]
-    types = region.graph.types
-    found = [
-        node.first
+    return [
+        node
         for node in region.nodes
         if sum(node.first in values for values in needed) > 1
         and node.op.is_elementwise
-        and node.types[0].dtype.is_float
-        and node.types[0].dtype is node.types[0].dtype.compute
-        and weight_of(node, types) >= KEPT_WEIGHT
+        and weight_of(node, region.graph.types) >= KEPT_WEIGHT
     ]
+
+
+#: Rows of more elements are too long to keep what is made before their first fold.
+LONG_ROW = 1 << 12
+
+
+def made_before(region: Region, group: Group) -> Node | None:
+    """Return what is better in memory before a kernel over long rows begins, if anything is."""
+    if region.atoms.count(group.length) <= LONG_ROW:
+        return None
+    made = _made_of_folds(region)
+    found = [n for n in _heavy(region, group) if n.first not in made]
     return found[-1] if found else None
+
+
+def made_after(region: Region, group: Group) -> Node | None:
+    """Return what is costly, made of the folds and of no matter to them, if anything is."""
+    made = _made_of_folds(region)
+    own = elements_of(region, group, group.elements)
+    folded = elements_of(region, group, [n.values[0] for n in (*group.folds, *group.sums)])
+    return next(
+        (
+            node
+            for node in region.nodes
+            if node.first in own & made
+            and node.first not in folded
+            and node.op.is_elementwise
+            and weight_of(node, region.graph.types) >= KEPT_WEIGHT
+        ),
+        None,
+    )
+
+
+def _made_of_folds(region: Region) -> set[int]:
+    found: set[int] = set()
+    for node in region.nodes:
+        if isinstance(node.op.rule, Fold) or not found.isdisjoint(node.values):
+            found.update(node.results)
+    return found
