@@ -170,7 +170,10 @@ def _require_one_device(op: Op, inputs: Sequence[Any], backend: Any) -> None:
 
 def different_devices(x: Any, y: Any, op: str = "an op") -> NoReturn:
     """Raise the error of two tensors that live on two devices, in the name of an op."""
+    names = (x.root.name, y.root.name)
+    if names[0] == names[1]:
+        names = (repr(x), repr(y))
     raise DeviceError(
-        f"{op} requires tensors of one device, got {x.root.name} and {y.root.name}; move one: "
+        f"{op} requires tensors of one device, got {names[0]} and {names[1]}; move one: "
         "y.to(x.device)"
     ) from None

@@ -9,10 +9,10 @@ from pyrite.types import TensorType
 
 
 class Lazy:
-    """A tensor of the backend below, once it is computed; until then a result of a batch.
+    """A tensor of the backend below, once it is computed; until then a result of pending calls.
 
-    ``place`` is the batch that made it, or the last one that took it as an input, with its number
-    there.  It is read and written whole, as several threads may use one handle.
+    ``place`` is the calls that make it, or the last ones that took it as an input, with its number
+    among their values.  It is read and written whole, as several threads may use one handle.
     """
 
     __slots__ = ("__weakref__", "is_external", "place", "type", "value")

@@ -164,7 +164,7 @@ class GraphRun:
         left = ancestors(self.graph, self.graph.results, self.real.keys())
         siblings = _siblings(self.graph, nodes, left)
         wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
-        step = RegionStep.of(self, nodes, wanted, siblings)
+        step = RegionRun.of(self, nodes, wanted, siblings)
         stop = step.run()
         self.real.update(step.made)
         if stop is None:
@@ -237,7 +237,7 @@ class Stop(NamedTuple):
     is_wanted: bool
 
 
-class RegionStep:
+class RegionRun:
     """One step in a region: which values become real by the kernel that goes furthest.
 
     It sees the nodes of the region as a graph of their own, so that its kernels do not depend on
@@ -258,7 +258,7 @@ class RegionStep:
     @classmethod
     def of(
         cls, run: GraphRun, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
-    ) -> RegionStep:
+    ) -> RegionRun:
         """Return the step of a run in the region of some nodes.
 
         Siblings are folds besides that may be made along with them.

@@ -8,8 +8,8 @@ from typing import Any
 from weakref import ref
 
 from pyrite.backend.compiling import Known, Program
+from pyrite.backend.fusion.history import Call, Number, Operand, graph_of
 from pyrite.backend.fusion.lazy import Lazy
-from pyrite.backend.fusion.trie import Number, Operand, Step, graph_of
 from pyrite.backend.graph import Literal, reaching
 from pyrite.backend.protocol import Backend
 from pyrite.content import NoContentError, content_of
@@ -19,10 +19,12 @@ from pyrite.recent import Recent
 
 #: Programs that a device holds at least.
 PROGRAMS = 1024
-#: A batch of so many calls runs, wanted or not.
+#: So many calls run, wanted or not.
 MOST_CALLS = 2048
-#: With so many steps the tree of calls is begun anew.
-MOST_STEPS = 1 << 16
+#: So many programs are found by the last call, for other results that are held, or layouts.
+MOST_FORMS = 16
+#: A tree of so many calls is begun anew.
+MOST_KNOWN = 1 << 16
 
 
 class Recorded:
@@ -30,24 +32,24 @@ class Recorded:
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
-        self.root = Step()
-        self.steps = 0
+        self.root = Call()
+        self.calls = 0
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
         #: How many programs were made, and how many runs there were.
         self.compiled = self.runs = 0
 
-    def begin(self) -> Step:
-        """Return where the calls of a batch begin."""
-        if self.steps > MOST_STEPS:
-            self.root, self.steps = Step(), 0
+    def begin(self) -> Call:
+        """Return where calls begin."""
+        if self.calls > MOST_KNOWN:
+            self.root, self.calls = Call(), 0
         return self.root
 
 
-class Batch:
+class PendingCalls:
     """Some calls in order, their inputs, and who holds their results.
 
-    It belongs to a thread; another one that wants a value of it runs it.  Its lock is held by who
-    records and by who runs, and neither waits for another batch meanwhile.
+    They belong to a thread; another one that wants a value of them runs them.  The lock is held by
+    who records and by who runs, and neither waits for those of another thread meanwhile.
     """
 
     __slots__ = ("_inputs", "_numbers", "_results", "_sites", "at", "is_done", "lock", "recorded")
@@ -71,14 +73,14 @@ class Batch:
     def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Lazy] | None:
         """Return what a call will give; None where it has to run by itself.
 
-        The inputs are of this batch, or computed.
+        The inputs are results of these calls, or computed.
         """
         parts: list[Hashable] = [plan]
         numbers: list[Constant] = []
         for i in inputs:
             if i.__class__ is Lazy:
-                batch, n = i.place
-                if batch is not self:
+                pending, n = i.place
+                if pending is not self:
                     self._inputs.append(i)
                     n = -len(self._inputs)
                     i.place = (self, n)
@@ -89,16 +91,16 @@ class Batch:
                 numbers.append(i)
         key = tuple(parts) if plan.is_kept else self._content(op, inputs, plan, parts)
         at = self.at
-        step = at.next.get(key)
-        if step is None:
-            step = self._new(key, op, inputs, plan)
-            if step is None:
+        call = at.next.get(key)
+        if call is None:
+            call = self._new(key, op, inputs, plan)
+            if call is None:
                 return None
         self._numbers += numbers
-        self._sites.append(user_location() if step.is_checked else None)
-        self.at = step
+        self._sites.append(user_location() if call.is_checked else None)
+        self.at = call
         first = at.results
-        made = [Lazy(type, (self, n)) for n, type in enumerate(step.types, first)]
+        made = [Lazy(type, (self, n)) for n, type in enumerate(call.types, first)]
         self._results += [ref(x) for x in made]
         return made
 
@@ -114,8 +116,8 @@ class Batch:
         types = tuple([None if i is None else i.type for i in inputs])
         return (op, rules, attrs, plan.out, types, *parts[1:])
 
-    def _new(self, key: Hashable, op: Op, inputs: Sequence[Any], plan: Plan) -> Step | None:
-        """Return the step of a call that comes here for the first time, None where none can be."""
+    def _new(self, key: Hashable, op: Op, inputs: Sequence[Any], plan: Plan) -> Call | None:
+        """Return what is kept of a call that comes here first, None of one that cannot wait."""
         if key is None or key in self.at.next or not self._is_accepted(op, inputs, plan):
             if key is not None:
                 self.at.next[key] = None
@@ -137,10 +139,10 @@ class Batch:
         assert plan.out is not None
         results = at.results + len(plan.out)
         is_checked = not op.is_elementwise
-        step = Step(at, op, plan, tuple(operands), results, count, is_checked)
-        at.next[key] = step
-        self.recorded.steps += 1
-        return step
+        call = Call(at, op, plan, tuple(operands), results, count, is_checked)
+        at.next[key] = call
+        self.recorded.calls += 1
+        return call
 
     def _is_accepted(self, op: Op, inputs: Sequence[Any], plan: Plan) -> bool:
         given: list[Known] = [i.type if i.__class__ is Lazy else i for i in inputs]
@@ -167,9 +169,12 @@ class Batch:
         layout_of = self.recorded.inner.layout_of
         key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
         inputs += self._numbers
-        program = self.at.programs.get(key)
+        known = self.at.programs
+        program = known.get(key)
         if program is None:
-            program = self.at.programs[key] = self._program(key, inputs)
+            if len(known) >= MOST_FORMS:
+                known.clear()
+            program = known[key] = self._program(key, inputs)
         self.recorded.runs += 1
         results = program.run(inputs, self._sites)
         for (_, lazy), result in zip(wanted, results, strict=True):
@@ -185,7 +190,7 @@ class Batch:
             recorded.programs.put(content, program)
             recorded.compiled += 1
         reached = set(reaching(graph))
-        for n, step in enumerate(self.at.path):
+        for n, call in enumerate(self.at.path):
             if n in reached:
-                step.is_checked = n in program.checked
+                call.is_checked = n in program.checked
         return program

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike, device
-from pyrite.backend.fusion.batch import MOST_CALLS, Batch, Recorded
 from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded
 from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
 from pyrite.types import Array, TensorType
@@ -58,28 +58,28 @@ class Fusion(Backend):
         if plan.out is None or op.sync or op.kernels:
             return self._at_once(op, inputs, plan)
         while True:
-            batch = self._batch()
-            is_external = self._bring(inputs, batch)
-            with batch.lock:
-                if batch.is_done:
+            pending = self._pending()
+            is_external = self._bring(inputs, pending)
+            with pending.lock:
+                if pending.is_done:
                     # Another thread has run it meanwhile.
                     continue
-                made = batch.record(op, inputs, plan)
+                made = pending.record(op, inputs, plan)
             break
         if made is None:
             return None if op.body is not None else self._at_once(op, inputs, plan)
-        if is_external or len(batch) >= MOST_CALLS:
-            batch.run()
+        if is_external or len(pending) >= MOST_CALLS:
+            pending.run()
         return made
 
     @staticmethod
-    def _bring(inputs: Sequence[Handle], batch: Batch) -> bool:
-        """Have all inputs computed that are not of a batch; return whether one is external."""
+    def _bring(inputs: Sequence[Handle], pending: PendingCalls) -> bool:
+        """Have all inputs computed but those of pending calls; return whether one is external."""
         is_external = False
         for i in inputs:
             if i.__class__ is Lazy:
                 if i.value is None:
-                    if i.place[0] is not batch:
+                    if i.place[0] is not pending:
                         i.place[0].run()
                 elif i.is_external:
                     is_external = True
@@ -98,17 +98,17 @@ class Fusion(Backend):
         results = self.inner.execute(op, [self.computed(i) for i in inputs], plan)
         return None if results is None else [self.holding(r) for r in results]
 
-    def _batch(self) -> Batch:
-        batch: Batch | None = getattr(self._of_thread, "batch", None)
-        if batch is None or batch.is_done:
-            batch = self._of_thread.batch = Batch(self.recorded)
-        return batch
+    def _pending(self) -> PendingCalls:
+        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        if pending is None or pending.is_done:
+            pending = self._of_thread.pending = PendingCalls(self.recorded)
+        return pending
 
     def flush(self) -> None:
         """Run what this thread has recorded."""
-        batch: Batch | None = getattr(self._of_thread, "batch", None)
-        if batch is not None:
-            batch.run()
+        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        if pending is not None:
+            pending.run()
 
     def computed(self, handle: Any) -> Any:
         """Return the handle of the backend below; what is no handle of ours as it is."""
@@ -204,7 +204,7 @@ class Fusion(Backend):
         return self.holding(self.inner.lift(tensor))
 
 
-#: The place of what no batch made.
+#: The place of what was never pending.
 _NOWHERE = (None, 0)
 
 
