@@ -21,7 +21,7 @@ from pyrite.kernel.template.direct_config import (
 )
 from pyrite.kernel.template.direct_convolution import direct_convolution
 from pyrite.kernel.template.implicit_gemm import Windows, weight_map
-from pyrite.kernel.template.packed_images import Planes
+from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import joined, single
 from pyrite.types import Array, DType, bfloat16, float32, float64, int32
 
@@ -55,7 +55,7 @@ def run_gradient(layer: Any, layout: Callable[..., Any], config: DirectConfig) -
 
 
 def with_room(config: DirectConfig, w: Windows) -> DirectConfig:
-    return replace(config, room=Planes(w, config.images, config.rows, config.width).room)
+    return replace(config, room=PackedImages(w, config.images, config.rows, config.width).room)
 
 
 def empty(like: Array, dtype: DType) -> Array:
@@ -116,17 +116,17 @@ def test_sums_of_every_shape_fit_in_registers() -> None:
 
 def test_nothing_is_computed_behind_the_last_window() -> None:
     w = Windows(1, 1, 1, 1, (6, 6), (3, 3), (4, 4), (1, 1), (0, 0), (1, 1))
-    planes = Planes(w, 1, 4, 4)
-    assert (planes.image_size, planes.length) == (36, 3 * 6 + 4)
-    assert blocks(planes, DirectConfig(1, 4, 4, 1, 1, planes.room, 1, 4)) == (1, 2)
+    packed = PackedImages(w, 1, 4, 4)
+    assert (packed.image_size, packed.length) == (36, 3 * 6 + 4)
+    assert blocks(packed, DirectConfig(1, 4, 4, 1, 1, packed.room, 1, 4)) == (1, 2)
 
 
 @pytest.mark.parametrize(("padding", "shared"), [(0, 0), (1, 1), (2, 2), (3, 2)])
 def test_rows_share_the_zeros_that_are_padding_to_both(padding: int, shared: int) -> None:
     counts = (4 + 2 * padding,) * 2
     w = Windows(1, 1, 1, 1, (6, 6), (3, 3), counts, (1, 1), (padding,) * 2, (1, 1))
-    planes = Planes(w, 1, counts[0], 4)
-    assert planes.pitches == (6 + 2 * padding, 6 + 2 * padding - shared)
+    packed = PackedImages(w, 1, counts[0], 4)
+    assert packed.pitches == (6 + 2 * padding, 6 + 2 * padding - shared)
 
 
 def test_windows_too_large_to_write_out_are_left_to_others() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.packed_images import Planes
+from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.size_class import class_of
 from pyrite.types import DType
@@ -66,8 +66,8 @@ def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
     config, length = _select(whole, dtype, machine)
     # As many images as the greatest batch of the class has: fewer take no more time.
     w = replace(p.windows, batch=whole.windows.batch)
-    planes = Planes.near(w, length, config.width)
-    return replace(config, room=planes.room, images=planes.images, rows=planes.rows)
+    packed = PackedImages.near(w, length, config.width)
+    return replace(config, room=packed.room, images=packed.images, rows=packed.rows)
 
 
 @lru_cache(maxsize=4096)
@@ -95,26 +95,26 @@ def _config(p: Polyphase, dtype: DType, machine: Machine, cut: _Cut) -> DirectCo
     """Return a config with as many positions as wanted, then outputs and channels as find room."""
     w, ((outputs, vectors), length, (most, room)) = p.windows, cut
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
-    planes = Planes.near(w, length, width)
-    block_c = min(w.channels, max(_ROOM // (planes.size * len(planes.phases)), 1))
-    block_o = min(w.outputs, most, max(room // (planes.size * len(p.parts)), 1))
+    packed = PackedImages.near(w, length, width)
+    block_c = min(w.channels, max(_ROOM // (packed.size * len(packed.phases)), 1))
+    block_o = min(w.outputs, most, max(room // (packed.size * len(p.parts)), 1))
     parts = -(-w.outputs // block_o)
     block_o = -(-w.outputs // (parts * outputs)) * outputs
     return DirectConfig(
-        outputs, vectors, width, block_o, block_c, planes.room, planes.images, planes.rows
+        outputs, vectors, width, block_o, block_c, packed.room, packed.images, packed.rows
     )
 
 
 def cost(p: Polyphase, config: DirectConfig, machine: Machine) -> float:
     """Return the estimated cycles: of products or reads at each tap, and of the copies."""
     c, w = config, p.windows
-    planes = Planes(w, c.images, c.rows, c.width)
-    whole, rest = blocks(planes, c)
+    packed = PackedImages(w, c.images, c.rows, c.width)
+    whole, rest = blocks(packed, c)
     summed = whole * _block_cost(p, c.outputs, c.vectors, machine)
     if rest:
         summed += _block_cost(p, c.outputs, rest, machine)
-    vectors = planes.length / c.width
-    copied = (w.channels * len(planes.phases) * 6 + c.block_o * len(p.parts) * 8) * vectors
+    vectors = packed.length / c.width
+    copied = (w.channels * len(packed.phases) * 6 + c.block_o * len(p.parts) * 8) * vectors
     each = c.block_o // c.outputs * summed + copied
     return -(-workgroups(p, c) // machine.threads) * each
 
@@ -126,9 +126,9 @@ def _block_cost(p: Polyphase, outputs: int, vectors: int, machine: Machine) -> f
     return p.windows.channels * p.taps * tap + 10 * len(p.parts)
 
 
-def blocks(planes: Planes, config: DirectConfig) -> tuple[int, int]:
+def blocks(packed: PackedImages, config: DirectConfig) -> tuple[int, int]:
     """Return how many blocks the positions are cut into, and the vectors that are left."""
-    vectors = -(-planes.length // config.width)
+    vectors = -(-packed.length // config.width)
     return vectors // config.vectors, vectors % config.vectors
 
 

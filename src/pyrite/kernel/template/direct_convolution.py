@@ -1,10 +1,11 @@
 """A convolution on CPUs without a matrix: vectors along the positions, windows read in place.
 
-An invocation copies some rows of some images, as `planes` says, and makes ``block_o`` outputs of
-them.  Its inner loop holds ``outputs`` x ``vectors`` vectors of sums in registers; for each channel
-and tap it reads ``vectors`` vectors of the copy, at the tap's distance, and one element of the
-weight for each output.  So an image is copied once for all taps, and rows of any length fill the
-vectors.  If there are more channels than ``block_c``, the sums wait in private memory.
+An invocation copies some rows of some images, as `packed_images` says, and makes ``block_o``
+outputs of them.  Its inner loop holds ``outputs`` x ``vectors`` vectors of sums in registers; for
+each channel and tap it reads ``vectors`` vectors of the copy, at the tap's distance, and one
+element of the weight for each output.  So an image is copied once for all taps, and rows of any
+length fill the vectors.  If there are more channels than ``block_c``, the sums wait in private
+memory.
 
 What it makes between the rows is never stored.  The same kernel is the gradient of the input: then
 it reads g, and the weight by its other side.  With a stride that is several convolutions of one
@@ -32,10 +33,10 @@ from pyrite.kernel.template.index import (
     written,
 )
 from pyrite.kernel.template.lanes import interleaved
-from pyrite.kernel.template.operand import Operand, OperandMap, Place, accumulator_of
+from pyrite.kernel.template.operand import AxisPlace, Operand, OperandMap, accumulator_of
 from pyrite.kernel.template.packed_images import (
+    PackedImages,
     Piece,
-    Planes,
     Volume,
     copy_planes,
     existing,
@@ -84,13 +85,13 @@ class _DirectConvolution:
         self.x = Volume(b, "x", x, "read")
         self.finish = epilogue(b) if epilogue else None
         self.out = Volume(b, "out", out, "write")
-        self.planes = Planes(w, c.images, c.rows, c.width)
-        self.size, self.taps = c.room, self.planes.taps
-        self.steps, self.channel_size = self.planes.steps(b), len(self.planes.phases) * self.size
+        self.packed = PackedImages(w, c.images, c.rows, c.width)
+        self.size, self.taps = c.room, self.packed.taps
+        self.steps, self.channel_size = self.packed.steps(b), len(self.packed.phases) * self.size
         self.copy = b.private(self.accumulator, c.block_c * self.channel_size)
-        assert is_symbol(self.planes.size) or self.planes.size <= self.size, config
+        assert is_symbol(self.packed.size) or self.packed.size <= self.size, config
         #: Blocks of whole vectors of positions, and the vectors that are left.
-        self.whole, self.left = blocks(self.planes, c)
+        self.whole, self.left = blocks(self.packed, c)
         #: Of each output the parts of a row of out, one after the other.
         self.sums = b.private(self.accumulator, c.block_o * len(p.parts) * self.size)
 
@@ -116,11 +117,11 @@ class _DirectConvolution:
         b, w, c = self.b, self.w, self.config
         channel = plus(times(self.group, w.channels), first)
         with b.for_(0, count) as loop:
-            for number, phase in enumerate(self.planes.phases):
+            for number, phase in enumerate(self.packed.phases):
                 copy_planes(
                     self.x, self.copy,
                     plus(times(loop.index, self.channel_size), number * self.size),
-                    self.planes.spans(phase), self.images, c.width, first_image=self.image,
+                    self.packed.spans(phase), self.images, c.width, first_image=self.image,
                     first_row=self.row, channel=plus(channel, loop.index),
                 )  # fmt: skip
         step = c.vectors * c.width
@@ -139,12 +140,12 @@ class _DirectConvolution:
 
     def length(self) -> Value:
         """Return how many positions there are, up to the last window of the images that exist."""
-        of_image = self.planes.image_size
-        behind = self.planes.images * of_image - self.planes.length
+        of_image = self.packed.image_size
+        behind = self.packed.images * of_image - self.packed.length
         length = times(self.images, written(self.b, of_image))
         return self.b.index(plus(length, -behind))
 
-    def rest(self, output: Value, rows: list[Place], first: Index, count: Index) -> None:
+    def rest(self, output: Value, rows: list[AxisPlace], first: Index, count: Index) -> None:
         """Add the products for the vectors of positions that are less than a block.
 
         If their number is not known they are blocks of 4, 2 and 1, each of which there may be.
@@ -161,7 +162,7 @@ class _DirectConvolution:
                 at = b.index(start + before * c.width)
                 self.block(output, rows, at, vectors, first, count)
 
-    def filters(self, output: Value) -> list[Place]:
+    def filters(self, output: Value) -> list[AxisPlace]:
         """Return where the weights of some outputs are; beyond the last they are the last again."""
         w, c, weight = self.w, self.config, self.weight
         group = weight.at(weight.map.batch, self.group)
@@ -174,7 +175,13 @@ class _DirectConvolution:
         return found
 
     def block(
-        self, output: Value, rows: list[Place], at: Index, vectors: int, first: Index, count: Index
+        self,
+        output: Value,
+        rows: list[AxisPlace],
+        at: Index,
+        vectors: int,
+        first: Index,
+        count: Index,
     ) -> None:
         """Add the products of some channels for some outputs and vectors of positions."""
         b, c, parts = self.b, self.config, self.polyphase.parts
@@ -196,7 +203,7 @@ class _DirectConvolution:
                 self.sums.store(to, total)
 
     def channel(
-        self, part: Part, rows: list[Place], place: Index, channel: Index, sums: list[Value]
+        self, part: Part, rows: list[AxisPlace], place: Index, channel: Index, sums: list[Value]
     ) -> list[Value]:
         """Add the products of a channel of the copy, of which ``place`` is an element."""
         b, width, weight = self.b, self.config.width, self.weight
@@ -225,12 +232,12 @@ class _DirectConvolution:
     def store(self) -> None:
         """Write the sums to their places, without what is between the rows."""
         b, w, c = self.b, self.w, self.config
-        spans = self.planes.result_spans()
+        spans = self.packed.result_spans()
         outputs = b.min(w.outputs - b.index(self.output), c.block_o)
         with b.for_(0, outputs) as output, b.for_(0, self.images) as image:
             row = plus(self.image, image.index)
             channel = plus(times(self.group, w.outputs), plus(self.output, output.index))
-            image_size = written(b, self.planes.image_size)
+            image_size = written(b, self.packed.image_size)
             start = plus(self.waiting(output.index, 0), times(image.index, image_size))
             walk(
                 b, spans, self.row, c.width, start,

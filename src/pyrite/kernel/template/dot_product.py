@@ -26,7 +26,7 @@ from pyrite.kernel.template.index import (
     times,
 )
 from pyrite.kernel.template.lanes import sum_of_lanes
-from pyrite.kernel.template.operand import Place
+from pyrite.kernel.template.operand import AxisPlace
 from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
 from pyrite.types import int64
 
@@ -154,7 +154,7 @@ class _DotProduct:
             out.store(value, to, *places)
 
     def add(
-        self, rows: list[Place], columns: list[Place], k: Index, limit: Index | None,
+        self, rows: list[AxisPlace], columns: list[AxisPlace], k: Index, limit: Index | None,
         sums: list[Value],
     ) -> list[Value]:  # fmt: skip
         parts, width = self.parts, self.config.width

@@ -141,7 +141,7 @@ def row_major_map(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AxisPlace:
     """What an index of one axis says of an element's place.
 
     ``offset`` counts elements; ``positions`` belong to the operand's windows; ``inside`` is false
@@ -181,7 +181,7 @@ class Operand:
     def at(
         self, axis: Axis, index: Index, *, further: int = 0, period: int = 1,
         limit: Index | None = None, first: Index | None = None,
-    ) -> Place:  # fmt: skip
+    ) -> AxisPlace:  # fmt: skip
         """Return the place of ``index + further`` on an axis.
 
         ``further < period``, and index is a multiple of period, which is a product of the axis'
@@ -193,9 +193,11 @@ class Operand:
             inside = both(inside, self.builder.index(index) >= first)
         steps = self._digits(axis, index, further, period)
         offset = total(times(x, digit.stride) for digit, x in steps)
-        return Place(offset, self._positions(steps), (0,) * len(self.map.windows), inside)
+        return AxisPlace(offset, self._positions(steps), (0,) * len(self.map.windows), inside)
 
-    def lanes(self, axis: Axis, start: Index, width: int, *, limit: Index | None = None) -> Place:
+    def lanes(
+        self, axis: Axis, start: Index, width: int, *, limit: Index | None = None
+    ) -> AxisPlace:
         """Return the places of ``width`` indices of an axis from start on, a multiple of width."""
         if width == 1:
             return self.at(axis, start, limit=limit)
@@ -215,7 +217,7 @@ class Operand:
             is_aligned=self._aligns and map.is_aligned(axis, width),
         )  # fmt: skip
 
-    def join(self, *places: Place) -> Place:
+    def join(self, *places: AxisPlace) -> AxisPlace:
         """Return the place that indices of several axes say together; one may have lanes."""
         inside: Value | None = None
         for place in places:
@@ -228,7 +230,7 @@ class Operand:
             inside=inside,
         )
 
-    def load(self, *places: Place, other: int = 0) -> Value:
+    def load(self, *places: AxisPlace, other: int = 0) -> Value:
         """Return the elements at a place, 0 where it is outside, in the operand's dtype."""
         place = self.join(*places)
         address, mask = self._resolve(place)
@@ -236,13 +238,13 @@ class Operand:
             address, width=place.width, mask=mask, other=other, is_aligned=place.is_aligned
         )
 
-    def store(self, value: Value, *places: Place) -> None:
+    def store(self, value: Value, *places: AxisPlace) -> None:
         """Write elements to a place, where that is inside."""
         place = self.join(*places)
         address, mask = self._resolve(place)
         self.memory.store(address, value, mask=mask, is_aligned=place.is_aligned)
 
-    def _resolve(self, place: Place) -> tuple[Value, Value | None]:
+    def _resolve(self, place: AxisPlace) -> tuple[Value, Value | None]:
         """Return where in the buffer it is, and whether it is inside."""
         address, mask = plus(self.base, place.offset), place.inside
         windows = zip(self.map.windows, self._tested, place.positions, place.moves, strict=True)

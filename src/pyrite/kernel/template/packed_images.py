@@ -5,8 +5,8 @@ With a stride s, positions that differ by multiples of s lie together, in one of
 each axis: window i reads element ``i + hop`` of a phase.  So the elements that one tap meets at
 successive windows are neighbours, whatever the stride and the dilation, and also across the end of
 a row: a kernel goes along all rows of all images at once, by full vectors.  What stands at the end
-of a row beyond the last window is read for nothing, and `Planes.limits` says what that is.  It is
-little: zeros behind a row are the zeros before the next, where both have padding.
+of a row beyond the last window is read for nothing, and `PackedImages.limits` says what that is.
+It is little: zeros behind a row are the zeros before the next, where both have padding.
 
 Such copies are for CPUs: they are in the private memory of an invocation, and in its cache.
 """
@@ -46,7 +46,7 @@ class Tap:
 
 
 @dataclass(frozen=True, slots=True)
-class Planes:
+class PackedImages:
     """How ``images`` images lie in a copy, of which windows of ``rows`` rows of out are read.
 
     ``width`` is the lanes by which the copy is written and read.
@@ -58,8 +58,8 @@ class Planes:
     width: int
 
     @classmethod
-    def near(cls, w: Windows, length: int, width: int) -> Planes:
-        """Return planes of about ``length`` positions: some rows of an image, or some images."""
+    def near(cls, w: Windows, length: int, width: int) -> PackedImages:
+        """Return a copy of about ``length`` positions: some rows of an image, or some images."""
         whole = cls(w, 1, w.counts[0], width)
         row = whole.image_size // whole.pitches[0]
         rows = -(-w.counts[0] // max(-(-w.counts[0] * row // length), 1))

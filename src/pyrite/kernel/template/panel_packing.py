@@ -10,7 +10,7 @@ from typing import Final
 
 from pyrite.kernel.builder import Value
 from pyrite.kernel.template.index import Index, limit_of, plus, rounded_up, times
-from pyrite.kernel.template.operand import Operand, Place
+from pyrite.kernel.template.operand import AxisPlace, Operand
 from pyrite.kernel.template.panel_config import PanelConfig
 from pyrite.kernel.template.product import Parts
 
@@ -24,7 +24,7 @@ _GAP: Final = 16
 
 def panel_lanes(
     operand: Operand, column: Index, size: int, width: int, limit: int | None
-) -> list[Place]:
+) -> list[AxisPlace]:
     """Return the places of so many columns by vectors, of which those below the limit are."""
     axis = operand.map.columns
     return [
@@ -35,7 +35,7 @@ def panel_lanes(
 
 def panel_pieces(
     operand: Operand, column: Index, size: int, width: int, limit: int | None
-) -> list[tuple[int, Place]]:
+) -> list[tuple[int, AxisPlace]]:
     """Return the same as the longest pieces of vectors that are neighbours, and where they begin.
 
     Whole vectors where no two columns are neighbours.
@@ -68,7 +68,7 @@ class PackedPanel:
         return read
 
     def fill(
-        self, batch: Place, column: Index, vectors: int, limit: int | None, first_k: Index,
+        self, batch: AxisPlace, column: Index, vectors: int, limit: int | None, first_k: Index,
         count: Index,
     ) -> None:  # fmt: skip
         """Copy so many vectors of columns, of which those below the limit are in the product."""
@@ -92,7 +92,7 @@ class PackedPanel:
                     self.memory.store(plus(row, start), value, is_aligned=True)
 
     def fill_turned(
-        self, batch: Place, column: Index, size: int, end: int | None, first_k: Index,
+        self, batch: AxisPlace, column: Index, size: int, end: int | None, first_k: Index,
         count: Index,
     ) -> None:  # fmt: skip
         """Pack by blocks of 4 x 4 turned in registers, of a y whose columns are dense."""
@@ -144,7 +144,7 @@ class PackedRows:
         return read
 
     def fill(
-        self, batch: Place, first_row: Index, rows: Index, first_k: Index, count: Index
+        self, batch: AxisPlace, first_row: Index, rows: Index, first_k: Index, count: Index
     ) -> None:
         x, b, width = self.parts.x, self.b, self.width
         product = self.parts.product

@@ -39,7 +39,7 @@ from pyrite.kernel.template.index import (
     remainder,
     times,
 )
-from pyrite.kernel.template.operand import Axis, Digit, Operand, OperandMap, Place
+from pyrite.kernel.template.operand import Axis, AxisPlace, Digit, Operand, OperandMap
 from pyrite.kernel.template.product import (
     Fuse,
     Parts,
@@ -243,13 +243,13 @@ class _Slab:
         #: Whether its vectors lie along K in memory, and are turned as they are stored.
         self.is_turned = operand.map.is_aligned(along, VECTOR)
 
-    def begin(self, batch: Place, first: Index, size: int) -> None:
+    def begin(self, batch: AxisPlace, first: Index, size: int) -> None:
         """Compute what stays the same along K; ``first`` is the tile's first row or column."""
         b = self.operand.builder
         limit = size if size % self.block else None
         self.k: list[Index] = []
         self.to: list[Index] = []
-        self.places: list[Place] = []
+        self.places: list[AxisPlace] = []
         for i in range(self.count):
             unit = plus(b.local_index(), i * self.threads)
             k, start = self.unit(unit)

@@ -1,11 +1,12 @@
 """The gradient of a convolution's weight on CPUs: vectors along the positions that are summed up.
 
 Each element of the gradient is the sum, over all windows of all images, of an element of g and the
-element of x that a tap meets there.  An invocation copies some rows of some images, as `planes`
-says, for ``block_o`` outputs and ``block_c`` channels, and goes along them by vectors: at each step
-it reads a vector of ``outputs`` of g and one of x for each of ``taps`` taps of ``channels``, and
-adds all their products to as many vectors of sums in registers.  These wait in private memory for
-the next rows; their lanes are added up at the very end.  So nothing is turned, and no window built.
+element of x that a tap meets there.  An invocation copies some rows of some images, as
+`packed_images` says, for ``block_o`` outputs and ``block_c`` channels, and goes along them by
+vectors: at each step it reads a vector of ``outputs`` of g and one of x for each of ``taps`` taps
+of ``channels``, and adds all their products to as many vectors of sums in registers.  These wait in
+private memory for the next rows; their lanes are added up at the very end.  So nothing is turned,
+and no window built.
 It is for few outputs, as of depthwise convolutions: of many, `outer_products` computes nothing in
 vain.
 
@@ -38,7 +39,14 @@ from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.index import Index, plus, rounded_up, times, written
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.packed_images import Piece, Planes, copy_planes, divides, existing, walk
+from pyrite.kernel.template.packed_images import (
+    PackedImages,
+    Piece,
+    copy_planes,
+    divides,
+    existing,
+    walk,
+)
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.kernel.template.size_class import class_of
 from pyrite.types import DType, int32, int64
@@ -98,13 +106,13 @@ def select_for_class(
 def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
     # As many images as the greatest batch of the class has: fewer take no more time.
-    planes = Planes.near(replace(w, batch=class_of(w).batch), length, config.width)
-    return with_room(replace(config, images=planes.images, rows=planes.rows), w)
+    packed = PackedImages.near(replace(w, batch=class_of(w).batch), length, config.width)
+    return with_room(replace(config, images=packed.images, rows=packed.rows), w)
 
 
 def with_room(config: WeightGradientConfig, w: Windows) -> WeightGradientConfig:
     """Return a config with the memory that its tiles take."""
-    return replace(config, room=Planes(w, config.images, config.rows, config.width).room)
+    return replace(config, room=PackedImages(w, config.images, config.rows, config.width).room)
 
 
 #: Positions of a tile, roughly, where there are as many.
@@ -147,14 +155,14 @@ def _config(
     """Return a config with as many positions as wanted, then outputs and channels as find room."""
     outputs, channels, taps = shape
     width = machine.vector_bytes // accumulator_of(dtype).itemsize
-    planes = Planes.near(w, length, width)
-    block_o = min(w.outputs, _OUTPUTS, max(room // planes.size, 1))
+    packed = PackedImages.near(w, length, width)
+    block_o = min(w.outputs, _OUTPUTS, max(room // packed.size, 1))
     block_o = _equal(w.outputs, block_o, outputs)
-    most = room // max(planes.size * len(planes.phases), block_o * prod(w.kernel_size) * width)
+    most = room // max(packed.size * len(packed.phases), block_o * prod(w.kernel_size) * width)
     block_c = _equal(w.channels, max(most, 1), channels)
     config = WeightGradientConfig(
-        outputs, channels, taps, width, block_o, block_c, planes.room, planes.images,
-        planes.rows, 1,
+        outputs, channels, taps, width, block_o, block_c, packed.room, packed.images,
+        packed.rows, 1,
     )  # fmt: skip
     return replace(config, parts=_parts(w, config, machine))
 
@@ -178,16 +186,16 @@ def cost(w: Windows, dtype: DType, config: WeightGradientConfig, machine: Machin
     """
     c = config
     places = c.channels * c.taps
-    planes = Planes(w, c.images, c.rows, c.width)
+    packed = PackedImages(w, c.images, c.rows, c.width)
     chunks = prod(w.kernel_size) // c.taps
-    is_near = (2 * (c.outputs + c.channels) + 1) * planes.size < _NEAR
+    is_near = (2 * (c.outputs + c.channels) + 1) * packed.size < _NEAR
     far = c.channels / chunks if is_near else c.outputs + c.channels
     reads = (c.outputs + 1.8 * places) / machine.products
     step = max(c.outputs * places / machine.products, reads, 4) + 0.8 * far
-    vectors = -(-planes.length // c.width)
+    vectors = -(-packed.length // c.width)
     block = 1.05 * step * vectors + 4 * c.outputs * places
     count = (c.block_o // c.outputs) * (c.block_c // c.channels) * chunks
-    copied = (c.block_o + c.block_c * len(planes.phases)) * vectors
+    copied = (c.block_o + c.block_c * len(packed.phases)) * vectors
     each = count * block + 6 * copied
     sums = c.block_o * c.block_c * prod(w.kernel_size)
     rounds = -(-workgroups(w, c) // machine.threads)
@@ -220,14 +228,14 @@ class _WeightGradient:
         self.w = w
         self.config = config
         self.accumulator = accumulator_of(x.dtype)
-        self.planes = Planes(w, config.images, config.rows, config.width)
+        self.packed = PackedImages(w, config.images, config.rows, config.width)
         self.x, self.g, self.out = declare(b, x, g, out, config)
         self.kernel_size = prod(w.kernel_size)
-        self.steps = self.planes.steps(b)
+        self.steps = self.packed.steps(b)
         #: Positions of a tile, and of them those of images that exist.
-        self.length = self.stop = written(b, self.planes.length)
-        phases, size = len(self.planes.phases), config.room
-        assert is_symbol(self.planes.size) or self.planes.size <= size, config
+        self.length = self.stop = written(b, self.packed.length)
+        phases, size = len(self.packed.phases), config.room
+        assert is_symbol(self.packed.size) or self.packed.size <= size, config
         self.channel_size = phases * size
         self.copy_x = b.private(self.accumulator, config.block_c * self.channel_size)
         self.copy_g = b.private(self.accumulator, config.block_o * size)
@@ -252,7 +260,7 @@ class _WeightGradient:
         nowhere = b.const(0, vector(int32, width))
         with b.for_(0, self.config.room, step=width) as loop:
             self.is_window.store(loop.index, nowhere)
-        spans = self.planes.limit_spans()
+        spans = self.packed.limit_spans()
         count = prod(span.extent for span in spans)
 
         def note(piece: Piece) -> None:
@@ -270,18 +278,18 @@ class _WeightGradient:
         images = existing(b, image, w.batch, c.images)
         self.stop = self.length
         if isinstance(images, Value):
-            self.stop = b.min(times(images, written(b, self.planes.image_size)), self.length)
+            self.stop = b.min(times(images, written(b, self.packed.image_size)), self.length)
         with b.for_(0, existing(b, self.at.channel, w.channels, c.block_c)) as loop:
-            for number, phase in enumerate(self.planes.phases):
+            for number, phase in enumerate(self.packed.phases):
                 copy_planes(
                     self.x, self.copy_x,
                     plus(times(loop.index, self.channel_size), number * size),
-                    self.planes.spans(phase), c.images, c.width, first_image=image, batch=batch,
+                    self.packed.spans(phase), c.images, c.width, first_image=image, batch=batch,
                     first_row=row, channel=plus(self.at.first_channel, loop.index),
                 )  # fmt: skip
         with b.for_(0, existing(b, self.at.output, w.outputs, c.block_o)) as loop:
             copy_planes(
-                self.g, self.copy_g, times(loop.index, size), self.planes.gradient_spans(),
+                self.g, self.copy_g, times(loop.index, size), self.packed.gradient_spans(),
                 c.images, c.width, first_image=image, batch=batch, first_row=row,
                 channel=plus(self.at.first_output, loop.index),
             )  # fmt: skip
@@ -294,7 +302,7 @@ class _WeightGradient:
         """Add the products of some outputs with some taps of some channels."""
         b, c, width = self.b, self.config, self.config.width
         size = c.room
-        taps = self.planes.taps[first_tap : first_tap + c.taps]
+        taps = self.packed.taps[first_tap : first_tap + c.taps]
         places = [
             tap.place(
                 plus(times(plus(channel, i), self.channel_size), tap.phase * size), self.steps

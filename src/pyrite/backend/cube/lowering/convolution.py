@@ -39,7 +39,7 @@ from pyrite.kernel.template import implicit_gemm, polyphase
 from pyrite.kernel.template.direct_config import DirectConfig
 from pyrite.kernel.template.implicit_gemm import Layout, Windows
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.packed_images import Planes
+from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.size_class import class_of
 from pyrite.op import Attributes, Constant, Op
@@ -81,7 +81,7 @@ def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig 
     if machine.kind == "gpu" or prod(p.kernel_size) == 1:
         return None
     w = class_of(p.windows)
-    used = prod(w.counts) / Planes(w, 1, w.counts[0], 1).image_size
+    used = prod(w.counts) / PackedImages(w, 1, w.counts[0], 1).image_size
     if used < _LEAST_USED or not direct.is_written_out(p):
         return None
     return direct.select(p, dtype, machine)

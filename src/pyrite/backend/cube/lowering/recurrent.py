@@ -19,7 +19,7 @@ from pyrite.backend.cube.skeleton.elementwise import contiguous, copy, flattened
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
 from pyrite.backend.cube.skeleton.recurrent_step import (
     Cell,
-    Step,
+    RecurrentStep,
     StepOperands,
     StepProblem,
     pack,
@@ -175,12 +175,12 @@ def _run(
     return [after, layer.copied(last)]
 
 
-def _biased(step: Step, layer: Layer, gate: int) -> Value:
+def _biased(step: RecurrentStep, layer: Layer, gate: int) -> Value:
     """Return the product with the hidden state, biased."""
     return step.sums[gate] if layer.bias_hh is None else step.sums[gate] + step.read(2, gate)
 
 
-def sigmoid(step: Step, x: Value) -> Value:
+def sigmoid(step: RecurrentStep, x: Value) -> Value:
     """1 / (1 + e ** -x)."""
     return 1.0 / (1.0 + step.k.exp(-x))
 
@@ -193,7 +193,7 @@ def lstm(
     layer = Layer.of(launcher, 4, inputs, attrs)
     state = layer.copied(layer.states[1])
 
-    def cell(step: Step) -> None:
+    def cell(step: RecurrentStep) -> None:
         i, f, g, o = (step.read(0, n) + _biased(step, layer, n) for n in range(4))
         new = sigmoid(step, f) * step.current(1) + sigmoid(step, i) * step.k.tanh(g)
         step.write(1, new)
@@ -209,7 +209,7 @@ def gru(
     """Outputs, and the last hidden state."""
     layer = Layer.of(launcher, 3, inputs, attrs)
 
-    def cell(step: Step) -> None:
+    def cell(step: RecurrentStep) -> None:
         reset, update = (sigmoid(step, step.read(0, n) + _biased(step, layer, n)) for n in (0, 1))
         new = step.k.tanh(step.read(0, 2) + reset * _biased(step, layer, 2))
         step.write(0, new + update * (step.read(1) - new))
@@ -224,7 +224,7 @@ def rnn(
     """Outputs, and the last hidden state."""
     layer, nonlinearity = Layer.of(launcher, 1, inputs, attrs), attrs["nonlinearity"]
 
-    def cell(step: Step) -> None:
+    def cell(step: RecurrentStep) -> None:
         total = step.read(0) + _biased(step, layer, 0)
         is_tanh = nonlinearity == "tanh"
         step.write(0, step.k.tanh(total) if is_tanh else step.k.maximum(total, 0.0))

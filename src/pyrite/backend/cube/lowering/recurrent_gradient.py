@@ -18,7 +18,7 @@ from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.elementwise import copy, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.recurrent_step import (
-    Step,
+    RecurrentStep,
     StepOperands,
     StepProblem,
     pack,
@@ -45,7 +45,7 @@ def lstm_backward(
     cells_before, cells = _cells(layer, gates)
     of_cell = layer.copied(g_cell)
 
-    def cell(step: Step, of_hidden: Value) -> None:
+    def cell(step: RecurrentStep, of_hidden: Value) -> None:
         i, f, new, o = (step.read(1, n) for n in range(4))
         tanh = step.k.tanh(step.read(3))
         total = step.current(1) + of_hidden * o * (1.0 - tanh * tanh)
@@ -73,7 +73,7 @@ def gru_backward(
     # What is carried from step to step past the product.
     carried = layer.copied(g_hidden)
 
-    def cell(step: Step, of_hidden: Value) -> None:
+    def cell(step: RecurrentStep, of_hidden: Value) -> None:
         reset, update = (sigmoid(step, step.read(1, n) + step.read(2, n)) for n in (0, 1))
         of_new = step.read(2, 2)
         new = step.k.tanh(step.read(1, 2) + reset * of_new)
@@ -104,7 +104,7 @@ def rnn_backward(
     g, g_hidden, outputs, *given = inputs
     layer, is_tanh = Layer.of(launcher, 1, given, attrs), attrs["nonlinearity"] == "tanh"
 
-    def cell(step: Step, of_hidden: Value) -> None:
+    def cell(step: RecurrentStep, of_hidden: Value) -> None:
         y = step.read(1)
         slope = of_hidden * (1.0 - y * y) if is_tanh else step.k.where(y > 0.0, of_hidden, 0.0)
         step.write(0, slope)
@@ -130,7 +130,7 @@ def _cells(layer: Layer, gates: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
     """Return the cell state before each step and after it; activate the gates where they lie."""
     before, after = layer.states_of_steps(1)
 
-    def cell(step: Step) -> None:
+    def cell(step: RecurrentStep) -> None:
         i, f, o = (sigmoid(step, step.current(1, n)) for n in (0, 1, 3))
         new = step.k.tanh(step.current(1, 2))
         for n, value in enumerate((i, f, new, o)):
@@ -147,7 +147,7 @@ def _cells(layer: Layer, gates: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
 
 def _walk(
     layer: Layer, name: str, variant: str, sources: Sequence[CubeTensor],
-    targets: Sequence[CubeTensor], derivative: Callable[[Step, Value], None],
+    targets: Sequence[CubeTensor], derivative: Callable[[RecurrentStep, Value], None],
     last: CubeTensor | None = None,
 ) -> None:  # fmt: skip
     """Take a cell's derivative at each step, from the last to the first.
@@ -159,11 +159,11 @@ def _walk(
     end, *rest = reversed(layer.order)
     extra = [] if last is None else [last]
 
-    def at_end(step: Step) -> None:
+    def at_end(step: RecurrentStep) -> None:
         g = step.read(0)
         derivative(step, g if last is None else g + step.read(len(sources)))
 
-    def before_end(step: Step) -> None:
+    def before_end(step: RecurrentStep) -> None:
         derivative(step, step.read(0) + step.sums[0])
 
     problem = StepProblem(batch, layer.size, 1, depth, layer.x.dtype)

@@ -126,7 +126,7 @@ class _Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Problem:
     """All that the kernel depends on, besides the rule.
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``inner`` has the
@@ -210,21 +210,25 @@ def map_together(
         return
     sources = tuple(_seen(i, shape) for i in inputs)
     seen = tuple(_seen(t, shape) for t in targets)
-    plan = _plan(shape, sources, seen, launcher.machine, config)
-    bindings: list[Buffer | Number] = [plan.bound(count)]
+    problem = _problem_of(shape, sources, seen, launcher.machine, config)
+    bindings: list[Buffer | Number] = [problem.bound(count)]
     for i in (*inputs, *targets):
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
-    workgroups = -(-plan.vectors(count) // plan.config.workgroup_size)
+    workgroups = -(-problem.vectors(count) // problem.config.workgroup_size)
     launcher.launch_for(
-        plan, (name, variant), lambda of, grid: _kernel(name, rule, of, grid), bindings, workgroups
+        problem,
+        (name, variant),
+        lambda of, grid: _kernel(name, rule, of, grid),
+        bindings,
+        workgroups,
     )
 
 
-#: What a plan is made from: of a tensor its dtype, its strides as stretched to the target, whether
-#: it has an offset, and the offset modulo the greatest width; of a number its dtype.
+#: What a problem is made from: of a tensor its dtype, its strides as stretched to the target,
+#: whether it has an offset, and the offset modulo the greatest width; of a number its dtype.
 _Seen = tuple[DType, Strides, bool, int] | DType | bool | None
 
 
@@ -239,13 +243,13 @@ def _seen(x: Input, shape: Shape) -> _Seen:
 
 
 @lru_cache(maxsize=4096)
-def _plan(
+def _problem_of(
     shape: Shape,
     sources: tuple[_Seen, ...],
     targets: tuple[_Seen, ...],
     machine: Machine,
     config: ElementwiseConfig | None,
-) -> _Plan:
+) -> _Problem:
     seen = [s for s in (*sources, *targets) if isinstance(s, tuple)]
     flat = merged(shape, [strides for _, strides, _, _ in seen])
     sizes = flat[0][0] or (1,)
@@ -258,7 +262,7 @@ def _plan(
         for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
     ]
     remaining = iter(layouts)
-    return _Plan(
+    return _Problem(
         sources=tuple(_source(s, remaining) for s in sources),
         targets=tuple(layouts[-len(targets) :]),
         inner=sizes[1:],
@@ -273,20 +277,20 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
     return _Argument(seen) if isinstance(seen, DType) else seen
 
 
-class _Body:
-    """The kernel of one plan, while it is being written."""
+class _ElementwiseKernel:
+    """The kernel of one problem, while it is being written."""
 
-    def __init__(self, name: str, plan: _Plan, grid: int) -> None:
-        self.plan = plan
-        self.width = plan.config.width
-        b = self.b = KernelBuilder(name, workgroup_size=plan.config.workgroup_size, grid=grid)
+    def __init__(self, name: str, problem: _Problem, grid: int) -> None:
+        self.problem = problem
+        self.width = problem.config.width
+        b = self.b = KernelBuilder(name, workgroup_size=problem.config.workgroup_size, grid=grid)
         self.count = b.scalar("count", int32)
         self.mask: Value | None = None
-        self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(plan.sources)]
-        names = ["out", *(f"out{n}" for n in range(1, len(plan.targets)))]
+        self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(problem.sources)]
+        names = ["out", *(f"out{n}" for n in range(1, len(problem.targets)))]
         self.targets = [
             Operand(b, name, layout, "write")
-            for name, layout in zip(names, plan.targets, strict=True)
+            for name, layout in zip(names, problem.targets, strict=True)
         ]
 
     def _declare(self, name: str, source: Layout | _Argument | bool | None) -> Any:
@@ -298,10 +302,10 @@ class _Body:
 
     def write(self, rule: Together) -> None:
         b, width = self.b, self.width
-        vector, shape = invocation_of(b), self.plan.shape
-        if not self.plan.inner:
+        vector, shape = invocation_of(b), self.problem.shape
+        if not self.problem.inner:
             first = vector * width if width > 1 else vector
-            if self.plan.is_whole:
+            if self.problem.is_whole:
                 with b.if_(first < self.count):
                     self.store(rule, [first])
                 return
@@ -311,13 +315,13 @@ class _Body:
         row, number = self.position(vector)
         with b.if_(row < self.count):
             column = number * width if width > 1 else number
-            if not self.plan.is_whole:
+            if not self.problem.is_whole:
                 self.mask = column + iota(b, width) < shape[-1]
             self.store(rule, [*unravel(b, row, shape[:-1]), column])
 
     def position(self, vector: Value) -> tuple[Value, Value]:
         """Return the row of a vector, among all rows, and its number there."""
-        rows, per_row = self.plan.config.rows, self.plan.per_row
+        rows, per_row = self.problem.config.rows, self.problem.per_row
         if rows == 1:
             return vector // per_row, vector % per_row
         block, within = vector // (rows * per_row), vector % (rows * per_row)
@@ -334,7 +338,7 @@ class _Body:
     def number(self, coordinates: list[Value | int]) -> Value:
         """Return the numbers of a vector's elements in row-major order."""
         first: Value | int = 0
-        for coordinate, size in zip(coordinates, self.plan.shape, strict=True):
+        for coordinate, size in zip(coordinates, self.problem.shape, strict=True):
             first = first * size + coordinate
         b = self.b
         index = b.index(first)
@@ -350,8 +354,8 @@ class _Body:
         return x if x.width == self.width else self.b.splat(x, self.width)
 
 
-def _kernel(name: str, rule: Together, plan: _Plan, grid: int) -> Kernel:
-    body = _Body(name, plan, grid)
+def _kernel(name: str, rule: Together, problem: _Problem, grid: int) -> Kernel:
+    body = _ElementwiseKernel(name, problem, grid)
     body.write(rule)
     return body.b.build()
 

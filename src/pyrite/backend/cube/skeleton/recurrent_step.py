@@ -1,6 +1,6 @@
 """One step of a recurrent layer as one kernel of a CPU: a product, and the cell on its sums.
 
-    def cell(step: Step) -> None:
+    def cell(step: RecurrentStep) -> None:
         step.write(0, step.k.tanh(step.sums[0] + step.read(0)))
 
     packed = pack(launcher, weights, problem, config)
@@ -152,7 +152,7 @@ def _columns(
 # ---- steps ----
 
 
-class Step:
+class RecurrentStep:
     """One vector of units of one row, inside the kernel: what a cell reads and writes.
 
     An operand of three axes is (T, N, C) and is meant at this step, one of two (N, C), one of one
@@ -192,7 +192,7 @@ class Step:
         return operand.at(coordinates[-len(operand.layout.strides) :])
 
 
-Cell = Callable[[Step], None]
+Cell = Callable[[RecurrentStep], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,11 @@ class _StepKernel:
             for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
                 own = sums[i * vectors + v : (i + 1) * vectors : config.vectors]
                 at = (self.step, row, column)
-                cell(Step(k, own, self.sources, self.targets, at, problem.size, config.width, mask))
+                cell(
+                    RecurrentStep(
+                        k, own, self.sources, self.targets, at, problem.size, config.width, mask
+                    )
+                )
 
     def sums(self, block: Value, rows: Sequence[Value]) -> list[Value]:
         """Return the sums of rows: for each all vectors of a group, group by group."""

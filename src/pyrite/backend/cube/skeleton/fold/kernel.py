@@ -14,7 +14,7 @@ from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
 
 
-class _Body:
+class _FoldKernel:
     """The kernel of one fold, while it is being written.
 
     Without ``ends`` it writes states, each value to a target of its own; and it joins such states,
@@ -270,8 +270,8 @@ def reduction_kernel(
     takes: bool,
     ends: bool,
 ) -> Kernel:
-    """Return the kernel of a fold; see `_Body`."""
-    body = _Body(
+    """Return the kernel of a fold; see `_FoldKernel`."""
+    body = _FoldKernel(
         fold.ending(count=reduction.count), reduction.problem, reduction.sources,
         reduction.targets, config, grid, takes=takes, ends=ends,
     )  # fmt: skip

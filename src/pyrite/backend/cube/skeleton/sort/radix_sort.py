@@ -39,7 +39,7 @@ def radix_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int
     A digit has at most so many bits.
     """
     b = KernelBuilder("sort_radix", workgroup_size=workgroup_size, grid=grid)
-    body = _Body(b, rows, key, digits_of(key.bits, most))
+    body = _RadixSortKernel(b, rows, key, digits_of(key.bits, most))
     number = invocation_of(b)
     with b.if_(number < rows.count):
         body.count(number)
@@ -49,7 +49,7 @@ def radix_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int
     return b.build()
 
 
-class _Body:
+class _RadixSortKernel:
     """The kernel while it is being written."""
 
     def __init__(self, b: KernelBuilder, rows: Rows, key: Key, digits: list[Digit]) -> None:
