@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
@@ -31,6 +31,8 @@ import pytest
 from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
 from pyrite.op import OPS
+
+T = TypeVar("T")
 
 #: Names the seed of samples that vary, to repeat one.
 SEED = "PYRITE_TEST_SEED"
@@ -92,6 +94,20 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether every case is wanted, for a test that loops over its cases itself."""
     return bool(pytestconfig.getoption("--full"))
+
+
+@pytest.fixture
+def quarter(rng: random.Random, full: bool) -> Callable[[Iterable[T]], list[T]]:
+    """Return a quarter of the cases that a test loops over, which varies as samples do.
+
+    At least two of them, and all in a full run.
+    """
+
+    def chosen(cases: Iterable[T]) -> list[T]:
+        found = sorted(cases, key=repr)
+        return found if full else rng.sample(found, min(len(found), max(2, len(found) // 4)))
+
+    return chosen
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

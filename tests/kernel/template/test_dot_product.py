@@ -17,11 +17,11 @@ AVX512, SSE = Machine.cpu(64, 32), Machine.cpu(16, 16)
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 21, 8), (2, 70, 101), (7, 5, 30)])
 @pytest.mark.parametrize("dtype", [float32, float64, bfloat16, int8], ids=lambda d: d.name)
-def test_every_candidate_multiplies(problem: Make, size: Any, dtype: Any) -> None:
+def test_every_candidate_multiplies(problem: Make, size: Any, dtype: Any, quarter: Any) -> None:
     made = problem(2, *size, "y", dtype=dtype)
     found = candidates(made.product, SSE)
     assert found
-    for config in set(found):
+    for config in quarter(set(found)):
         kernel = dot_product(made.product, config)
         made.check(made.run(kernel, workgroups(made.product, config)))
 

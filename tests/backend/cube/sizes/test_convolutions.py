@@ -67,6 +67,7 @@ IMAGES = [(3, 2, 9, 10), (3, 2, 14, 20), (4, 2, 14, 20), (4, 2, 9, 10)]
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+@pytest.mark.sample(2, by="op", varies=True)
 def test_other_batches_build_nothing(
     op: Op, name: str, cpu_built: Callable[..., list[int]]
 ) -> None:
@@ -78,6 +79,7 @@ def test_other_batches_build_nothing(
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+@pytest.mark.sample(2, by="op", varies=True)
 def test_other_sizes_of_images_build_for_any_batch(
     op: Op, name: str, cpu_built: Callable[..., list[int]]
 ) -> None:

@@ -34,7 +34,9 @@ def run(backend: CubeBackend, name: str, inputs: list[Any], shape: Any, **attrs:
 @pytest.mark.parametrize(
     "machine", [Machine.cpu(32, 16), Machine.gpu(workgroups=8)], ids=["cpu", "gpu"]
 )
-def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, machine: Any) -> None:
+def test_every_plan_multiplies_matrices_that_lie_anyhow(
+    backend: CubeBackend, machine: Any, quarter: Any
+) -> None:
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s).astype(np.float32) for s in ((3, 9, 70), (11, 70)))
     # Offset 70 is no multiple of 4; y is transposed, and shared by the batch.
@@ -45,7 +47,7 @@ def test_every_plan_multiplies_matrices_that_lie_anyhow(backend: CubeBackend, ma
     want = x[:, 1:] @ y.T
     schedules = PRODUCT.candidates(product, machine)
     assert PRODUCT.select(product, machine) in schedules
-    for schedule in schedules:
+    for schedule in quarter(schedules):
         target = backend.launcher.empty(TensorType((3, 8, 11), float32))
         contract(backend.launcher, product, left, right, target, schedule=schedule)
         np.testing.assert_allclose(backend.download(target), want, rtol=1e-4, atol=1e-4)
