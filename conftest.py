@@ -2,13 +2,16 @@
 
 Pyrite is imported under its own name: otherwise the first file given on pytest's command line runs
 twice, and declares its ops twice.  Modules of optional packages that are missing are left out.
+The reference is the default device, of doctests as of tests.
 """
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 import pyrite as pyrite
+from pyrite.config import config
 
 _NEEDS = {
     "torch": ["src/pyrite/backend/torch"],
@@ -18,3 +21,8 @@ _NEEDS = {
     "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],
 }
 collect_ignore = [path for name, paths in _NEEDS.items() if not find_spec(name) for path in paths]
+
+
+def pytest_configure() -> None:
+    # In the processes that tests start, too.
+    config.device = os.environ.setdefault("PYRITE_DEVICE", "numpy")

@@ -5,9 +5,9 @@ A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.m
 the same cases run on every machine and in every worker, until the cases themselves change. With
 `varies=True` it depends on the commit as well, so that in time every case has run; the closing word
 says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again. With
-`of={"name": "wgpu"}` only the cases of that value, or of those in a tuple, are sampled: a device
-without hardware, which compiles each kernel for 0.2 s, does not decide what the others run.
-`by=("name", "op")` samples the cases of each pair of values.
+`of={"name": "wgpu"}` only the cases of that value are sampled: a device without hardware, which
+compiles each kernel for 0.2 s, does not decide what the others run. `by=("name", "op")` samples the
+cases of each pair of values.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The reference is the default, here and in the processes that tests start.
-    settings.device = os.environ.setdefault("PYRITE_DEVICE", "numpy")
     config.stash[SAMPLED] = {}
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -197,10 +195,7 @@ def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
     groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
     chosen: list[pytest.Item] = []
     for item in suite:
-        is_sampled = all(
-            value_of(item, parameter) in (values if isinstance(values, tuple) else (values,))
-            for parameter, values in of.items()
-        )
+        is_sampled = all(value_of(item, parameter) == value for parameter, value in of.items())
         (groups[values_of(item, by)] if is_sampled else chosen).append(item)
     for key, group in groups.items():
         seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""

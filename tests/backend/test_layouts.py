@@ -212,7 +212,7 @@ class Faults:
 
 @each_device
 @pytest.mark.parametrize("op", sorted(OPS))
-@pytest.mark.sample(40, by="name", varies=True)
+@pytest.mark.sample(30, by="name", varies=True)
 def test_values_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -351,7 +351,7 @@ GRADIENTS = [n for n in sorted(OPS) if OPS[n].derivative is not None or OPS[n].i
 
 @each_device
 @pytest.mark.parametrize("op", GRADIENTS)
-@pytest.mark.sample(30, by="name", varies=True)
+@pytest.mark.sample(20, by="name", varies=True)
 def test_gradients_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
