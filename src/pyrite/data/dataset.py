@@ -40,7 +40,7 @@ class Indexable(Protocol[T_co]):
     """What transforms and loaders read from: a Dataset, a list, or anyone's dataset class."""
 
     def __len__(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         ...
 
     def __getitem__(self, index: int, /) -> T_co:
@@ -61,7 +61,7 @@ class Dataset(ABC, Generic[T_co]):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
 
     @abstractmethod
     def __getitem__(self, index: int, /) -> T_co:

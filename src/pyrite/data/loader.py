@@ -87,7 +87,7 @@ class DataLoader(Generic[T]):
 
     @property
     def num_items(self) -> int:
-        """How many items an epoch visits."""
+        """The number of items that an epoch visits."""
         return min(len(self.dataset), len(self) * self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:

@@ -63,7 +63,7 @@ class HostResource:
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
         return self._memory.nbytes
 
 

@@ -189,7 +189,7 @@ def _repeat_attributes(
 
 
 def _length(repeats: Any) -> int:
-    """Return how many elements there are when all are repeated: here the host waits."""
+    """Return the number of elements when all are repeated: here the host waits."""
     if repeats.size == 0:
         return 0
     with asked_by("repeat"):

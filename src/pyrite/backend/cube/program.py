@@ -50,7 +50,7 @@ class CubeProgram:
 
     @property
     def launches(self) -> int:
-        """How many kernels a run starts."""
+        """The number of kernels that a run starts."""
         return self.recording.launches
 
     @property

@@ -139,7 +139,7 @@ class _DirectConvolution:
                     self.rest(output.index, rows, first, count)
 
     def length(self) -> Value:
-        """Return how many positions there are, up to the last window of the images that exist."""
+        """Return the number of positions, up to the last window of the images that exist."""
         of_image = self.packed.image_size
         behind = self.packed.images * of_image - self.packed.length
         length = times(self.images, written(self.b, of_image))

@@ -44,7 +44,7 @@ class Cut(Protocol):
 
 
 def tiles(w: Windows, cut: Cut) -> int:
-    """Return how many tiles of positions there are."""
+    """Return the number of tiles of positions."""
     return -(-w.batch // cut.images) * -(-w.counts[0] // cut.rows)
 
 

@@ -68,7 +68,7 @@ class PackedImages:
 
     @property
     def limits(self) -> tuple[int, ...]:
-        """How many windows there are on each axis."""
+        """The number of windows on each axis."""
         return (self.rows, *self.windows.counts[1:])
 
     @property
@@ -90,7 +90,7 @@ class PackedImages:
 
     @property
     def pitches(self) -> tuple[int, ...]:
-        """How many elements each axis takes: less than its extent, where rows share zeros."""
+        """The number of elements of each axis: less than its extent, where rows share zeros."""
         *rows, last = self.extents
         return (*rows, last - self.shared)
 

@@ -174,7 +174,7 @@ class GuardedAllocator:
 
     @property
     def live_blocks(self) -> int:
-        """How many blocks there are that somebody holds, or has just let go."""
+        """The number of blocks that somebody holds, or has just let go."""
         return len(self._blocks)
 
     def damages(self) -> list[str]:

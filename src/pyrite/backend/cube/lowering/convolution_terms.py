@@ -91,7 +91,7 @@ class Sums(Protocol):
 
     @property
     def terms(self) -> tuple[int, ...]:
-        """How many terms an output has, along each axis that is summed."""
+        """The number of terms of an output, along each axis that is summed."""
 
     def term(self, b: KernelBuilder, out: Sequence[Index], number: Sequence[Index]) -> Term:
         """Return a term of an output."""

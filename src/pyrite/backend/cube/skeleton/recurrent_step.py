@@ -98,7 +98,7 @@ def _cost(problem: StepProblem, config: StepConfig) -> float:
 
 
 def blocks_of(problem: StepProblem, config: StepConfig) -> int:
-    """Return how many blocks of columns there are."""
+    """Return the number of blocks of columns."""
     return -(-problem.size // config.panel)
 
 

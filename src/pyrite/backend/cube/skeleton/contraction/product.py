@@ -39,7 +39,7 @@ class Schedule:
 
     @property
     def parts(self) -> int:
-        """How many partial sums there are of each element."""
+        """The number of partial sums of each element."""
         return self.config.split_k if isinstance(self.config, tiled.TiledConfig) else 1
 
     @property

@@ -35,7 +35,7 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return element_count(self.outputs)
 
     @property
@@ -88,7 +88,7 @@ def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...
 
 
 def units(problem: Problem, config: ReductionConfig) -> int:
-    """Return how many outputs there are, or groups of neighbouring ones that are folded at once."""
+    """Return the number of outputs, or groups of neighbouring ones that are folded at once."""
     if config.along == "rows" or not problem.outputs:
         return problem.count
     together = config.width * config.vectors

@@ -27,7 +27,7 @@ class Lines:
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return element_count(self.shape)
 
     @property

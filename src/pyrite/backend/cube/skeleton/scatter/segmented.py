@@ -33,7 +33,7 @@ class SortedWrites:
 
     @property
     def count(self) -> int:
-        """How many writes there are on each line."""
+        """The number of writes on each line."""
         return self.keys.shape[0]
 
     @property

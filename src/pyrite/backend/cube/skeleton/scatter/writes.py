@@ -109,12 +109,12 @@ class Form:
         return tuple(a for a in range(len(self.points)) if a not in self.lines)
 
     def sizes(self, axes: Sequence[int]) -> Shape:
-        """Return how many points there are along axes."""
+        """Return the number of points along axes."""
         return tuple(self.points[a] for a in axes)
 
     @property
     def count(self) -> int:
-        """How many writes there are on each line."""
+        """The number of writes on each line."""
         return element_count(self.sizes(self.numbered))
 
     def on_lines(self, launcher: Launcher, x: CubeTensor, entries: Sequence[Any]) -> CubeTensor:

@@ -29,12 +29,12 @@ class Blocks:
 
     @property
     def per_row(self) -> int:
-        """How many blocks a row has."""
+        """The number of blocks of a row."""
         return -(-self.size // self.step)
 
     @property
     def step(self) -> int:
-        """How many elements a block has, but for the last of a row."""
+        """The number of elements of a block, but for the last of a row."""
         return self.lanes * self.items
 
 

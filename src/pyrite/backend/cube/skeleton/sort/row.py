@@ -23,7 +23,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return element_count(self.shape)
 
     @property

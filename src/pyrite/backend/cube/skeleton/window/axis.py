@@ -46,7 +46,7 @@ class Sliding:
 
     @property
     def span(self) -> int:
-        """How many elements a window reaches over."""
+        """The number of elements over which a window reaches."""
         return self.dilation * (self.kernel - 1) + 1
 
     @property

@@ -166,7 +166,7 @@ def shares(launcher: Launcher, slide: Slide, bounds: Bounds, g: CubeTensor) -> C
 
 @dataclass(frozen=True, slots=True)
 class _OneWindow:
-    """How many elements a window has that is the whole image."""
+    """The number of elements of a window that is the whole image."""
 
     count: int = extent()
 
