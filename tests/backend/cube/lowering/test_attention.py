@@ -11,7 +11,9 @@ import pytest
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.attention import config as choice
+from pyrite.backend.cube.skeleton.attention import tile_config
 from pyrite.backend.cube.skeleton.attention.config import LaneConfig
+from pyrite.backend.cube.skeleton.attention.workgroup import TileConfig
 from pyrite.backend.device import Device
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
@@ -30,10 +32,11 @@ SMALL = Machine.cpu(16, 16)
 pytest.importorskip("llvmlite")
 
 
-@pytest.fixture(scope="module")
-def small() -> Device:
-    """The interpreter, which checks every access, as a processor of short vectors."""
-    return Device(CubeBackend(InterpreterRuntime(SMALL)))
+@pytest.fixture(scope="module", params=["cpu", "gpu"])
+def small(request: pytest.FixtureRequest) -> Device:
+    """The interpreter, which checks every access, as a processor of short vectors or a GPU."""
+    machine = SMALL if request.param == "cpu" else Machine.gpu()
+    return Device(CubeBackend(InterpreterRuntime(machine)))
 
 
 def normal(*shape: int) -> Array:
@@ -129,8 +132,8 @@ def options(queries: int, keys: int) -> Iterator[tuple[list[Any], dict[str, Any]
 
 @pytest.mark.parametrize("queries", [1, 13])
 def test_every_option_leaves_no_operand(small: Device, queries: int) -> None:
-    given = inputs(((6,), (2,)), queries, 37, 5, 6)
-    for said, attrs in options(queries, 37):
+    given = inputs(((6,), (2,)), queries, 29, 5, 6)
+    for said, attrs in options(queries, 29):
         agree(small, [*given, *said], **attrs)
 
 
@@ -145,11 +148,23 @@ def configs() -> list[LaneConfig]:
 
 @pytest.mark.sample(4, varies=True)
 @pytest.mark.parametrize("config", configs(), ids=str)
-def test_every_config(config: LaneConfig, small: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_config(config: LaneConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "select", lambda problem, machine: config)
-    fresh = Device(CubeBackend(InterpreterRuntime(SMALL)))
-    given = [*inputs(TWO, 18, 31, 5, 7), allowed(18, 31), None, None]
-    agree(fresh, given, is_causal=True)
+    with_config(SMALL)
+
+
+@pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
+def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
+    with_config(Machine.gpu(1 << 16))
+
+
+def with_config(machine: Machine) -> None:
+    """Compare tiles that are whole, and parts, with a row without a key."""
+    fresh = Device(CubeBackend(InterpreterRuntime(machine)))
+    given = [*inputs(TWO, 18, 71, 5, 7), allowed(18, 71), None, None]
+    agree(fresh, given, is_causal=False)
+    assert fresh.backend.launcher.built == 1
 
 
 @pytest.mark.parametrize("dtype", [float64, float16, bfloat16], ids=lambda d: d.name)
@@ -209,10 +224,11 @@ def test_a_bias_of_infinities() -> None:
         agree("cpu", [*inputs(ONE, 4, 100, 4, 4), None, bias, None])
 
 
-def test_attention_is_one_kernel_for_many_lengths() -> None:
-    backend = CubeBackend(InterpreterRuntime(SMALL))
+@pytest.mark.parametrize("machine", [SMALL, Machine.gpu()], ids=lambda m: m.kind)
+def test_attention_is_one_kernel_for_many_lengths(machine: Machine) -> None:
+    backend = CubeBackend(InterpreterRuntime(machine))
     device = Device(backend)
-    for queries, keys in ((20, 30), (21, 33), (40, 7), (13, 64)):
+    for queries, keys in ((20, 36), (24, 40), (28, 52), (20, 60)):
         given = inputs(BATCH, queries, keys, 4, 4)
         agree(device, [*given, allowed(queries, keys), None, None], is_causal=True)
     assert backend.launcher.built == 1

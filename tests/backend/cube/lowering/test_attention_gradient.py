@@ -12,7 +12,9 @@ from pyrite.autodiff import grad
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.attention import config as choice
+from pyrite.backend.cube.skeleton.attention import tile_config
 from pyrite.backend.cube.skeleton.attention.config import GradientConfig
+from pyrite.backend.cube.skeleton.attention.workgroup import TileConfig
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.interpreter import InterpreterRuntime
@@ -31,10 +33,11 @@ SMALL = Machine.cpu(16, 16)
 PLAIN = {"is_causal": False, "scale": 0.4, "softcap": None, "dropout_p": 0.0}
 
 
-@pytest.fixture(scope="module")
-def small() -> Device:
-    """The interpreter, which checks every access, as a processor of short vectors."""
-    return Device(CubeBackend(InterpreterRuntime(SMALL)))
+@pytest.fixture(scope="module", params=["cpu", "gpu"])
+def small(request: pytest.FixtureRequest) -> Device:
+    """The interpreter, which checks every access, as a processor of short vectors or a GPU."""
+    machine = SMALL if request.param == "cpu" else Machine.gpu()
+    return Device(CubeBackend(InterpreterRuntime(machine)))
 
 
 def normal(*shape: int) -> Array:
@@ -154,9 +157,21 @@ def configs() -> list[GradientConfig]:
 @pytest.mark.parametrize("config", configs(), ids=str)
 def test_every_config(config: GradientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "select_gradient", lambda problem, machine: config)
-    fresh = Device(CubeBackend(InterpreterRuntime(SMALL)))
+    with_config(SMALL, 2 if config.parts == 1 else 3)
+
+
+@pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
+def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
+    with_config(Machine.gpu(1 << 16), 3)
+
+
+def with_config(machine: Machine, kernels: int) -> None:
+    """Compare tiles that are whole, and parts, with a row without a key."""
+    fresh = Device(CubeBackend(InterpreterRuntime(machine)))
     said = [allowed(18, 31), None, None]
     agree(fresh, inputs((2,), (2,), 18, 31, 5, 7, said, is_causal=True), is_causal=True)
+    assert fresh.backend.launcher.built == kernels
 
 
 def test_the_parts_of_few_heads_are_the_same_for_any_number_of_threads() -> None:
@@ -250,10 +265,11 @@ def test_gradients_are_those_of_differences_and_so_are_second_ones() -> None:
             np.testing.assert_allclose(got.numpy(), want, rtol=tolerance, atol=tolerance)
 
 
-def test_gradients_are_two_kernels_for_many_lengths() -> None:
-    backend = CubeBackend(InterpreterRuntime(SMALL))
+@pytest.mark.parametrize(("machine", "kernels"), [(SMALL, 2), (Machine.gpu(), 3)])
+def test_gradients_are_few_kernels_for_many_lengths(machine: Machine, kernels: int) -> None:
+    backend = CubeBackend(InterpreterRuntime(machine))
     device = Device(backend)
-    for queries, keys in ((20, 30), (21, 33), (40, 17), (13, 64)):
+    for queries, keys in ((20, 36), (24, 40), (28, 52), (20, 60)):
         said = [allowed(queries, keys), None, None]
         agree(device, inputs((3, 3), (3, 3), queries, keys, 4, 4, said), is_causal=True)
-    assert backend.launcher.built == 2
+    assert backend.launcher.built == kernels

@@ -7,29 +7,31 @@ such kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrite.backend.cube.body import run_body
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.operand import bindings_of, layout_of
+from pyrite.backend.cube.operand import Layout, bindings_of, layout_of
 from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.skeleton.attention import config as choice
+from pyrite.backend.cube.skeleton.attention.config import GradientConfig
 from pyrite.backend.cube.skeleton.attention.forward import FORWARD
 from pyrite.backend.cube.skeleton.attention.gradient import GRADIENT
 from pyrite.backend.cube.skeleton.attention.problem import Attention, Scoring
 from pyrite.backend.cube.skeleton.attention.row_sums import ROW_SUMS, Rows
+from pyrite.backend.cube.skeleton.attention.tiled_forward import TILED_FORWARD
+from pyrite.backend.cube.skeleton.attention.tiled_gradient import OF_KEYS, OF_QUERIES
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
-from pyrite.backend.cube.skeleton.protocol import launch
+from pyrite.backend.cube.skeleton.protocol import Skeleton, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
 from pyrite.types import TensorType
 
 
 def _has_scores(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether a CPU has scores to compute."""
-    tensors = [i for i in inputs if i is not None]
-    return machine.kind == "cpu" and all(
-        isinstance(i, CubeTensor) and i.type.size > 0 for i in tensors
-    )
+    """Whether there are scores to compute."""
+    return all(isinstance(i, CubeTensor) and i.type.size > 0 for i in inputs if i is not None)
 
 
 @lowers("scaled_dot_product_attention", when=_has_scores)
@@ -39,7 +41,7 @@ def attention(
     """The output, and logsumexp of the scores."""
     query, key, value, mask, bias, bits = inputs
     of_out, of_log_sum = out
-    heads = Heads(query, key)
+    heads = Heads(query, key, launcher.machine)
     results = [launcher.empty(of_out), launcher.empty(of_log_sum)]
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
@@ -47,10 +49,13 @@ def attention(
         "out": heads.rows(results[0]), "log_sum": heads.row_numbers(results[1]),
     }  # fmt: skip
     problem = heads.problem(attrs, operands, ("out", "log_sum"))
-    if not FORWARD.candidates(problem, launcher.machine):
+    is_gpu = launcher.machine.kind == "gpu"
+    skeleton: Skeleton[Attention, Any] = TILED_FORWARD if is_gpu else FORWARD
+    is_for_tiles = choice.is_for_tiles(problem.rows, problem.keys, launcher.machine)
+    if not is_for_tiles or not skeleton.candidates(problem, launcher.machine):
         return run_body(launcher, op, inputs, attrs, out)
     bindings = [b for x in operands.values() for b in bindings_of(x)]
-    launch(launcher, FORWARD, problem, bindings)
+    launch(launcher, skeleton, problem, bindings)
     return results
 
 
@@ -60,7 +65,8 @@ def attention_backward(
 ) -> Sequence[CubeTensor]:
     """The gradients of query, key and value; that of a bias has the body's scores in memory."""
     g, g_log_sum, output, log_sum, query, key, value, mask, bias, bits = inputs
-    heads = Heads(query, key, stacks=True)
+    is_gpu = launcher.machine.kind == "gpu"
+    heads = Heads(query, key, launcher.machine, stacks=True)
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
         **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
@@ -68,29 +74,74 @@ def attention_backward(
         "log_sum": heads.row_numbers(log_sum),
     }  # fmt: skip
     problem = heads.problem(attrs, operands, ())
-    if _BIAS in attrs["argnums"] or not GRADIENT.candidates(problem, launcher.machine):
+    skeleton: Skeleton[Attention, Any] = OF_KEYS if is_gpu else GRADIENT
+    is_for_tiles = _BIAS not in attrs["argnums"] and choice.is_for_tiles(
+        problem.queries, problem.keys, launcher.machine
+    )
+    if not is_for_tiles or not skeleton.candidates(problem, launcher.machine):
         return run_body(launcher, op, inputs, attrs, out)
-    config = GRADIENT.select(problem, launcher.machine)
     operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output))
-    compute = query.dtype.compute
     results = {n: launcher.empty(t) for n, t in zip(attrs["argnums"], out, strict=True)}
-    partial: CubeTensor | None = None
-    if 0 in results:
-        if config.parts > 1 or compute is not query.dtype:
-            partial = launcher.empty(TensorType((config.parts, *query.shape), compute))
-            operands["of_query"] = heads.rows(partial)
-        else:
-            target = heads.rows(results[0])
-            operands["of_query"] = target.strided((1, *target.shape), (0, *target.strides))
-    for n, name in ((1, "of_key"), (2, "of_value")):
-        if n in results:
-            operands[name] = heads.columns(results[n])
-    written = ("of_query", "of_key", "of_value")
-    bindings = [b for x in operands.values() for b in bindings_of(x)]
-    launch(launcher, GRADIENT, heads.problem(attrs, operands, written), bindings, config=config)
-    if partial is not None:
-        results[0] = reduce_axes(launcher, sum_of(compute), partial, (0,), results[0].type)
+    backward = _Backward(launcher, heads, attrs, operands, results)
+    if is_gpu:
+        backward.by_sides()
+    else:
+        backward.at_once()
     return [results[n] for n in attrs["argnums"]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Backward:
+    """How the kernels of gradients are launched; ``results`` are those wanted, by their input."""
+
+    launcher: Launcher
+    heads: Heads
+    attrs: Attributes
+    operands: dict[str, CubeTensor]
+    results: dict[int, CubeTensor]
+
+    def at_once(self) -> None:
+        """Write all gradients by one kernel, and add up the parts of those of queries."""
+        launcher, heads, results = self.launcher, self.heads, self.results
+        config = GRADIENT.select(heads.problem(self.attrs, self.operands, ()), launcher.machine)
+        written = self.of_keys()
+        partial: CubeTensor | None = None
+        if 0 in results:
+            type, compute = results[0].type, results[0].dtype.compute
+            if config.parts > 1 or compute is not type.dtype:
+                partial = launcher.empty(TensorType((config.parts, *type.shape), compute))
+                written["of_query"] = heads.rows(partial)
+            else:
+                target = heads.rows(results[0])
+                written["of_query"] = target.strided((1, *target.shape), (0, *target.strides))
+        self.launch(GRADIENT, written, config)
+        if partial is not None:
+            results[0] = reduce_axes(launcher, sum_of(compute), partial, (0,), type)
+
+    def by_sides(self) -> None:
+        """Write the gradients of queries by one kernel, and those of keys and values by another."""
+        if 0 in self.results:
+            self.launch(OF_QUERIES, {"of_query": self.heads.rows(self.results[0])})
+        if written := self.of_keys():
+            self.launch(OF_KEYS, written)
+
+    def of_keys(self) -> dict[str, CubeTensor]:
+        """Return the gradients of keys and values that are wanted."""
+        names = {1: "of_key", 2: "of_value"}
+        return {
+            name: self.heads.columns(self.results[n])
+            for n, name in names.items() if n in self.results
+        }  # fmt: skip
+
+    def launch(
+        self, skeleton: Skeleton[Attention, Any], written: dict[str, CubeTensor],
+        config: GradientConfig | None = None,
+    ) -> None:  # fmt: skip
+        """Run a kernel that writes these operands."""
+        operands = {**self.operands, **written}
+        problem = self.heads.problem(self.attrs, operands, tuple(written))
+        bindings = [b for x in operands.values() for b in bindings_of(x)]
+        launch(self.launcher, skeleton, problem, bindings, config=config)
 
 
 #: The position of the bias among the inputs of attention.
@@ -101,9 +152,10 @@ def row_sums(launcher: Launcher, x: CubeTensor, y: CubeTensor) -> CubeTensor:
     """Return the sums of x * y along the last axis."""
     *rows, size = x.shape
     target = launcher.empty(TensorType(tuple(rows), x.dtype.compute))
-    operands = [_of_axes(t) for t in (x, y, target)]
-    problem = Rows(size, tuple(layout_of(t) for t in operands), tuple(rows))
-    launch(launcher, ROW_SUMS, problem, [b for t in operands for b in bindings_of(t)])
+    operands = (x, y, target)
+    layouts = tuple(_layout(t, launcher.machine) for t in operands)
+    bindings = [b for t in operands for b in bindings_of(t)]
+    launch(launcher, ROW_SUMS, Rows(size, layouts, tuple(rows)), bindings)
     return target
 
 
@@ -114,7 +166,10 @@ class Heads:
     head is one of its own, for which the keys' are repeated by a stride of 0.
     """
 
-    def __init__(self, query: CubeTensor, key: CubeTensor, *, stacks: bool = False) -> None:
+    def __init__(
+        self, query: CubeTensor, key: CubeTensor, machine: Machine, *, stacks: bool = False
+    ) -> None:
+        self.machine = machine
         *batch, self.keys, _ = key.shape
         *_, self.queries, self.size = query.shape
         self.shape = (*query.shape[:-1], self.keys)
@@ -166,17 +221,23 @@ class Heads:
         return Attention(
             scoring, operands["query"].dtype, self.size, operands["value"].shape[-1],
             tuple(
-                (name, layout_of(_of_axes(x)), name not in written)
+                (name, _layout(x, self.machine), name not in written)
                 for name, x in operands.items()
             ),
             self.axes, self.group, self.queries, self.keys,
         )  # fmt: skip
 
 
-def _of_axes(x: CubeTensor) -> CubeTensor:
-    """Return it with no strides where there is one element, so that layouts are the same."""
-    strides = (step if n > 1 else 0 for n, step in zip(x.shape, x.strides, strict=True))
-    return x.strided(x.shape, tuple(strides))
+def _layout(x: CubeTensor, machine: Machine) -> Layout:
+    """Return a layout that others share: of one element no stride, and no half of an alignment."""
+    last = len(x.shape) - 1
+    strides = (
+        step if n > 1 else int(axis == last)
+        for axis, (n, step) in enumerate(zip(x.shape, x.strides, strict=True))
+    )
+    width = machine.vector if machine.kind == "gpu" else 1
+    found = layout_of(x.strided(x.shape, tuple(strides)), width)
+    return found if found.alignment == width else replace(found, alignment=1)
 
 
 #: Queries that fill the lanes of a tile.

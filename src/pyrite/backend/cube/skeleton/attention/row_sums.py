@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrite.backend.cube.operand import Layout, Operand, iota, unravel, workgroup_of
+from pyrite.backend.cube.operand import Layout, Operand, invocation_of, iota, unravel
 from pyrite.backend.cube.skeleton.protocol import Fused
-from pyrite.kernel import Kernel, KernelBuilder
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import vector
 from pyrite.kernel.machine import Machine
@@ -34,10 +34,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RowSumsConfig:
-    """An invocation has so many rows, which it reads by vectors."""
+    """Each of the ``invocations`` of a workgroup has so many rows, which it reads by vectors."""
 
     width: int
-    rows: int = 64
+    rows: int
+    invocations: int
 
 
 class RowSums:
@@ -46,8 +47,11 @@ class RowSums:
     name = "attention row sums"
 
     def candidates(self, problem: Rows, machine: Machine) -> Sequence[RowSumsConfig]:
-        """Return the one config there is."""
-        return [RowSumsConfig(machine.vector_bytes // problem.layouts[0].dtype.compute.itemsize)]
+        """Return the one config there is for a device."""
+        if machine.kind == "gpu":
+            return [RowSumsConfig(machine.vector, 1, machine.workgroup_sizes[-2])]
+        width = machine.vector_bytes // problem.layouts[0].dtype.compute.itemsize
+        return [RowSumsConfig(width, 64, 1)]
 
     def select(self, problem: Rows, machine: Machine) -> RowSumsConfig:
         """Return it."""
@@ -55,32 +59,38 @@ class RowSums:
 
     def workgroups(self, problem: Rows, config: RowSumsConfig) -> int:
         """Return how many workgroups run the kernel."""
-        return pieces(problem.count, config.rows)
+        return pieces(problem.count, config.rows * config.invocations)
 
     def build(self, problem: Rows, config: RowSumsConfig, fused: Fused, grid: int) -> Kernel:
         """Return the kernel."""
-        b, width = KernelBuilder(self.name, grid=grid), config.width
-        x, y = (Operand(b, n, of, "read") for n, of in zip("xy", problem.layouts, strict=False))
+        b = KernelBuilder(self.name, workgroup_size=config.invocations, grid=grid)
+        left, right = (
+            Operand(b, name, layout, "read")
+            for name, layout in zip("xy", problem.layouts, strict=False)
+        )
         out = Operand(b, "out", problem.layouts[2], "write")
-        first = workgroup_of(b) * config.rows
+        first = invocation_of(b) * config.rows
         with b.for_(first, least(b, first + config.rows, problem.count)) as loop:
             row = unravel(b, loop.index, problem.rows)
-            sum = b.const(0, vector(out.layout.dtype, width))
-            places = [operand.at([*row, 0]) for operand in (x, y)]
-            for column in range(0, rounded_up(problem.size, width), width):
-                mask = None
-                if column + width > problem.size:
-                    mask = column + iota(b, width) < problem.size
-                left, right = (
-                    operand.load_along(
-                        place + column * operand.layout.strides[-1], width, mask=mask
-                    )
-                    for operand, place in zip((x, y), places, strict=True)
+            places = left.at([*row, 0]), right.at([*row, 0])
+            sum = b.const(0, vector(out.layout.dtype, config.width))
+            for column in range(0, rounded_up(problem.size, config.width), config.width):
+                x, y = (
+                    _columns(operand, place, column, problem.size, config.width)
+                    for operand, place in zip((left, right), places, strict=True)
                 )
-                sum = b.fma(left, right, sum)
+                sum = b.fma(x, y, sum)
             out[row] = sum_of_lanes(sum)
             loop.yield_()
         return b.build()
+
+
+def _columns(operand: Operand, place: Value, column: int, size: int, width: int) -> Value:
+    """Return a vector of columns of a row that begins at a place; 0 behind its end."""
+    ends = column + width > size
+    mask = column + iota(operand.builder, width) < size if ends else None
+    step = operand.layout.strides[-1]
+    return operand.load_along(place + column * step, width, mask=mask, is_aligned=True)
 
 
 ROW_SUMS = RowSums()

@@ -1,0 +1,61 @@
+"""Where the rows of a workgroup's tiles lie: queries, and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyrite.backend.cube.operand import Operand, unravel
+from pyrite.backend.cube.skeleton.attention.problem import Attention
+from pyrite.backend.cube.skeleton.attention.workgroup import Locate
+from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.template.index import Index, least, pieces, plus
+
+
+class RowTile:
+    """A tile of rows of queries: where they lie."""
+
+    def __init__(self, b: KernelBuilder, problem: Attention, number: Value, size: int) -> None:
+        self.b, self.problem, self.size = b, problem, size
+        tiles = pieces(problem.rows, size)
+        self.head = unravel(b, number // tiles, problem.heads) if problem.heads else []
+        self.first = number % tiles * size
+
+    def coordinates(self, row: Value) -> tuple[list[Index], Value]:
+        """Return the heads and the query of a row of the tile, or of the last; and if it exists."""
+        found = self.first + row
+        clamped = self.b.min(found, self.problem.rows - 1)
+        head: Index = 0
+        query = clamped
+        if self.problem.group > 1:
+            head, query = clamped // self.problem.queries, clamped % self.problem.queries
+        return [*self.head, head, query], found < self.problem.rows
+
+    def locating(self, operand: Operand) -> Locate:
+        """Return what says where the rows of an operand begin."""
+
+        def locate(row: Value) -> tuple[Value, Value]:
+            at, exists = self.coordinates(row)
+            return operand.at([*at, 0]), exists
+
+        return locate
+
+    @property
+    def keys(self) -> Index:
+        """How many keys, from the first on, some row may attend to."""
+        problem = self.problem
+        if not problem.scoring.is_causal:
+            return problem.keys
+        last = plus(self.first, self.size) if problem.group == 1 else problem.queries
+        return least(self.b, self.b.index(last), problem.keys)
+
+
+def locating_keys(
+    b: KernelBuilder, operand: Operand, head: Sequence[Index], first: Value, keys: int
+) -> Locate:
+    """Return where the keys of a tile lie, from the first on."""
+
+    def locate(row: Value) -> tuple[Value, Value]:
+        key = first + row
+        return operand.at([*head, b.min(key, keys - 1), 0]), key < keys
+
+    return locate

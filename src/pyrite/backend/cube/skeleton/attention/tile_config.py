@@ -1,0 +1,63 @@
+"""How attention is cut up for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyrite.backend.cube.skeleton.attention.problem import Attention
+from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, TileConfig
+from pyrite.kernel.machine import Machine
+
+#: From the largest to the smallest.
+CONFIGS: Final = (
+    TileConfig(64, 64, 8),
+    TileConfig(64, 64, 4),
+    TileConfig(64, 32, 4),
+    TileConfig(32, 32, 4),
+    TileConfig(32, 16, 4),
+    TileConfig(16, 16, 4),
+)
+#: Sums in registers beside those of scores.
+_MOST_SUMS: Final = 96
+
+
+def forward_candidates(problem: Attention, machine: Machine) -> list[TileConfig]:
+    """Return the configs whose tiles fit in shared memory; none for very long heads."""
+    itemsize = problem.dtype.compute.itemsize
+
+    def fits(config: TileConfig) -> bool:
+        columns = max(
+            problem.size * config.columns, config.columns * config.padded(problem.value_size)
+        )
+        elements = problem.size * config.rows + columns + config.rows * config.columns
+        sums = config.own_rows * VECTOR * config.vectors(problem.value_size)
+        return (
+            (elements + 2 * config.threads) * itemsize <= machine.shared_bytes
+            and config.threads <= machine.invocations
+            and sums <= _MOST_SUMS
+        )
+
+    return [config for config in CONFIGS if fits(config)]
+
+
+def gradient_candidates(problem: Attention, machine: Machine) -> list[TileConfig]:
+    """Return the same for gradients: tiles of both sides stay in shared memory."""
+    itemsize = problem.dtype.compute.itemsize
+    sizes = problem.size, problem.value_size
+
+    def fits(config: TileConfig) -> bool:
+        elements = (sum(sizes) + config.columns) * config.rows + config.line(max(sizes))
+        sums = config.own_rows * VECTOR * sum(config.vectors(size) for size in sizes)
+        return (
+            elements * itemsize <= machine.shared_bytes
+            and config.threads <= machine.invocations
+            and sums <= _MOST_SUMS
+        )
+
+    return [config for config in CONFIGS if fits(config)]
+
+
+def select(found: Sequence[TileConfig], rows: int) -> TileConfig:
+    """Return the largest of which the rows are not mostly beyond the last."""
+    return next((c for c in found if c.rows < 2 * rows), found[-1])
