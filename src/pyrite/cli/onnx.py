@@ -1,4 +1,4 @@
-"""``pyrite onnx``: what a model of ONNX holds, whether it can be loaded, and its outputs."""
+"""``pyrite onnx``: what a model of ONNX holds, whether it loads, its outputs, and its Python."""
 
 from __future__ import annotations
 
@@ -90,6 +90,27 @@ def run(
             print(np.array2string(array, threshold=20, precision=5))
         else:
             _write(out / f"{_file_name(name)}.npy", array)
+
+
+@app.command("to-python")
+def to_python(
+    model: Model,
+    out_dir: Annotated[Path, typer.Argument(help="Where model.py and its weights are written.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace these files in a folder that is not empty.")
+    ] = False,
+) -> None:
+    """Write a model as Python: model.py, which a reader can change, and model.safetensors."""
+    try:
+        path = _package().to_python(model, out_dir, force=force)
+    except ModelImportError as error:
+        if not error.problems:
+            raise
+        for problem in error.problems:
+            print(legible(problem))
+        raise typer.Exit(1) from None
+    lines = len(path.read_text().splitlines())
+    print(f"wrote {legible(str(path))}: {lines} lines, and model.safetensors")
 
 
 def legible_lines(text: str) -> str:

@@ -6,9 +6,11 @@ Needs the extra: ``pip install 'pyrite[onnx]'``.
 from pyrite.errors import ModelExportError as ModelExportError
 from pyrite.errors import ModelImportError as ModelImportError
 from pyrite.errors import ModelRunError as ModelRunError
+from pyrite.onnx.calling import operator as operator
 from pyrite.onnx.exporter import export as export
 from pyrite.onnx.loading import load as load
 from pyrite.onnx.module import OnnxModule as OnnxModule
+from pyrite.onnx.python import to_python as to_python
 
 __all__ = [
     "ModelExportError",
@@ -17,4 +19,6 @@ __all__ = [
     "OnnxModule",
     "export",
     "load",
+    "operator",
+    "to_python",
 ]

@@ -65,6 +65,8 @@ class Node:
     attributes: Mapping[str, Any]
     input_types: tuple[ValueType, ...] = ()
     output_types: tuple[ValueType, ...] = ()
+    #: The path of the module that it was traced in; None where its exporter does not say.
+    scope: tuple[str, ...] | None = None
 
     @property
     def bodies(self) -> tuple[Graph, ...]:

@@ -233,7 +233,7 @@ def run(
     scope.update(zip(graph.inputs, inputs, strict=True))
     for position, step in enumerate(program.steps):
         try:
-            outputs = _outputs(step, scope, context)
+            outputs = outputs_of(step, scope, context)
         except PyriteError as error:
             if not hasattr(error, "__notes__"):
                 error.add_note(f"at node {step.node.label}")
@@ -253,7 +253,8 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
-def _outputs(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:
+def outputs_of(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:
+    """Return what one step gives for the values of a scope."""
     found = step.converter
     values = [scope[name] if name else None for name in step.node.inputs]
     on_host = _is_on_host(values, step.kinds)

@@ -7,6 +7,7 @@ is small, and it never sees external data.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,7 @@ class _Reader:
             MappingProxyType(attributes),
             tuple(types.get(name, ValueType()) for name in proto.input),
             tuple(types.get(name, ValueType()) for name in proto.output),
+            scope_of(proto),
         )
 
     def _attribute(self, a: AttributeProto, path: str, types: Mapping[str, ValueType]) -> Any:
@@ -241,3 +243,19 @@ def _size(dimension: Any) -> Size:
     if dimension.HasField("dim_value"):
         return int(dimension.dim_value)
     return str(dimension.dim_param) or None
+
+
+def scope_of(node: Any) -> tuple[str, ...] | None:
+    """Return the path of the module that a node was traced in; None where nothing says it.
+
+    PyTorch's exporters say it: one writes the paths of all modules around a node as metadata, the
+    one before it names the node ``/layer1/layer1.0/conv1/Conv``.
+    """
+    for entry in node.metadata_props:
+        if entry.key == "pkg.torch.onnx.name_scopes":
+            # Written by Python's repr: quoted paths, of which the last is the op's own name.
+            found = re.findall(r"'([^']*)'", entry.value)[:-1]
+            return tuple(filter(None, found[-1].split("."))) if found else None
+    if not node.name.startswith("/"):
+        return None
+    return tuple(filter(None, node.name.split("/")[1:-1]))

@@ -1,0 +1,242 @@
+"""Models written as Python: goldens for a reader, outputs of the file, hostile names, folders."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from typer.testing import CliRunner
+
+import pyrite
+from pyrite.cli.onnx import app
+from pyrite.errors import ArgumentError
+from pyrite.onnx import ModelImportError, to_python
+from pyrite.onnx.inspection import inspect_here
+from pyrite.onnx.loading import load_with
+
+HERE = Path(__file__).parent
+
+
+def imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+generated = imported(HERE / "generated.py")
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "most"), [("resnet18", 120), ("bert", 200)])
+def test_an_exported_architecture_is_written_as_a_reader_would(
+    name: str, most: int, golden: Golden, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    content, arrays = getattr(imported(HERE / "architectures.py"), name)()
+
+    module, text = generated.written(content, tmp_path)
+
+    golden(f"{name}.py.golden", text)
+    assert len(text.splitlines()) <= most
+    require_same(module.load(), content, arrays)
+    generated.require_tidy(tmp_path / "model.py")
+
+
+def require_same(model: Any, content: bytes, arrays: list[Any]) -> None:
+    """The outputs of a generated model are those of the imported graph."""
+    imported_model = load_with(content, inspect_here, device="numpy")
+    inputs = [pyrite.tensor(array, device="numpy") for array in arrays]
+    expected, made = imported_model(*inputs), model.to("numpy")(*inputs)
+    is_one = len(imported_model.outputs) == 1
+    for one, other in zip(*([made], [expected]) if is_one else (made, expected), strict=True):
+        scale = float(np.abs(other.numpy()).max())
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5 * scale)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamo", [False, True])
+@pytest.mark.parametrize("kind", ["ResNet", "Recurrent", "Gpt", "UNet", "ViT"])
+def test_what_pytorch_exports_runs_at_several_sizes(
+    kind: str, dynamo: bool, full: bool, tmp_path: Path
+) -> None:
+    if not full and (dynamo or kind != "Gpt"):
+        pytest.skip("its exporter is slow; --full runs it")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    exports = imported(HERE / "test_torch_exports.py")
+    net = getattr(exports, kind)
+    torch.manual_seed(0)
+    content = exports.exported(net().eval(), net.example(2, 4), dynamo=dynamo)
+
+    module, _ = generated.written(content, tmp_path)
+
+    for sizes in ((2, 4), (3, 6)):
+        require_same(module.load(), content, [x.numpy() for x in net.example(*sizes)])
+    generated.require_tidy(tmp_path / "model.py")
+
+
+def test_light_architectures_run(full: bool, tmp_path: Path) -> None:
+    architectures = imported(HERE / "test_architectures.py")
+    for path in architectures.LIGHT:
+        if not full and path.stem != "light_squeezenet":
+            continue
+        content = architectures.with_random_weights(onnx.load(path)).SerializeToString()
+        module, _ = generated.written(content, tmp_path / path.stem)
+        x = np.random.default_rng(1).standard_normal((1, 3, 224, 224)).astype(np.float32)
+        require_same(module.load(), content, [x])
+        generated.require_tidy(tmp_path / path.stem / "model.py")
+
+
+def test_generated_files_are_typed(full: bool) -> None:
+    if not full:
+        pytest.skip("mypy reads all of Pyrite; --full runs it")
+    for path in sorted((HERE / "goldens").glob("*.golden")):
+        generated.require_typed(path)
+
+
+# ---- names of the file ----
+
+HOSTILE = [
+    '"; import os; os.abort()  #', "'''\"\"\"", "a\nimport os\n", "\u202ename\u2066", "class",
+    "__import__", "__class__", "self", "x", "forward", "load", "é ñ", "", "1", "a.b/c::d", "\\",
+    "None", "{}", "\0", "print", "Tensor", "Module", "np", "math", "training", "tensor", "\ud7ff",
+]  # fmt: skip
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_of_the_file_is_an_identifier_or_a_literal(name: str, tmp_path: Path) -> None:
+    model = named(name)
+    content = model.SerializeToString()
+    try:
+        expected = load_with(content, inspect_here, device="numpy")
+    except ModelImportError:
+        pytest.skip("ONNX's checker refuses the name")
+
+    module, text = generated.written(model, tmp_path)
+
+    assert text.isascii()
+    tree = list(ast.walk(ast.parse(text)))
+    assert not {n.attr for n in tree if isinstance(n, ast.Attribute) and n.attr.startswith("_")}
+    assert not {n.id for n in tree if isinstance(n, ast.Name)} & {"os", "__import__", "print"}
+    assert {n.module for n in tree if isinstance(n, ast.ImportFrom)} <= {
+        "pathlib", "pyrite", "pyrite.nn",
+    }  # fmt: skip
+    assert not [n for n in tree if isinstance(n, ast.Import)]
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    made = module.load()(pyrite.tensor(x))
+    np.testing.assert_allclose(made.numpy(), expected(x).numpy(), rtol=1e-6)
+    generated.require_tidy(tmp_path / "model.py")
+
+
+def named(name: str) -> Any:
+    """A linear layer in a block, whose every name is one of a stranger."""
+    helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    weight = onnx.numpy_helper.from_array(np.eye(3, 2, dtype=np.float32), f"w{name}.weight")
+    scale = onnx.numpy_helper.from_array(np.float32([2, 3]), f"s{name}")
+    nodes = [
+        helper.make_node(
+            "MatMul", [f"i{name}", f"w{name}.weight"], [f"h{name}"], name=f"/{name}/n"
+        ),
+        helper.make_node("Mul", [f"h{name}", f"s{name}"], [f"o{name}"], name=name),
+    ]
+    graph = helper.make_graph(
+        nodes, name or "graph",
+        [helper.make_tensor_value_info(f"i{name}", float32, ["n", 3])],
+        [helper.make_tensor_value_info(f"o{name}", float32, ["n", 2])],
+        [weight, scale], doc_string=name,
+    )  # fmt: skip
+    opset = helper.make_opsetid("", 21)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8)
+
+
+# ---- what is written, and where ----
+
+
+def made(text: str) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 21]>\n{text}')
+
+
+ABS = "net (float[N] x) => (float[N] y) { y = Abs (x) }"
+BRANCH = """
+net (bool c, float[N] x) => (float[N] y) {
+    y = If (c) <then_branch = a () => (float[N] u) { u = Abs (x) },
+                else_branch = b () => (float[N] v) { v = Neg (x) }>
+}
+"""
+
+
+def test_all_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match=r"got 1 that cannot: If 'y' \(opset 21\)") as caught:
+        to_python(made(BRANCH).SerializeToString(), tmp_path / "out")
+    assert len(caught.value.problems) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_other_files_is_kept(tmp_path: Path) -> None:
+    content = made(ABS).SerializeToString()
+    (tmp_path / "model.py").write_text("mine")
+
+    with pytest.raises(ArgumentError, match=r"requires an empty folder, got .*'model\.py'"):
+        to_python(content, tmp_path)
+    assert (tmp_path / "model.py").read_text() == "mine"
+
+    (tmp_path / "other").write_text("mine")
+    path = to_python(content, tmp_path, force=True)
+    assert "x.abs()" in path.read_text()
+    assert (tmp_path / "other").read_text() == "mine"
+
+
+def test_a_file_in_the_place_of_the_folder_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ArgumentError, match="requires a folder, got the file"):
+        to_python(made(ABS).SerializeToString(), tmp_path / "out")
+
+
+def test_the_command_writes_a_model_and_names_what_it_cannot(tmp_path: Path) -> None:
+    onnx.save(made(ABS), tmp_path / "abs.onnx")
+    onnx.save(made(BRANCH), tmp_path / "branch.onnx")
+
+    done = CliRunner().invoke(app, ["to-python", str(tmp_path / "abs.onnx"), str(tmp_path / "out")])
+    refused = CliRunner().invoke(
+        app, ["to-python", str(tmp_path / "branch.onnx"), str(tmp_path / "no")]
+    )
+
+    assert done.exit_code == 0
+    assert "model.py" in done.output
+    assert (tmp_path / "out" / "model.py").exists()
+    assert refused.exit_code == 1
+    assert "If 'y' (opset 21)" in refused.output
+
+
+def test_numbers_are_written_with_their_own_digits(tmp_path: Path) -> None:
+    text = """
+    net (float[N] x) => (float[N] y) {
+        a = Constant <value = float {0.1}> ()
+        b = Add (x, a)
+        c = Constant <value = float {-inf}> ()
+        y = Max (b, c)
+    }
+    """
+    text = text.replace("{-inf}", "{-3.0}")
+    module, written = generated.written(made(text), tmp_path)
+
+    assert "x + 0.1" in written
+    x = np.float32([1, -math.pi * 9])
+    expected = np.maximum(x + np.float32(0.1), np.float32(-3))
+    np.testing.assert_array_equal(module.load()(pyrite.tensor(x)).numpy(), expected)
