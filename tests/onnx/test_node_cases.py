@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,12 +26,17 @@ from pyrite.errors import DTypeError
 from pyrite.onnx import ModelImportError
 from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load_with
+from pyrite.onnx.python.writing import write_with
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "onnx_table.py"
 
 #: How many cases of each device `make test` runs.
 SAMPLE = {"numpy": 150, "cpu": 40, "wgpu": 10, "torch:cpu": 20}
+
+#: How many of them are written as Python, and the ops with bodies, which are not.
+WRITTEN = 60
+BODIES = {"If", "Loop", "Scan"}
 
 #: The dtypes that carry those of few bits.
 CARRIERS = {
@@ -70,6 +76,55 @@ def test_a_case_gives_what_the_suite_expects(
     wrong = {case.name: said for case in chosen if (said := what_is_wrong(case, device))}
 
     assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+def test_a_case_written_as_python_gives_what_the_suite_expects(
+    cases: list[Any], table: ModuleType, full: bool, rng: random.Random, tmp_path: Path
+) -> None:
+    wanted = [case for case in cases if table.exclusion(case.model) is None]
+    chosen = wanted if full else rng.sample(wanted, WRITTEN)
+
+    wrong = {case.name: said for case in chosen if (said := wrong_as_python(case, tmp_path))}
+
+    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+def wrong_as_python(case: Any, folder: Path) -> str | None:
+    """In which way the file of a case fails; None if it passes, or is refused for a body."""
+    try:
+        module = written_as_python(case, folder / case.name)
+        model = module.load().to("numpy")
+        for inputs, outputs in case.data_sets:
+            made = model(*map(lifted, inputs))
+            found = [made] if len(outputs) == 1 else list(made)
+            check = require_like if is_random(case) else require_close
+            for one, expected in zip(found, outputs, strict=True):
+                check(one, carried(expected), case, "numpy")
+    except ModelImportError as error:
+        ops = {re.split(r"[ ']", problem)[0] for problem in error.problems}
+        return None if ops and ops <= BODIES else f"{error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return None
+
+
+def written_as_python(case: Any, folder: Path) -> ModuleType:
+    """The module of a case's file, imported from where it was written."""
+    path = write_with(case.model.SerializeToString(), folder, inspect_here)
+    spec = importlib.util.spec_from_file_location("generated_model", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lifted(value: Any) -> Any:
+    """A value of the suite as a generated model takes it."""
+    value = carried(value)
+    if isinstance(value, list):
+        return [lifted(item) for item in value]
+    return None if value is None else pyrite.tensor(value, device="numpy")
 
 
 def test_what_is_left_out_is_refused(
