@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
+from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.skeleton.sort.bitonic import bitonic_kernel, padded
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.radix_blocks import sort_blocks
@@ -37,10 +38,53 @@ class SortConfig:
     digit_bits: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """The positions of rows in the order of their keys."""
+
+    rows: Rows
+    key: Key
+
+
 #: Bytes of a tile: every WebGPU device has them, and no more was measured.
 _SHARED_BYTES = 1 << 14
 #: The longest rows of which all pairs are compared.
 _RANKED = 128
+
+
+class SortSkeleton:
+    """Kernels that sort rows; "radix blocks" are several launches, which `sort_blocks` makes."""
+
+    name = "sort"
+
+    def candidates(self, problem: SortedRows, machine: Machine) -> tuple[SortConfig, ...]:
+        """Return the configs that are right for rows."""
+        return candidates(problem.rows, problem.key, machine)
+
+    def select(self, problem: SortedRows, machine: Machine) -> SortConfig:
+        """Return the config that touches least memory for the length of the rows."""
+        return select(problem.rows, problem.key, machine)
+
+    def workgroups(self, problem: SortedRows, config: SortConfig) -> int:
+        """Return how many workgroups have rows."""
+        rows, together = problem.rows, config.workgroup_size
+        if config.by == "bitonic":
+            together = config.width // padded(rows.size)
+        return -(-rows.count // together)
+
+    def build(self, problem: SortedRows, config: SortConfig, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel of one launch.  Parameters: what is sorted, out."""
+        assert config.by != "radix blocks", config
+        rows, key = problem.rows, problem.key
+        size, width = config.workgroup_size, config.width
+        if config.by == "rank":
+            return rank_kernel(rows, key, size, width, grid)
+        if config.by == "bitonic":
+            return bitonic_kernel(rows, key, size, width, grid)
+        return radix_kernel(rows, key, size, config.digit_bits, grid)
+
+
+SORT: Final = SortSkeleton()
 
 
 def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]:
@@ -118,27 +162,13 @@ def _argsort_rows(
     if type.size == 0:
         return launcher.empty(type)
     rows = rows_of(x)
-    config = config or select(rows, key, launcher.machine)
+    problem = SortedRows(rows, key)
+    config = config or SORT.select(problem, launcher.machine)
     if config.by == "radix blocks":
         return _sorted_in_blocks(launcher, x, rows, key, config)
     target = launcher.empty(type)
-    per_workgroup = config.workgroup_size
-    if config.by == "bitonic":
-        per_workgroup = config.width // padded(rows.size)
-    launcher.launch(
-        ("sort", rows, key, config), lambda grid: _kernel(rows, key, config, grid),
-        [*bindings_of(x), target.buffer], -(-rows.count // per_workgroup),
-    )  # fmt: skip
+    launch(launcher, SORT, problem, [*bindings_of(x), target.buffer], config=config)
     return target
-
-
-def _kernel(rows: Rows, key: Key, config: SortConfig, grid: int) -> Kernel:
-    size, width, bits = config.workgroup_size, config.width, config.digit_bits
-    if config.by == "rank":
-        return rank_kernel(rows, key, size, width, grid)
-    if config.by == "bitonic":
-        return bitonic_kernel(rows, key, size, width, grid)
-    return radix_kernel(rows, key, size, bits, grid)
 
 
 def _sorted_in_blocks(

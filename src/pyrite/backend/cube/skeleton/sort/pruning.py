@@ -2,7 +2,7 @@
 
 A workgroup has a tile of a row.  It sorts runs as long as what is wanted, and compares run by run,
 one of them backward: the lesser of each pair are the first of both runs together, rising and then
-falling, and a merge sorts them.  So half of the tile goes with each turn, until one run is left.
+falling, and a merge sorts them.  So half of the tile goes each time, until one run is left.
 Where a row has several tiles, what is left of them makes rows for the next launch.
 
 Equal keys go by their positions, as in a stable sort of the whole row.
@@ -11,18 +11,18 @@ Source: Shanbhag, Pirk & Madden 2018, "Efficient top-k query processing on GPUs"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of, workgroup_of
+from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.skeleton.sort.bitonic import Elements, padded
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.row import KeySource, Rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
-from pyrite.runtime.protocol import Buffer
-from pyrite.types import Number, TensorType, int32
+from pyrite.types import TensorType, int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,102 +39,118 @@ _SHARED_BYTES = 1 << 14
 _LEAST_SIZE = 256
 
 
-def candidates(rows: Rows, key: Key, k: int, machine: Machine) -> list[PruningConfig]:
-    """Return the configs that are right for the first k of rows: tiles of at least four runs."""
-    most = _SHARED_BYTES // (key.dtype.itemsize + int32.itemsize)
-    tiles = [1 << bits for bits in range(most.bit_length() - 1, 0, -1)]
-    return [
-        PruningConfig(size, tile)
-        for tile in tiles
-        for size in machine.workgroup_sizes
-        if 2 * size <= tile and 4 * padded(k) <= tile
-    ]
-
-
-def select(rows: Rows, key: Key, k: int, machine: Machine) -> PruningConfig | None:
-    """Return a config: the largest tile that a row fills; None where to sort it all is as well."""
-    if machine.kind == "cpu" or rows.size < _LEAST_SIZE:
-        return None
-    found = candidates(rows, key, k, machine)
-    return next((c for c in found if c.tile <= padded(rows.size)), None)
-
-
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PruningRound:
     """One launch: the first ``k`` of each tile of ``count`` rows of ``size`` elements.
 
-    ``rows`` is where they lie; None where they are what is left of a turn before.
+    ``rows`` is where they lie; None where they are what the round before has left.
     """
 
     rows: Rows | None
+    key: Key
     count: int
     size: int
     k: int
-    tiles: int
+
+    def tiles(self, config: PruningConfig) -> int:
+        """Return the number of tiles of a row."""
+        return -(-self.size // config.tile)
+
+
+class PruningSkeleton:
+    """Kernels of a round: they write keys and positions (count, tiles * k), at last positions."""
+
+    name = "sort pruning"
+
+    def candidates(self, problem: PruningRound, machine: Machine) -> list[PruningConfig]:
+        """Return the configs that are right: tiles of at least four runs."""
+        most = _SHARED_BYTES // (problem.key.dtype.itemsize + int32.itemsize)
+        tiles = [1 << bits for bits in range(most.bit_length() - 1, 0, -1)]
+        return [
+            PruningConfig(size, tile)
+            for tile in tiles
+            for size in machine.workgroup_sizes
+            if 2 * size <= tile and 4 * padded(problem.k) <= tile
+        ]
+
+    def select(self, problem: PruningRound, machine: Machine) -> PruningConfig:
+        """Return the config of the largest tile that a row fills, or else of the smallest one."""
+        found = self.candidates(problem, machine)
+        return next((c for c in found if c.tile <= padded(problem.size)), found[-1])
+
+    def is_better(self, problem: PruningRound, machine: Machine) -> bool:
+        """Whether it takes less than to sort whole rows, of which a tile is to be filled."""
+        if machine.kind == "cpu" or problem.size < _LEAST_SIZE:
+            return False
+        return any(c.tile <= padded(problem.size) for c in self.candidates(problem, machine))
+
+    def workgroups(self, problem: PruningRound, config: PruningConfig) -> int:
+        """Return the number of tiles of all rows."""
+        return problem.count * problem.tiles(config)
+
+    def build(
+        self, problem: PruningRound, config: PruningConfig, fused: Fused, grid: int
+    ) -> Kernel:
+        """Return the kernel.  Parameters: what is sorted, or keys and positions; both again."""
+        return _kernel(problem, config, grid)
+
+
+PRUNING: Final = PruningSkeleton()
 
 
 def pruned(
-    launcher: Launcher, x: CubeTensor, rows: Rows, key: Key, k: int, config: PruningConfig
+    launcher: Launcher, x: CubeTensor, problem: PruningRound, config: PruningConfig
 ) -> CubeTensor:
     """Return the positions of the first k of rows, (count, k), int32; k is at least 1."""
-    turn = Turn(rows, rows.count, rows.size, k, -(-rows.size // config.tile))
+    count, k, key = problem.count, problem.k, problem.key
     given = bindings_of(x)
-    while turn.tiles > 1:
-        shape = (rows.count, turn.tiles * k)
-        left = [launcher.empty(TensorType(shape, dtype)) for dtype in (key.dtype, int32)]
-        _launch(launcher, turn, key, config, given, left)
-        given = [t.buffer for t in left]
-        turn = Turn(None, rows.count, shape[1], k, -(-shape[1] // config.tile))
-    positions = launcher.empty(TensorType((rows.count, k), int32))
-    _launch(launcher, turn, key, config, given, [positions])
+    while (tiles := problem.tiles(config)) > 1:
+        shape = (count, tiles * k)
+        left = [launcher.empty(TensorType(shape, dtype)).buffer for dtype in (key.dtype, int32)]
+        launch(launcher, PRUNING, problem, [*given, *left], config=config)
+        given = [*left]
+        problem = PruningRound(None, key, count, tiles * k, k)
+    positions = launcher.empty(TensorType((count, k), int32))
+    launch(launcher, PRUNING, problem, [*given, positions.buffer], config=config)
     return positions
 
 
-def _launch(
-    launcher: Launcher, turn: Turn, key: Key, config: PruningConfig,
-    given: Sequence[Buffer | Number], targets: Sequence[CubeTensor],
-) -> None:  # fmt: skip
-    launcher.launch(
-        ("sort prune", turn, key, config), lambda grid: pruning_kernel(turn, key, config, grid),
-        [*given, *(t.buffer for t in targets)], turn.count * turn.tiles,
-    )  # fmt: skip
-
-
-def pruning_kernel(turn: Turn, key: Key, config: PruningConfig, grid: int) -> Kernel:
-    """Return the kernel of a turn: keys and positions (count, tiles * k), at last positions."""
+def _kernel(problem: PruningRound, config: PruningConfig, grid: int) -> Kernel:
     b = KernelBuilder("sort_pruning", workgroup_size=config.workgroup_size, grid=grid)
-    source = _Source(b, turn, key)
-    kept = b.buffer("kept", key.dtype, "write") if turn.tiles > 1 else None
+    key, k, tiles = problem.key, problem.k, problem.tiles(config)
+    source = _Source(b, problem)
+    kept = b.buffer("kept", key.dtype, "write") if tiles > 1 else None
     out = b.buffer("out", int32, "write")
     elements = Elements(b, key, config.tile)
     unit = workgroup_of(b)
-    run = padded(turn.k)
-    with b.if_(unit < turn.count * turn.tiles):
-        source.fill(elements, unit // turn.tiles, unit % turn.tiles)
+    run = padded(k)
+    with b.if_(unit < problem.count * tiles):
+        source.fill(elements, unit // tiles, unit % tiles)
         elements.sort_runs(run)
         _prune(elements, run)
         b.barrier()
         for place in elements.places():
-            mask = place < turn.k
+            mask = place < k
             if kept is not None:
-                kept.store(unit * turn.k + place, elements.keys[place], mask=mask)
-            out.store(unit * turn.k + place, elements.positions[place], mask=mask)
+                kept.store(unit * k + place, elements.keys[place], mask=mask)
+            out.store(unit * k + place, elements.positions[place], mask=mask)
     return b.build()
 
 
 class _Source:
-    """What a turn reads: a row of a tensor, or what a turn before has left of it."""
+    """The elements that a round reads: rows of a tensor, or what the round before has left."""
 
-    def __init__(self, b: KernelBuilder, turn: Turn, key: Key) -> None:
-        self.b, self.turn, self.key = b, turn, key
-        self.rows = None if turn.rows is None else KeySource(b, turn.rows, key)
-        if turn.rows is None:
+    def __init__(self, b: KernelBuilder, problem: PruningRound) -> None:
+        self.b, self.size, self.key = b, problem.size, problem.key
+        key, rows = problem.key, problem.rows
+        self.rows = None if rows is None else KeySource(b, rows, key)
+        if rows is None:
             self.keys = b.buffer("keys", key.dtype, "read")
             self.positions = b.buffer("positions", int32, "read")
 
     def fill(self, elements: Elements, row: Value, tile: Value) -> None:
         """Put a tile of a row into the memory of the workgroup; what it lacks goes behind all."""
-        b, size = self.b, self.turn.size
+        b, size = self.b, self.size
         first = tile * len(elements)
         for place in elements.places():
             i = first + place

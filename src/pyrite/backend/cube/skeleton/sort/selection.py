@@ -9,15 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of, invocation_of, iota
+from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.row import KeySource, Rows
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import vector
 from pyrite.types import TensorType, int32, uint64
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOfRows:
+    """The first ``k`` of rows in the order of their keys."""
+
+    rows: Rows
+    key: Key
+    k: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,40 +48,62 @@ class SelectionConfig:
 _PRIVATE_BYTES, _TAKEN = 1 << 17, 2**64 - 1
 
 
-def candidates(rows: Rows, key: Key) -> tuple[SelectionConfig, ...]:
-    """Return the configs that are right for rows: of keys of 32 bits, and not too long to keep."""
-    found = [SelectionConfig(width, vectors) for width in (8, 4, 2, 1) for vectors in (4, 1)]
-    return tuple(
-        c for c in found
-        if key.dtype.itemsize == 4 and c.padded(rows.size) * uint64.itemsize <= _PRIVATE_BYTES
-    )  # fmt: skip
+class SelectionSkeleton:
+    """Kernels that write the positions of the first of rows in order: out[count, k]."""
+
+    name = "sort selection"
+
+    def candidates(self, problem: FirstOfRows, machine: Machine) -> list[SelectionConfig]:
+        """Return the configs for keys of 32 bits, and rows that are not too long to keep."""
+        size, itemsize = problem.rows.size, problem.key.dtype.itemsize
+        return [
+            config
+            for width in (8, 4, 2, 1)
+            for config in (SelectionConfig(width, 4), SelectionConfig(width, 1))
+            if itemsize == 4 and config.padded(size) * uint64.itemsize <= _PRIVATE_BYTES
+        ]
+
+    def select(self, problem: FirstOfRows, machine: Machine) -> SelectionConfig:
+        """Return the config of the widest vectors that the machine has for numbers of 64 bits."""
+        found = self.candidates(problem, machine)
+        return next(c for c in found if c.width <= _widest(machine))
+
+    def is_better(self, problem: FirstOfRows, machine: Machine) -> bool:
+        """Whether it takes less than to sort whole rows."""
+        wide, k = _widest(machine), problem.k
+        # To sort takes as long for an element as some 64 comparisons of vectors.
+        if machine.kind == "gpu" or k > 8 * wide or k * 4 > problem.rows.size:
+            return False
+        return bool(self.candidates(problem, machine))
+
+    def workgroups(self, problem: FirstOfRows, config: SelectionConfig) -> int:
+        """Return the number of rows."""
+        return problem.rows.count
+
+    def build(
+        self, problem: FirstOfRows, config: SelectionConfig, fused: Fused, grid: int
+    ) -> Kernel:
+        """Return the kernel.  Parameters: what is sorted, out."""
+        return _kernel(problem.rows, problem.key, problem.k, config, grid)
 
 
-def select(rows: Rows, key: Key, k: int, machine: Machine) -> SelectionConfig | None:
-    """Return a config, or None where to sort the whole row takes less, or fits better."""
-    wide = max(1, machine.vector // 2)
-    fitting = [c for c in candidates(rows, key) if c.width <= wide]
-    # To sort takes as long for an element as some 64 comparisons of vectors.
-    if machine.kind == "gpu" or not fitting or k > 8 * wide or k * 4 > rows.size:
-        return None
-    return fitting[0]
+SELECTION: Final = SelectionSkeleton()
+
+
+def _widest(machine: Machine) -> int:
+    return max(1, machine.vector // 2)
 
 
 def selected(
-    launcher: Launcher, x: CubeTensor, rows: Rows, key: Key, k: int, config: SelectionConfig
+    launcher: Launcher, x: CubeTensor, problem: FirstOfRows, config: SelectionConfig
 ) -> CubeTensor:
     """Return the positions of the first k of rows, (count, k), int32."""
-    target = launcher.empty(TensorType((rows.count, k), int32))
-    launcher.launch(
-        ("sort first", rows, key, k, config),
-        lambda grid: selection_kernel(rows, key, k, config, grid),
-        [*bindings_of(x), target.buffer], rows.count,
-    )  # fmt: skip
+    target = launcher.empty(TensorType((problem.rows.count, problem.k), int32))
+    launch(launcher, SELECTION, problem, [*bindings_of(x), target.buffer], config=config)
     return target
 
 
-def selection_kernel(rows: Rows, key: Key, k: int, config: SelectionConfig, grid: int) -> Kernel:
-    """Return the kernel that writes the positions of the first k in order: out[count, k]."""
+def _kernel(rows: Rows, key: Key, k: int, config: SelectionConfig, grid: int) -> Kernel:
     b = KernelBuilder("sort_selection", grid=grid)
     source = KeySource(b, rows, key)
     out = b.buffer("out", int32, "write")

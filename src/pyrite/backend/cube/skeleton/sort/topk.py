@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.skeleton.sort import pruning, selection
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.order import argsort_axis
-from pyrite.backend.cube.skeleton.sort.pruning import PruningConfig, pruned
+from pyrite.backend.cube.skeleton.sort.pruning import (
+    PRUNING,
+    PruningConfig,
+    PruningRound,
+    pruned,
+)
 from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
-from pyrite.backend.cube.skeleton.sort.selection import SelectionConfig, selected
+from pyrite.backend.cube.skeleton.sort.selection import (
+    SELECTION,
+    FirstOfRows,
+    SelectionConfig,
+    selected,
+)
 from pyrite.backend.cube.tensor import CubeTensor
 
 TopkConfig = SelectionConfig | PruningConfig
@@ -16,12 +25,21 @@ TopkConfig = SelectionConfig | PruningConfig
 
 def candidates(rows: Rows, key: Key, k: int, machine: Machine) -> list[TopkConfig]:
     """Return the configs that are right for the first k of rows, but for sorting all."""
-    return [*selection.candidates(rows, key), *pruning.candidates(rows, key, k, machine)]
+    first, whole = FirstOfRows(rows, key, k), first_round(rows, key, k)
+    return [*SELECTION.candidates(first, machine), *PRUNING.candidates(whole, machine)]
 
 
 def select(rows: Rows, key: Key, k: int, machine: Machine) -> TopkConfig | None:
     """Return a config, or None where to sort whole rows takes less, or fits better."""
-    return selection.select(rows, key, k, machine) or pruning.select(rows, key, k, machine)
+    first, whole = FirstOfRows(rows, key, k), first_round(rows, key, k)
+    if SELECTION.is_better(first, machine):
+        return SELECTION.select(first, machine)
+    return PRUNING.select(whole, machine) if PRUNING.is_better(whole, machine) else None
+
+
+def first_round(rows: Rows, key: Key, k: int) -> PruningRound:
+    """Return the first round of pruning, which reads the rows themselves."""
+    return PruningRound(rows, key, rows.count, rows.size, k)
 
 
 def argtopk_axis(
@@ -44,9 +62,9 @@ def argtopk_axis(
         sizes = tuple(k if a == axis else n for a, n in enumerate(x.shape))
         return found.sliced((0,) * len(sizes), sizes, (1,) * len(sizes))
     if isinstance(config, SelectionConfig):
-        flat = selected(launcher, x, rows, key, k, config)
+        flat = selected(launcher, x, FirstOfRows(rows, key, k), config)
     else:
-        flat = pruned(launcher, x, rows, key, k, config)
+        flat = pruned(launcher, x, first_round(rows, key, k), config)
     target = flat.reshaped((*last.shape[:-1], k))
     assert target is not None, "a dense tensor takes any shape"
     return target.permuted(tuple(order.index(a) for a in range(len(order))))
