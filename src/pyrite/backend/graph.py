@@ -91,12 +91,15 @@ class Graph:
     nodes: tuple[Node, ...]
     #: The values that are wanted.
     results: tuple[int, ...]
-    #: The type of each value.
+    #: Of each value its type, and the node that makes it, None for an input.
     types: tuple[TensorType, ...] = field(init=False, repr=False)
+    makers: tuple[Node | None, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        made = [type for node in self.nodes for type in node.types]
-        object.__setattr__(self, "types", (*[i.type for i in self.inputs], *made))
+        made = [(type, node) for node in self.nodes for type in node.types]
+        of_inputs: list[Node | None] = [None] * len(self.inputs)
+        object.__setattr__(self, "types", (*[i.type for i in self.inputs], *[t for t, _ in made]))
+        object.__setattr__(self, "makers", (*of_inputs, *[n for _, n in made]))
 
     @property
     def out(self) -> tuple[TensorType, ...]:

@@ -108,7 +108,7 @@ class GraphRun:
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
-        self._makers = {v: node for node in graph.nodes for v in node.results}
+        self._inside = {node for node in graph.nodes if is_inside(node, graph)}
 
     def realise_results(self) -> None:
         """Have the results of the graph lie in memory, in the order in which they were asked for.
@@ -122,7 +122,7 @@ class GraphRun:
             if is_fold(n) and not wanted.isdisjoint(n.results)
         ]  # fmt: skip
         for node in (self.graph.nodes[i] for i in needed):
-            if is_inside(node, self.graph):
+            if node in self._inside:
                 continue
             self.realise(node.results)
             for fold in [f for f in folds if self._base(f.values[0]) in self.real]:
@@ -139,7 +139,7 @@ class GraphRun:
             if ready:
                 self._run_alone(ready[0])
                 continue
-            outside = next((n for n in nodes if not is_inside(n, self.graph)), None)
+            outside = next((n for n in nodes if n not in self._inside), None)
             if outside is not None:
                 self.realise(outside.values)
                 self._run_alone(outside)
@@ -149,10 +149,10 @@ class GraphRun:
 
     def _base(self, value: int) -> int:
         """Return what is to be computed for a value to lie in memory: of a view the operand."""
-        node = self._makers.get(value)
+        node = self.graph.makers[value]
         while node is not None and is_view(node) and value not in self.real:
             (value,) = node.values
-            node = self._makers.get(value)
+            node = self.graph.makers[value]
         return value
 
     def _is_moved(self, node: Node) -> bool:
@@ -162,7 +162,7 @@ class GraphRun:
     def _step(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         """Run kernels of a region, or what has to be in memory before."""
         left = ancestors(self.graph, self.graph.results, self.real.keys())
-        siblings = _siblings(self.graph, nodes, left)
+        siblings = _siblings(self._inside, nodes, left)
         wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
         step = RegionRun.of(self, nodes, wanted, siblings)
         stop = step.run()
@@ -407,10 +407,10 @@ def best_group(region: Region, wanted: Sequence[int], siblings: Sequence[int] = 
     return joined if is_free else _group(region, alone, [*wanted, *siblings])
 
 
-def _siblings(graph: Graph, nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
+def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
     """Return folds that need no more than lies in memory and what some nodes make, which fold too.
 
-    ``left`` are all nodes that are still to run.
+    ``left`` are all nodes that are still to run, ``inside`` those that a region may have.
     """
     if not any(is_fold(n) for n in nodes):
         return []
@@ -422,7 +422,7 @@ def _siblings(graph: Graph, nodes: Sequence[Node], left: Sequence[Node]) -> list
     found: list[int] = []
     for node in left:
         coming = [v for v in node.values if v in out]
-        is_ready = is_inside(node, graph) and all(v in ready for v in coming)
+        is_ready = node in inside and all(v in ready for v in coming)
         if not is_ready:
             continue
         shares = any(v in made or ready[v] for v in coming)

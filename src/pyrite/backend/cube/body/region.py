@@ -6,7 +6,7 @@ before, or after.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Container, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms, Axes, MisalignedError
@@ -14,6 +14,7 @@ from pyrite.backend.graph import Graph, Node
 from pyrite.op.index import IndexMap, coordinates, number_of
 from pyrite.op.rule import Fold, View
 from pyrite.op.rule.fold import axes_of
+from pyrite.recent import Recent
 from pyrite.types import Shape, element_count
 
 
@@ -40,7 +41,20 @@ class Renaming:
 def renamed(node: Node, graph: Graph) -> Renaming | None:
     """Return how a view names axes anew; None where it leaves elements out, or turns them round."""
     (value,) = node.values
-    index = _index_of(node, graph.types[value].shape)
+    shape = graph.types[value].shape
+    key = (node.content, shape)
+    found = _renamings.get(key)
+    if found is None:
+        found = (_renamed(_index_of(node, shape)),)
+        _renamings.put(key, found)
+    return found[0]
+
+
+#: What views were found to be, by what they are by content and the shape of the operand.
+_renamings: Recent[Hashable, tuple[Renaming | None]] = Recent(4096)
+
+
+def _renamed(index: IndexMap) -> Renaming | None:
     shape, source = index.shape, index.source
     axes: list[int | None] = [None] * len(shape)
     for axis, (place, size) in enumerate(zip(index.simplified.places, source, strict=True)):
@@ -205,12 +219,18 @@ class CutError(Exception):
         self.node = node
 
 
-def ancestors(graph: Graph, wanted: Sequence[int], real: Set[int]) -> list[Node]:
-    """Return the nodes of which values are made, as far as they do not lie in memory."""
-    needed = set(wanted) - real
-    found: list[Node] = []
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(node.results):
-            found.append(node)
-            needed.update(v for v in node.values if v not in real)
-    return list(reversed(found))
+def ancestors(graph: Graph, wanted: Sequence[int], real: Container[int]) -> list[Node]:
+    """Return the nodes of which values are made, as far as they do not lie in memory, in order."""
+    found: set[Node] = set()
+    left = list(wanted)
+    while left:
+        value = left.pop()
+        node = None if value in real else graph.makers[value]
+        if node is not None and node not in found:
+            found.add(node)
+            left += node.values
+    return sorted(found, key=_place)
+
+
+def _place(node: Node) -> int:
+    return node.first
