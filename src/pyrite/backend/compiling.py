@@ -6,7 +6,7 @@ makes few of many.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from pyrite.backend.graph import Graph, Input
@@ -16,8 +16,8 @@ from pyrite.types import TensorType
 #: What is known of an input before it is computed: the type of a tensor, a number, or None.
 Known = TensorType | Constant | None
 
-#: Of an op, by its place in the graph, the user's line where it was called.
-Sites = Sequence[str | None]
+#: The user's lines, by the places in the graph of the ops that were called there, where known.
+Sites = Mapping[int, str]
 
 
 class Program(Protocol):

@@ -67,7 +67,7 @@ class CubeProgram:
         if bundle is not None:
             if recording.faults:
                 checks = [
-                    (message, sites[node] or user_location())
+                    (message, sites.get(node) or user_location())
                     for message, node in zip(recording.faults, self.origins, strict=True)
                 ]
                 doubts = self.launcher.faults.launch_all(checks, operands, bundle.launch)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike, device
-from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded
 from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
@@ -55,35 +55,27 @@ class Fusion(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
         """Record a call; one that no program can hold runs at once, behind what it needs."""
-        if plan.out is None or op.sync or op.kernels:
-            return self._at_once(op, inputs, plan)
         while True:
             pending = self._pending()
-            is_external = self._bring(inputs, pending)
+            is_external = False
+            for i in inputs:
+                if i.__class__ is Lazy:
+                    if i.value is None and i.place[0] is not pending:
+                        i.place[0].run()
+                elif i.__class__ is External:
+                    is_external = True
             with pending.lock:
-                if pending.is_done:
-                    # Another thread has run it meanwhile.
-                    continue
-                made = pending.record(op, inputs, plan)
-            break
+                # Another thread may have run it meanwhile.
+                if not pending.is_done:
+                    made = pending.record(op, inputs, plan)
+                    break
         if made is None:
-            return None if op.body is not None else self._at_once(op, inputs, plan)
-        if is_external or len(pending) >= MOST_CALLS:
+            return (
+                None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)
+            )
+        if is_external or pending.at.count >= MOST_CALLS:
             pending.run()
         return made
-
-    @staticmethod
-    def _bring(inputs: Sequence[Handle], pending: PendingCalls) -> bool:
-        """Have all inputs computed but those of pending calls; return whether one is external."""
-        is_external = False
-        for i in inputs:
-            if i.__class__ is Lazy:
-                if i.value is None:
-                    if i.place[0] is not pending:
-                        i.place[0].run()
-                elif i.is_external:
-                    is_external = True
-        return is_external
 
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
@@ -112,7 +104,7 @@ class Fusion(Backend):
 
     def computed(self, handle: Any) -> Any:
         """Return the handle of the backend below; what is no handle of ours as it is."""
-        if handle.__class__ is not Lazy:
+        if not isinstance(handle, Lazy):
             return handle
         if handle.value is None:
             handle.place[0].run()
@@ -133,9 +125,8 @@ class Fusion(Backend):
         found = self.inner.adopt(array)
         if found is None:
             return None
-        handle = self.holding(found)
-        handle.is_external = not isinstance(array, np.ndarray)
-        return handle
+        cls = Lazy if isinstance(array, np.ndarray) else External
+        return cls(self.inner.type_of(found), _NOWHERE, found)
 
     def download(self, handle: Lazy) -> Array:
         """Return the values as a read-only array."""
@@ -172,9 +163,7 @@ class Fusion(Backend):
     def renew(self, handle: Lazy) -> Lazy:
         """Return a handle of the application's memory as it is after it was written to."""
         self.flush()
-        renewed = self.holding(self.inner.renew(self.computed(handle)))
-        renewed.is_external = handle.is_external
-        return renewed
+        return type(handle)(handle.type, _NOWHERE, self.inner.renew(self.computed(handle)))
 
     def synchronize(self) -> None:
         """Wait until all that this thread has recorded, and all submitted work, is done."""

@@ -34,8 +34,11 @@ class Call:
     before: Call | None = None
     op: Op | None = None
     plan: Plan | None = None
+    #: The types of its results.
+    types: tuple[TensorType, ...] = ()
     operands: tuple[Operand, ...] = ()
-    #: How many results and numbers there are, this call's included.
+    #: How many calls, results and numbers there are, this one's included.
+    count: int = 0
     results: int = 0
     numbers: int = 0
     #: Whether the user's line is to be noted: of what may find an index outside, or may yet.
@@ -44,13 +47,6 @@ class Call:
     next: dict[Hashable, Call | None] = field(default_factory=dict)
     #: Programs of all calls up to here, by which results are wanted and how inputs lie.
     programs: dict[Hashable, Program] = field(default_factory=dict)
-
-    @property
-    def types(self) -> tuple[TensorType, ...]:
-        """The types of the results of this call."""
-        assert self.plan is not None
-        assert self.plan.out is not None, "a call that waits has types before it runs"
-        return self.plan.out
 
     @property
     def path(self) -> list[Call]:

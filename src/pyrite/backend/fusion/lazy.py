@@ -15,11 +15,18 @@ class Lazy:
     among their values.  It is read and written whole, as several threads may use one handle.
     """
 
-    __slots__ = ("__weakref__", "is_external", "place", "type", "value")
+    __slots__ = ("__weakref__", "place", "type", "value")
 
-    def __init__(self, type: TensorType, place: Any, value: Handle | None = None) -> None:
+    def __init__(self, type: TensorType, place: tuple[Any, int], value: Handle = None) -> None:
         self.type = type
-        self.place: tuple[Any, int] = place
+        self.place = place
         self.value = value
-        #: Whether its memory is an application's, which may write to it once it asks for a flush.
-        self.is_external = False
+
+
+class External(Lazy):
+    """A tensor over an application's memory, which it may write to when what reads it is asked for.
+
+    So the calls that take it run at once.
+    """
+
+    __slots__ = ()

@@ -16,6 +16,7 @@ from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError
 from pyrite.op import Constant, Op, Plan, rules_key, user_location
 from pyrite.recent import Recent
+from pyrite.types import bool_
 
 #: Programs that a device holds at least.
 PROGRAMS = 1024
@@ -63,10 +64,7 @@ class PendingCalls:
         self._inputs: list[Lazy] = []
         self._numbers: list[Constant] = []
         self._results: list[ref[Lazy]] = []
-        self._sites: list[str | None] = []
-
-    def __len__(self) -> int:
-        return len(self._sites)
+        self._sites: dict[int, str] = {}
 
     # ---- recording ----
 
@@ -75,34 +73,47 @@ class PendingCalls:
 
         The inputs are results of these calls, or computed.
         """
+        # Written for speed: this is run for every op.
         parts: list[Hashable] = [plan]
-        numbers: list[Constant] = []
         for i in inputs:
             if i.__class__ is Lazy:
                 pending, n = i.place
-                if pending is not self:
-                    self._inputs.append(i)
-                    n = -len(self._inputs)
-                    i.place = (self, n)
-                parts.append(n)
+                parts.append(n if pending is self else self._input(i))
             elif i is not None:
-                if i.type.dtype.is_bool:
+                if isinstance(i, Lazy):
+                    parts.append(self._input(i))
+                    continue
+                if i.type.dtype is bool_:
                     parts.append(bool(i.value))
-                numbers.append(i)
+                self._numbers.append(i)
         key = tuple(parts) if plan.is_kept else self._content(op, inputs, plan, parts)
         at = self.at
         call = at.next.get(key)
         if call is None:
             call = self._new(key, op, inputs, plan)
             if call is None:
+                del self._numbers[at.numbers :]
                 return None
-        self._numbers += numbers
-        self._sites.append(user_location() if call.is_checked else None)
+        if call.is_checked:
+            self._sites[at.count] = user_location()
         self.at = call
-        first = at.results
-        made = [Lazy(type, (self, n)) for n, type in enumerate(call.types, first)]
-        self._results += [ref(x) for x in made]
-        return made
+        if len(call.types) == 1:
+            made = Lazy(call.types[0], (self, at.results))
+            self._results.append(ref(made))
+            return [made]
+        several = [Lazy(type, (self, n)) for n, type in enumerate(call.types, at.results)]
+        self._results += [ref(x) for x in several]
+        return several
+
+    def _input(self, x: Lazy) -> int:
+        """Return the number of a tensor from elsewhere, now one of the inputs."""
+        pending, n = x.place
+        if pending is self:
+            return n
+        self._inputs.append(x)
+        n = -len(self._inputs)
+        x.place = (self, n)
+        return n
 
     def _content(
         self, op: Op, inputs: Sequence[Any], plan: Plan, parts: Sequence[Hashable]
@@ -118,9 +129,10 @@ class PendingCalls:
 
     def _new(self, key: Hashable, op: Op, inputs: Sequence[Any], plan: Plan) -> Call | None:
         """Return what is kept of a call that comes here first, None of one that cannot wait."""
-        if key is None or key in self.at.next or not self._is_accepted(op, inputs, plan):
-            if key is not None:
-                self.at.next[key] = None
+        if key is None or key in self.at.next:
+            return None
+        if op.sync or op.kernels or plan.out is None or not self._is_accepted(op, inputs, plan):
+            self.at.next[key] = None
             return None
         at = self.at
         count = at.numbers
@@ -128,7 +140,7 @@ class PendingCalls:
         for i in inputs:
             if i is None:
                 operands.append(None)
-            elif i.__class__ is Lazy:
+            elif isinstance(i, Lazy):
                 operands.append(i.place[1])
             elif i.type.dtype.is_bool:
                 count += 1
@@ -136,16 +148,17 @@ class PendingCalls:
             else:
                 operands.append(Number(count, i.type))
                 count += 1
-        assert plan.out is not None
         results = at.results + len(plan.out)
         is_checked = not op.is_elementwise
-        call = Call(at, op, plan, tuple(operands), results, count, is_checked)
+        call = Call(
+            at, op, plan, plan.out, tuple(operands), at.count + 1, results, count, is_checked
+        )
         at.next[key] = call
         self.recorded.calls += 1
         return call
 
     def _is_accepted(self, op: Op, inputs: Sequence[Any], plan: Plan) -> bool:
-        given: list[Known] = [i.type if i.__class__ is Lazy else i for i in inputs]
+        given: list[Known] = [i.type if isinstance(i, Lazy) else i for i in inputs]
         return self.recorded.inner.accepts(op, given, plan)
 
     # ---- running ----
@@ -162,7 +175,7 @@ class PendingCalls:
             if wanted:
                 self._compute(wanted)
             self.is_done = True
-            self._inputs, self._numbers, self._results, self._sites = [], [], [], []
+            self._inputs, self._numbers, self._results, self._sites = [], [], [], {}
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
         inputs: list[Any] = [x.value for x in self._inputs]
