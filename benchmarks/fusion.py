@@ -26,6 +26,7 @@ from pyrite.backend.cube.recording import Recording
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.optim import Adam
+from pyrite.types import Array
 
 Step = Callable[[], float]
 
@@ -66,6 +67,7 @@ def cnn() -> nn.Module:
 def training(name: str, device: Device) -> Step:
     """Return a step of a network that returns its loss."""
     random = np.random.default_rng(0)
+    x: Array
     with pyrite.random_stream(0):
         if name == "mlp":
             model, x = mlp(), random.standard_normal((128, 784), dtype=np.float32)
@@ -74,7 +76,7 @@ def training(name: str, device: Device) -> Step:
             model, x = cnn(), random.standard_normal((64, 1, 28, 28), dtype=np.float32)
             y = random.integers(0, 10, 64)
         else:
-            model, x = Gpt(), random.integers(0, 256, (8, 128))
+            model, x = Gpt(), random.integers(0, 256, (8, 128)).astype(np.int32)
             y = random.integers(0, 256, 1024)
         model = model.to(device)
     inputs, labels = (pyrite.tensor(v, device=device) for v in (x, y))

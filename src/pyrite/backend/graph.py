@@ -202,6 +202,28 @@ def inlined(graph: Graph, body_of: BodyOf) -> tuple[Graph, tuple[int, ...]]:
     return Graph(tuple(inputs.values()), tuple(nodes), results), tuple(origins)
 
 
+def merged(graph: Graph) -> tuple[Graph, tuple[int, ...]]:
+    """Return a graph in which nothing is computed twice.
+
+    The second result says of each new node which old one it is: of equal ones the first.
+    """
+    numbers = {n: n for n in range(len(graph.inputs))}
+    nodes: list[Node] = []
+    origins: list[int] = []
+    known: dict[Hashable, Node] = {}
+    count = len(numbers)
+    for origin, node in enumerate(graph.nodes):
+        moved = node.renumbered(numbers, count)
+        same = known.setdefault((moved.key, moved.types), moved)
+        numbers.update(zip(node.results, same.results, strict=True))
+        if same is moved:
+            nodes.append(moved)
+            origins.append(origin)
+            count += len(moved.types)
+    results = tuple([numbers[v] for v in graph.results])
+    return Graph(graph.inputs, tuple(nodes), results), tuple(origins)
+
+
 def _key_of(x: Input) -> Hashable:
     return x, content_of(x.value)
 

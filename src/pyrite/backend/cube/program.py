@@ -18,7 +18,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import Recording, RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.graph import BodyOf, Graph, Node, inlined
+from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
 from pyrite.op import Op, user_location
 
 #: From an op and its inputs to what runs it.
@@ -102,7 +102,9 @@ def compile_graph(
     ``body_of`` gives the body of a composite that has no kernels under its own name, ``choose``
     what runs a node alone.
     """
-    whole, nodes = inlined(graph, body_of)
+    expanded, outer = inlined(graph, body_of)
+    whole, first = merged(expanded)
+    nodes = [outer[n] for n in first]
     recorder = RecordingLauncher(launcher, inputs)
     run = _ProgramRun(recorder, whole, choose)
     run.realise_results()

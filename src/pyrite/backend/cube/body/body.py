@@ -108,6 +108,7 @@ class GraphRun:
     ) -> None:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
+        self._heavy: dict[Node, bool] = {}
         self._inside = {node for node in graph.nodes if is_inside(node, graph)}
 
     def realise_results(self) -> None:
@@ -184,6 +185,8 @@ class GraphRun:
         done = self.real.keys() | set(wanted) | set(siblings)
         left = ancestors(self.graph, self.graph.results, done)
         used = {v for n in left for v in n.values} | set(self.graph.results)
+        # What is read by kernels that are no rows', for which a number of a row is not at hand.
+        apart = {v for n in left if n not in self._inside or self._is_heavy(n) for v in n.values}
         reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
         found: list[int] = []
         for node in nodes:
@@ -191,23 +194,31 @@ class GraphRun:
             for v in node.results:
                 if v in reads:
                     continue
-                is_kept = v in used and self._is_dear(node, of)
+                is_kept = v in used and self._is_dear(node, of, is_apart=v in apart)
                 reads[v] = frozenset((v,)) if is_kept else of
                 found += [v] * is_kept
         return found
 
-    def _is_dear(self, node: Node, reads: Set[int]) -> bool:
+    def _is_dear(self, node: Node, reads: Set[int], *, is_apart: bool) -> bool:
         """Whether making its results again, of what is read for it, takes longer than reading."""
         if is_view(node):
             return False
-        if is_fold(node):
+        if is_fold(node) or self._is_heavy(node):
             return True
         types = self.graph.types
         (type,) = node.types
-        is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
-        # Where neighbours in memory do not share what is stretched, each is looked up.
         is_stretched = any(1 < types[v].size < type.size for v in reads)
-        return is_wide or is_stretched or weight_of(node, types) >= KEPT_WEIGHT
+        is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
+        return is_wide or (is_stretched and is_apart)
+
+    def _is_heavy(self, node: Node) -> bool:
+        """Whether a node is an elementwise op of many instructions."""
+        found = self._heavy.get(node)
+        if found is None:
+            is_map = node.op.is_elementwise
+            found = is_map and weight_of(node, self.graph.types) >= KEPT_WEIGHT
+            self._heavy[node] = found
+        return found
 
     def _run_alone(self, node: Node) -> None:
         """Run a node by its own kernels."""
