@@ -11,6 +11,7 @@ Positions are int32, the default integer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -41,6 +42,11 @@ def _max(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     return np.where(greatest == 0, _zero(x, ~has_plus), greatest)
 
 
+def _max_of_numbers(x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    lowest = x.dtype.type(-math.inf)
+    return np.asarray(np.fmax.reduce(x, axis=axis, keepdims=keepdims, initial=lowest))
+
+
 def _min(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     least = np.asarray(np.min(x, axis=axis, keepdims=keepdims))
     if x.dtype.kind != "f" or np.all(least):
@@ -57,6 +63,14 @@ def _zero(x: Array, is_negative: Any) -> Array:
 def _extremum_vjp(g: Any, out: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Ties share the cotangent equally; it goes to the NaNs where there are any."""
     is_extreme = x.equal(kept(out, x._type, axis)).logical_or(x.not_equal(x))
+    return _shared(g, x, is_extreme, axis)
+
+
+def _max_of_numbers_vjp(g: Any, out: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    return _shared(g, x, x.equal(kept(out, x._type, axis)), axis)
+
+
+def _shared(g: Any, x: Any, is_extreme: Any, axis: Axes) -> Any:
     share = is_extreme.astype(g.dtype)
     return kept(g, x._type, axis) * share / share.sum(axis, keepdims=True)
 
@@ -129,6 +143,22 @@ class Extremum(Gathering, Arithmetic):
         >>> import pyrite
         >>> pyrite.tensor([[1.0, 5.0], [7.0, 2.0]]).max(1).tolist()
         [5.0, 7.0]
+        """
+        ...
+
+    @primitive(
+        rule=folds.MAX_OF_NUMBERS,
+        reference=_max_of_numbers,
+        canonical=axes_of("max_of_numbers"),
+        infer=_extremum_type("max_of_numbers"),
+        vjp=(_max_of_numbers_vjp,),
+        accepts="float",
+        samples=samples_over(distinct),
+    )
+    def _max_of_numbers(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Greatest element over axes but for NaN; -inf where there is no other.
+
+        It is for what meets the NaN again, as a sum of exponentials does.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Softmax and its kin: elements along an axis as shares of their total.
 
 Shapes are (...) -> (...).  Narrow floats are computed in float32 and rounded once; no finite input
-overflows on the way.
+overflows on the way.  The shift that sees to that may miss a NaN, for the sum has it then.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
         if not self.size:
             return self
         x = widened(self)
-        e = (x - x.max(axis, keepdims=True)).exp()
+        e = (x - x._max_of_numbers(axis, keepdims=True)).exp()
         return in_dtype(e * e.sum(axis, keepdims=True).reciprocal(), self.dtype)
 
     @composite(
@@ -102,7 +102,7 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
         if not self.size:
             return self
         x = widened(self)
-        shifted = x - x.max(axis, keepdims=True)
+        shifted = x - x._max_of_numbers(axis, keepdims=True)
         return in_dtype(shifted - shifted.exp().sum(axis, keepdims=True).log(), self.dtype)
 
     @composite(
@@ -138,7 +138,7 @@ class Softmax(Extremum, Reduction, Gathering, Mathematics):
         if not self.size:
             return self
         x = widened(self)
-        shift = x.max(axis, keepdims=True).maximum(0)
+        shift = x._max_of_numbers(axis, keepdims=True).maximum(0)
         e = (x - shift).exp()
         total = (-shift).exp() + e.sum(axis, keepdims=True)
         return in_dtype(e * total.reciprocal(), self.dtype)

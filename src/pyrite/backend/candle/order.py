@@ -24,6 +24,13 @@ class Order(Native):
             x = greatest(x, a)
         return squeezed(x, axis, keepdims)
 
+    @native("max_of_numbers")
+    def max_of_numbers(self, x: CandleTensor, *, axis: Shape, keepdims: bool) -> CandleTensor:
+        numbers = where(x == x, x, -math.inf)
+        for a in axis:
+            numbers = CandleTensor(numbers.data.max_keepdim(a), x.dtype)
+        return squeezed(numbers, axis, keepdims)
+
     @native("min")
     def min(self, x: CandleTensor, *, axis: Shape, keepdims: bool) -> CandleTensor:
         for a in axis:

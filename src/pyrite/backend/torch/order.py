@@ -6,6 +6,7 @@ out the same on every device.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -57,6 +58,11 @@ class Order(Native):
         # PyTorch leaves open which of 0.0 and -0.0 is the greatest.
         has_plus = (x.view(_BITS[x.dtype]) == 0).any(axis, keepdims)
         return torch.where(found == 0, torch.where(has_plus, 0.0, -0.0).to(x.dtype), found)
+
+    @native("max_of_numbers", carrier="order")
+    def max_of_numbers(self, x: torch.Tensor, *, axis: Shape, keepdims: bool) -> torch.Tensor:
+        numbers = torch.where(x.isnan(), -math.inf, x)
+        return torch.amax(numbers, axis, keepdims) if axis else numbers
 
     @native("min", carrier="order")
     def min(self, x: torch.Tensor, *, axis: Shape, keepdims: bool) -> torch.Tensor:

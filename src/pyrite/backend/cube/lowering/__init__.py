@@ -17,7 +17,6 @@ from pyrite.backend.cube.lowering import reduction as reduction
 from pyrite.backend.cube.lowering import scan as scan
 from pyrite.backend.cube.lowering import scattering as scattering
 from pyrite.backend.cube.lowering import searching as searching
-from pyrite.backend.cube.lowering import softmax as softmax
 from pyrite.backend.cube.lowering import sorting as sorting
 from pyrite.backend.cube.lowering import window as window
 from pyrite.backend.cube.registry import LOWERINGS as LOWERINGS

@@ -14,7 +14,6 @@ from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.row import (
     At,
-    Make,
     Row,
     RowsConfig,
     best,
@@ -86,15 +85,6 @@ class NumberedRow(Row):
         assert self._word is not None
         assert self._error is not None
         self.b.error(self._word, failed, self._error)
-
-    def variance(self, centred: Make) -> Value:
-        """Return the biased variance of centred values."""
-
-        def square(at: At) -> Value:
-            y = centred(at)
-            return y * y
-
-        return self.mean(square)
 
     def totals(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
         """Return the sums over the row of each of the ``count`` values that ``make`` gives."""

@@ -1,11 +1,13 @@
 """Kernels that go over rows several times: totals of a row first, then what depends on them.
 
+    row = Row("share", rows, length, [of_x], [of_out], [], config, grid)
+    (x,), (out,) = row.sources, row.targets
+
     def body(row: Row) -> None:
-        (x,), (out,) = row.sources, row.targets
         total = row.sum(x)
         row.write(lambda at: out(at, x(at) / row.spread(total, at)))
 
-    for_rows(launcher, "share", "", [x], [out], body)
+    row.run(body)
 
 A row is read from memory once and found in a cache after that.  On a CPU an invocation has a row to
 itself, on a GPU a workgroup shares one and joins its totals in shared memory.  Who joins whom is
@@ -14,15 +16,13 @@ fixed by the config, so a result has the same bits in every run.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import (
     Layout,
     Operand,
-    bindings_of,
     halves,
     invocation_of,
     iota,
@@ -31,8 +31,7 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.skeleton.elementwise import contiguous
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, KernelBuilder, Value
-from pyrite.kernel.extent import extent
+from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import WIDTHS, vector
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Number, Shape, element_count
@@ -176,17 +175,6 @@ Body = Callable[["Row"], None]
 Values = Sequence[Value]
 MakeAll = Callable[[At], Values]
 JoinAll = Callable[[Values, Values], Values]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """All sizes and layouts of what is gone over."""
-
-    rows: int = extent()
-    length: int = extent()
-    sources: tuple[Layout, ...] = ()
-    targets: tuple[Layout, ...] = ()
-    sums: tuple[Layout, ...] = ()
 
 
 class Row:
@@ -383,23 +371,6 @@ class Row:
     def mean(self, make: Make) -> Value:
         """Return the mean of the values over the row."""
         return self.sum(make) * (1.0 / self.length)
-
-    def centred(self, make: Make) -> tuple[Value, Make]:
-        """Return the mean of the values over the row, and what gives them less that."""
-        mean = self.mean(make)
-        if self.length == 1:
-            return mean, lambda at: self._less_itself(make(at))
-        return mean, lambda at: make(at) - self.spread(mean, at)
-
-    def _less_itself(self, x: Value) -> Value:
-        """Return x - x, of which drivers make 0 where they see it, also for infinity and NaN."""
-        is_wild = self.k.isnan(x) | self.k.isinf(x)
-        return self.b.select(is_wild, math.nan, self.b.const(0.0, x.type))
-
-    def means(self, count: int, make: Callable[[At], Sequence[Value]]) -> list[Value]:
-        """Return the means over the row of each of the ``count`` values that ``make`` gives."""
-        totals = self._totals(count, make, 0, lambda x, y: x + y)
-        return [x * (1.0 / self.length) for x in totals]
 
     def largest(self, make: Make) -> Value:
         """Return the greatest of the values; NaN may go unnoticed."""
@@ -674,46 +645,6 @@ def from_rows(rows: CubeTensor, shape: Shape, axes: Sequence[int]) -> CubeTensor
     moved = rows.reshaped(tuple(shape[a] for a in order))
     assert moved is not None, "what has no gaps has any shape"
     return moved.permuted(tuple(order.index(a) for a in range(len(shape))))
-
-
-def for_rows(
-    launcher: Launcher,
-    name: str,
-    variant: Hashable,
-    sources: Sequence[CubeTensor],
-    targets: Sequence[CubeTensor],
-    body: Body,
-    config: RowsConfig | None = None,
-    sums: Sequence[CubeTensor] = (),
-) -> None:
-    """Run a body for each row of tensors of (rows, length), or of one axis that is in every row.
-
-    ``name`` and ``variant`` tell the body from others.  The first source has two axes.  ``sums``
-    are of (groups, length), by `groups_of`, and their sum over groups is that over all rows.
-    """
-    rows, length = sources[0].shape
-    if rows * length == 0:
-        return
-    config = config or select(length, sources[0].dtype.compute, launcher.machine)
-    operands = [*sources, *targets, *sums]
-    width, machine = config.width, launcher.machine
-    of, to, by = (
-        tuple(row_layout(t, width, machine) for t in group) for group in (sources, targets, sums)
-    )
-
-    def build(problem: Rows, grid: int) -> Kernel:
-        row = Row(
-            name, problem.rows, problem.length, problem.sources, problem.targets, problem.sums,
-            config, grid,
-        )  # fmt: skip
-        row.run(body)
-        return row.b.build()
-
-    bindings = [b for t in operands for b in bindings_of(t)]
-    launcher.launch_for(
-        Rows(rows, length, of, to, by), (name, variant, config), build, bindings,
-        workgroups_of(rows, config),
-    )  # fmt: skip
 
 
 def workgroups_of(rows: int, config: RowsConfig) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pyrite.onnx.exporter.call import Call, Value
@@ -49,6 +50,13 @@ def _extremum(name: str, op_type: str) -> None:
 
 _extremum("max", "ReduceMax")
 _extremum("min", "ReduceMin")
+
+
+@exports("max_of_numbers")
+def _max_of_numbers(call: Call, x: Value, *, axis: Sequence[int], keepdims: bool) -> Value:
+    nothing = call.number(-math.inf, x.dtype)
+    numbers = call.emit("Where", call.emit("IsNaN", x, dtype=bool_), nothing, x, dtype=x.dtype)
+    return _reduced(call, "ReduceMax", numbers, axis, keepdims)
 
 
 def _truth(name: str, op_type: str) -> None:
