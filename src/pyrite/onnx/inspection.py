@@ -18,7 +18,7 @@ import onnx.inliner
 import onnx.shape_inference
 
 #: Of the child's address space, beside what the interpreter and ONNX take: bytes.
-MEMORY = 3 << 30
+MEMORY = 2 << 30
 #: Of the child's life, in seconds.
 SECONDS = 60
 
@@ -42,6 +42,8 @@ def inspect_here(model: bytes, kept: Sequence[tuple[str, str]]) -> bytes:
         )
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
         found: bytes = inferred.SerializeToString()
+    except MemoryError:
+        raise InspectionError("its check requires too much memory, as if of huge sizes") from None
     except Exception as error:
         # The native code's exceptions have no common base.
         raise InspectionError(f"{type(error).__name__}: {error}") from None

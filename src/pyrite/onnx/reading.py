@@ -69,7 +69,11 @@ def read_graph(model: ModelProto, folder: Path | None, inspection: Inspection) -
         said = " ".join(str(error).split())
         raise ModelImportError(f"load requires a valid model, got: {said[:2000]}") from None
     versions = {_domain(o.domain): o.version for o in inferred.opset_import}
-    return _Reader(folder, versions, large).graph(inferred.graph, "", {})
+    graph = _Reader(folder, versions, large).graph(inferred.graph, "", {})
+    if graph.captured:
+        shown = ", ".join(map(repr, graph.captured[:10]))
+        raise ModelImportError(f"load requires nodes that make all values, got none for {shown}")
+    return graph
 
 
 def _require_known_opsets(model: ModelProto) -> None:

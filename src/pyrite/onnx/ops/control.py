@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.onnx.bound import require_end
 from pyrite.onnx.converter import Host, Value, converts
 from pyrite.onnx.exporter.tracer import branch
 from pyrite.onnx.host import integer
@@ -49,6 +50,7 @@ def loop(
     scans: list[list[Any]] = [[] for _ in body.graph.outputs[1 + len(states) :]]
     step = 0
     while goes_on and (limit is None or step < limit):
+        require_end(step)
         given = [np.array(step, np.int64), np.array(goes_on), *states]
         going, *made = call.run(body, given)
         goes_on = bool(

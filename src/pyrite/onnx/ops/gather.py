@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyrite import types
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Fixed, Host, converts
 from pyrite.onnx.host import integer
 from pyrite.onnx.program import Call
@@ -124,6 +125,7 @@ def scatter_nd(data: Tensor, indices: Fixed, updates: Tensor, *, reduction: str 
 def one_hot(indices: Fixed, depth: Host, values: Tensor, *, axis: int = -1) -> Tensor:
     """Return the second value where a new axis' index is the one given, else the first."""
     size = integer(depth)
+    require_bounded("OneHot", (*indices.shape, size), indices.size)
     whole = indices if indices.dtype.is_integer else indices.astype(types.int32)
     whole = functions.where((whole < -size).logical_or(whole >= size), size, whole)
     at = axis % (indices.ndim + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyrite import types
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import converts
 from pyrite.onnx.element import ELEMENTS
 from pyrite.onnx.program import Call
@@ -30,6 +31,7 @@ def random_normal(
     shape: Sequence[int],
 ) -> Tensor:
     """Return normal random numbers."""
+    require_bounded("RandomNormal", shape)
     drawn = functions.normal(tuple(shape), mean, scale, device=call.device)
     return drawn.astype(_kind(dtype, types.float32))
 
@@ -58,6 +60,7 @@ def random_uniform(
     shape: Sequence[int],
 ) -> Tensor:
     """Return random numbers between low and high."""
+    require_bounded("RandomUniform", shape)
     drawn = functions.uniform(tuple(shape), low, high, device=call.device)
     return drawn.astype(_kind(dtype, types.float32))
 
@@ -87,6 +90,7 @@ def multinomial(
     call: Call, x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Tensor:
     """Return samples of classes by unnormalized log-probabilities: (N, C) -> (N, sample_size)."""
+    require_bounded("Multinomial", (x.shape[0], sample_size), x.size)
     probabilities = x.astype(types.float32).softmax(-1)
     drawn = functions.multinomial(probabilities, sample_size, replacement=True)
     return drawn.astype(call.dtype(_kind(dtype, types.int32)))

@@ -14,6 +14,7 @@ import numpy as np
 
 from pyrite import types
 from pyrite.errors import ArgumentError
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Host, converts
 from pyrite.tensor import functions
 from pyrite.tensor.tensor import Tensor
@@ -125,6 +126,7 @@ def _upsampled(x: Tensor, scales: Sequence[float], mode: str) -> Tensor:
 
 
 def _resized(x: Tensor, axes: Sequence[Axis], manner: Manner) -> Tensor:
+    _require_bounded(x, axes)
     outside = np.zeros((1,) * x.ndim, bool)
     wide = x
     for axis in axes:
@@ -142,6 +144,14 @@ def _resized(x: Tensor, axes: Sequence[Axis], manner: Manner) -> Tensor:
             functions.tensor(outside, device=x.device), manner.extrapolation, wide
         )
     return _as(wide, x)
+
+
+def _require_bounded(x: Tensor, axes: Sequence[Axis]) -> None:
+    sizes = [*x.shape]
+    for axis in axes:
+        sizes[axis.axis] = axis.size
+        require_bounded("Resize", (axis.size, x.shape[axis.axis]))
+    require_bounded("Resize", sizes, x.size)
 
 
 def _as(wide: Tensor, x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyrite import types
 from pyrite.errors import ShapeError
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Fixed, Host, Scalar, Value, converts
 from pyrite.onnx.element import ELEMENTS
 from pyrite.onnx.graph import Weight
@@ -45,6 +46,7 @@ def constant_of_shape(call: Call, shape: Host, *, value: Weight | None = None) -
     """Return a tensor of a shape, full of one value."""
     fill = np.zeros(1, np.float32) if value is None else value.read()
     sizes = _sizes(shape)
+    require_bounded("ConstantOfShape", sizes)
     if element_count(sizes) <= HOST_LIMIT and fill.dtype.kind != "f":
         return np.full(sizes, fill.reshape(-1)[0], fill.dtype)
     return _filled(call, sizes, fill)
@@ -68,6 +70,7 @@ def range_(call: Call, start: Host, limit: Host, delta: Host) -> Any:
     start, limit, delta = (bound.reshape(()) for bound in (start, limit, delta))
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
     kind = start.dtype
+    require_bounded("Range", (count,))
     if count <= HOST_LIMIT:
         return (start + np.arange(count).astype(kind) * delta).astype(kind).reshape(-1)
     steps = functions.arange(count, device=call.device).astype(call.dtype(types.dtype(kind)))
@@ -160,20 +163,27 @@ def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
 @converts("Expand", since=8)
 def expand(x: Tensor, shape: Host) -> Tensor:
     """Return x broadcast with a shape: sizes of 1 on either side give way."""
-    return x.broadcast_to(broadcast("Expand", x.shape, _sizes(shape)))
+    sizes = broadcast("Expand", x.shape, _sizes(shape))
+    require_bounded("Expand", sizes, x.size)
+    return x.broadcast_to(sizes)
 
 
 @converts("Tile", since=6)
 def tile(x: Tensor, repeats: Host) -> Tensor:
     """Return x repeated along each axis."""
-    return x.tile(_sizes(repeats))
+    return _tiled(x, _sizes(repeats))
 
 
 @converts("Tile", since=1)
 def tile_1(x: Tensor, tiles: Host, axis: Host) -> Tensor:
     """Return x repeated along one axis."""
     at = integer(axis) % x.ndim
-    return x.tile(tuple(integer(tiles) if a == at else 1 for a in range(x.ndim)))
+    return _tiled(x, tuple(integer(tiles) if a == at else 1 for a in range(x.ndim)))
+
+
+def _tiled(x: Tensor, repeats: tuple[int, ...]) -> Tensor:
+    require_bounded("Tile", (x.size, *repeats), x.size)
+    return x.tile(repeats)
 
 
 @converts("Concat", since=4)
@@ -320,6 +330,8 @@ def _padded(
             start, end = max(-before, 0), data.shape[axis] - max(-after, 0)
             data = data.narrow(axis, start, max(end - start, 0))
     widths = [(max(before, 0), max(after, 0)) for before, after in widths]
+    sizes = (n + sum(width) for n, width in zip(data.shape, widths, strict=True))
+    require_bounded("Pad", tuple(sizes), data.size)
     if mode == "constant":
         return _padded_with(data, widths, 0 if value is None else value)
     for axis, width in enumerate(widths):

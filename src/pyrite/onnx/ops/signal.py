@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyrite.errors import ShapeError
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Host, converts
 from pyrite.onnx.element import ELEMENTS
 from pyrite.onnx.host import integer, number
@@ -152,6 +153,7 @@ def mel_weight_matrix(
 ) -> Tensor:
     """Return triangles that weigh the bins of a spectrum: (dft_length / 2 + 1, num_mel_bins)."""
     bins, length, rate = (integer(v) for v in (num_mel_bins, dft_length, sample_rate))
+    require_bounded("MelWeightMatrix", (bins, length))
     low, high = (2595 * np.log10(1 + number(v) / 700) for v in (lower_edge_hertz, upper_edge_hertz))
     mels = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
     edges = ((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate).astype(int)
@@ -172,6 +174,7 @@ def _window(
 ) -> Tensor:
     """Return a sum of cosines: terms[k] cos(2 pi k n / N)."""
     count = integer(size)
+    require_bounded("a window", (count,))
     span = count if periodic else max(count - 1, 1)
     angle = 2 * np.pi * np.arange(count) / span
     values = sum(term * np.cos(k * angle) for k, term in enumerate(terms))

@@ -12,6 +12,7 @@ from PIL import Image, UnidentifiedImageError
 
 from pyrite import types
 from pyrite.errors import DataError
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Host, converts
 from pyrite.onnx.host import integer, number
 from pyrite.onnx.ops.window import pairs
@@ -170,6 +171,7 @@ def roi_align(
     """Return for each region a grid of means, or maxima, of x between its pixels."""
     half = coordinate_transformation_mode == "half_pixel"
     size = (output_height, output_width)
+    require_bounded("RoiAlign", (len(rois), x.shape[1], *size), x.size)
     rows = x.permute_dims((0, 2, 3, 1)).reshape((-1, x.shape[1]))
     made = []
     for roi, batch in zip(rois, batch_indices, strict=True):

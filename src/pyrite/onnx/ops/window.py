@@ -9,6 +9,7 @@ import numpy as np
 
 from pyrite import types
 from pyrite.errors import ShapeError
+from pyrite.onnx.bound import require_bounded
 from pyrite.onnx.converter import Fixed, Host, converts
 from pyrite.onnx.program import Call
 from pyrite.tensor import functions
@@ -33,13 +34,16 @@ def padding(
     if auto_pad == "VALID":
         return ((0, 0),) * len(sizes)
     if auto_pad in ("NOTSET", ""):
-        return pairs(pads, len(sizes))
-    found = []
+        found = pairs(pads, len(sizes))
+        whole = (n + max(sum(pair), 0) for n, pair in zip(sizes, found, strict=True))
+        require_bounded("a padding", tuple(whole), element_count(tuple(sizes)))
+        return found
+    same = []
     for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
         total = max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0)
         small, large = total // 2, total - total // 2
-        found.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
-    return tuple(found)
+        same.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
+    return tuple(same)
 
 
 # ---- convolutions ----
@@ -143,6 +147,7 @@ def col2im(
 ) -> Tensor:
     """Return columns summed at the places they were taken from: (N, C block, L) -> (N, C, *S)."""
     image, block = image_shape.tolist(), block_shape.tolist()
+    require_bounded("Col2Im", (*x.shape[:1], *image), x.size)
     rank = len(image)
     stride, dilation = list(strides or [1] * rank), list(dilations or [1] * rank)
     sides = pairs(pads, rank)
