@@ -1,4 +1,4 @@
-"""Tensors from nothing: constants, ranges, grids, and copies of what the host has.
+"""Tensors from nothing: constants, ranges, and copies of what the host has.
 
 ``device`` is where the result lives, None for the default device.  Python ints become int32 and
 floats float32 unless ``dtype`` says otherwise; arrays keep their dtype.  A shape is an int
@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from pyrite.backend.device import device as as_device
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from pyrite.op import Constant, bind, primitive, public, sample
-from pyrite.tensor.joining import stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
     Array,
@@ -267,22 +266,22 @@ def _dtype_of_number(value: Number) -> DType:
 @_of_shape
 def zeros(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros."""
-    return full(shape, 0, dtype=_float_or(dtype), device=device)
+    return full(shape, 0, dtype=float_or_default(dtype), device=device)
 
 
 @_of_shape
 def ones(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return ones."""
-    return full(shape, 1, dtype=_float_or(dtype), device=device)
+    return full(shape, 1, dtype=float_or_default(dtype), device=device)
 
 
 @_of_shape
 def empty(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return zeros: a tensor never changes, so memory left as it was found would be of no use."""
-    return full(shape, 0, dtype=_float_or(dtype), device=device)
+    return full(shape, 0, dtype=float_or_default(dtype), device=device)
 
 
-def _float_or(dtype: DTypeLike | None) -> DType:
+def float_or_default(dtype: DTypeLike | None) -> DType:
     return default_float if dtype is None else as_dtype(dtype)
 
 
@@ -369,7 +368,7 @@ def linspace(
     >>> linspace(0, 1, 5).numpy().tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    found = _float_or(dtype)
+    found = float_or_default(dtype)
     _require_finite("linspace", start, stop)
     if num < 0 or not found.is_float:
         raise ArgumentError(
@@ -397,111 +396,7 @@ def logspace(
     endpoint: bool = True,
 ) -> Tensor:
     """Return num numbers from base ** start to base ** stop, whose logarithms `linspace` gives."""
-    found = _float_or(dtype)
+    found = float_or_default(dtype)
     exponents = linspace(start, stop, num, dtype=found.compute, device=device, endpoint=endpoint)
     powers: Tensor = base**exponents
     return powers.astype(found)
-
-
-# ---- matrices and masks ----
-
-
-@public
-def eye(
-    rows: int,
-    columns: int | None = None,
-    *,
-    k: int = 0,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike = None,
-) -> Tensor:
-    """Return ones on diagonal k and zeros elsewhere: (rows, columns), columns = rows by default.
-
-    >>> eye(2, 3, k=1).numpy().tolist()
-    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-    shape = normalize_shape("eye", (rows, rows if columns is None else columns))
-    return _masked(shape, (k, k), device).astype(_float_or(dtype))
-
-
-@public
-def tril_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
-    """Return a bool mask that is True on and below a diagonal: where `tril` keeps.
-
-    Burn's function of this name is the complement: True where ``mask_fill`` is to fill.
-    """
-    return _masked(normalize_shape("tril_mask", shape), (None, offset), device)
-
-
-@public
-def triu_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
-    """Return a bool mask that is True on and above a diagonal: where `triu` keeps.
-
-    Burn's function of this name is the complement: True where ``mask_fill`` is to fill.
-    """
-    return _masked(normalize_shape("triu_mask", shape), (offset, None), device)
-
-
-@public
-def diag_mask(shape: ShapeLike, *, offset: int = 0, device: DeviceLike = None) -> Tensor:
-    """Return a bool mask that is True on a diagonal.  Burn's is the complement."""
-    return _masked(normalize_shape("diag_mask", shape), (offset, offset), device)
-
-
-def _masked(shape: Shape, band: tuple[int | None, int | None], where: DeviceLike) -> Tensor:
-    return full(shape, True, device=where)._band(*band)
-
-
-@public
-def tri(
-    rows: int,
-    columns: int | None = None,
-    *,
-    k: int = 0,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike = None,
-) -> Tensor:
-    """Return ones on and below diagonal k and zeros above: (rows, columns)."""
-    shape = (rows, rows if columns is None else columns)
-    return tril_mask(shape, offset=k, device=device).astype(_float_or(dtype))
-
-
-# ---- grids ----
-
-
-@public
-def meshgrid(*axes: Tensor, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
-    """Return the coordinates of a grid, one tensor for each of n vectors.
-
-    With "ij" all have shape (n0, n1, ...); with "xy", the default as in the standard, the first two
-    axes are swapped.  Raises ShapeError unless each is a vector.
-
-    >>> [g.shape for g in meshgrid(arange(2), arange(3), indexing="ij")]
-    [(2, 3), (2, 3)]
-    """
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"meshgrid requires indexing of 'xy' or 'ij', got {indexing!r}")
-    if wrong := [x.shape for x in axes if x.ndim > 1]:
-        raise ShapeError(f"meshgrid requires vectors, got shape {wrong[0]}")
-    vectors = [x.flatten() for x in axes]
-    shape = tuple(x.size for x in vectors)
-    grids = [
-        x.reshape(tuple(-1 if a == i else 1 for a in range(len(vectors)))).broadcast_to(shape)
-        for i, x in enumerate(vectors)
-    ]
-    swap = indexing == "xy" and len(grids) > 1
-    return [grid.swap_axes(0, 1) if swap else grid for grid in grids]
-
-
-@public
-def cartesian_grid(shape: ShapeLike, *, device: DeviceLike = None) -> Tensor:
-    """Return the index of every element of a shape, int32 (*shape, rank).
-
-    >>> cartesian_grid((2, 2)).numpy().tolist()
-    [[[0, 0], [0, 1]], [[1, 0], [1, 1]]]
-    """
-    sizes = normalize_shape("cartesian_grid", shape)
-    if not sizes:
-        return zeros((0,), dtype=default_int, device=device)
-    ranges = [arange(n, device=device) for n in sizes]
-    return stack(meshgrid(*ranges, indexing="ij"), -1)

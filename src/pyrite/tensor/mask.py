@@ -12,7 +12,8 @@ import numpy as np
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ShapeError
 from pyrite.op import public
-from pyrite.tensor.creation import tensor, tril_mask
+from pyrite.tensor.creation import tensor
+from pyrite.tensor.grid import tril_mask
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import normalize_shape
 

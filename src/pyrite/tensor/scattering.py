@@ -7,10 +7,7 @@ whose derivatives need the values, are ``scatter_reduce``; likewise for the nd f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
-
-import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.op import Attributes, distinct, integers, primitive, public, sample
@@ -25,7 +22,8 @@ from pyrite.tensor.gathering import (
     selected_leading,
     without,
 )
-from pyrite.types import Array, Number, Shape, TensorType, bool_, broadcast, normalize_axis
+from pyrite.tensor.scattering_reference import is_last_write, scattered, scattered_nd
+from pyrite.types import Number, Shape, TensorType, bool_, broadcast, normalize_axis
 
 #: What becomes of an element that is written to.
 Reduction = Literal["assign", "add", "mul", "min", "max"]
@@ -118,66 +116,6 @@ BY_VECTOR = Scatter(
 )  # fmt: skip
 
 
-# ---- meaning ----
-
-
-def _assign(out: Array, places: tuple[Array, ...], values: Array) -> None:
-    out[places] = values
-
-
-def _write_least(out: Array, places: tuple[Array, ...], values: Array) -> None:
-    """Write minima, of which -0.0 is below 0.0: NumPy takes either."""
-    has_minus = (out == 0) & np.signbit(out) if out.dtype.kind == "f" else None
-    np.minimum.at(out, places, values)
-    if has_minus is not None:
-        np.logical_or.at(has_minus, places, (values == 0) & np.signbit(values))
-        out[(out == 0) & has_minus] = -0.0
-
-
-def _write_greatest(out: Array, places: tuple[Array, ...], values: Array) -> None:
-    """Write maxima, of which 0.0 is above -0.0: NumPy takes either."""
-    has_plus = (out == 0) & ~np.signbit(out) if out.dtype.kind == "f" else None
-    np.maximum.at(out, places, values)
-    if has_plus is not None:
-        np.logical_or.at(has_plus, places, (values == 0) & ~np.signbit(values))
-        out[(out == 0) & has_plus] = 0.0
-
-
-_WRITE: dict[str, Callable[..., None]] = {
-    "assign": _assign,
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "min": _write_least,
-    "max": _write_greatest,
-}
-
-
-def _write(x: Any, places: tuple[Array, ...], updates: Any, shape: Shape, reduction: str) -> Array:
-    out = np.array(np.broadcast_to(x, shape))
-    values = np.broadcast_to(updates, out[places].shape)
-    _WRITE[reduction](out, places, values)
-    return out
-
-
-def _scattered(
-    x: Any, indices: Any, updates: Any, *, shape: Shape, axis: int, reduction: str,
-    asked: str = "scatter",
-) -> Any:  # fmt: skip
-    return _write(x, places_along(asked, shape, indices, axis), updates, shape, reduction)
-
-
-def _scattered_nd(x: Any, indices: Any, updates: Any, *, shape: Shape, reduction: str) -> Any:
-    return _write(x, places_nd("scatter_nd", shape, indices), updates, shape, reduction)
-
-
-def _is_last(places: tuple[Array, ...], shape: Shape) -> Array:
-    """Return, for each write, whether no later one goes to the same place."""
-    order = np.arange(places[0].size).reshape(places[0].shape)
-    latest = np.full(shape, -1)
-    np.maximum.at(latest, places, order)
-    return np.asarray(latest[places] == order)
-
-
 # ---- derivatives ----
 
 
@@ -255,7 +193,7 @@ class Scattering(Gathering):
     # ---- an index along one axis ----
     @primitive(
         rule=ALONG_AXIS,
-        reference=_scattered,
+        reference=scattered,
         accumulates=True,
         canonical=_scatter_axis,
         infer=_scatter_type,
@@ -297,7 +235,7 @@ class Scattering(Gathering):
 
     @primitive(
         rule=ALONG_AXIS,
-        reference=_scattered,
+        reference=scattered,
         accumulates=True,
         canonical=_scatter_axis,
         infer=_scatter_type,
@@ -324,7 +262,7 @@ class Scattering(Gathering):
             lambda *_, shape, axis: shape,
             asked="scatter",
         ),
-        reference=lambda indices, *, shape, axis: _is_last(
+        reference=lambda indices, *, shape, axis: is_last_write(
             places_along("scatter", shape, indices, axis), shape
         ),
         infer=lambda indices, *, shape, axis: TensorType(
@@ -366,7 +304,7 @@ class Scattering(Gathering):
 
     @primitive(
         rule=BY_VECTOR,
-        reference=_scattered_nd,
+        reference=scattered_nd,
         accumulates=True,
         infer=_scatter_nd_type,
         vjp=(
@@ -397,7 +335,7 @@ class Scattering(Gathering):
 
     @primitive(
         rule=BY_VECTOR,
-        reference=_scattered_nd,
+        reference=scattered_nd,
         accumulates=True,
         infer=_scatter_nd_type,
         vjp=_scatter_nd_reduce_vjp,
@@ -423,7 +361,7 @@ class Scattering(Gathering):
             lambda indices, *, shape: shape[: indices.shape[-1]],
             asked="scatter_nd",
         ),
-        reference=lambda indices, *, shape: _is_last(
+        reference=lambda indices, *, shape: is_last_write(
             places_nd("scatter_nd", shape, indices), shape[: indices.shape[-1]]
         ),
         infer=_is_last_nd_type,

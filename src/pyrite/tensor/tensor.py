@@ -24,6 +24,7 @@ from pyrite.synchronization import note_sync, when_done
 from pyrite.tensor.attention import Attention
 from pyrite.tensor.average_pooling import AveragePooling
 from pyrite.tensor.channel_normalization import ChannelNormalization
+from pyrite.tensor.cumulative_extremum import CumulativeExtremum
 from pyrite.tensor.interpolation import Interpolation
 from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
@@ -49,6 +50,7 @@ class Tensor(
     Recurrent,
     ChannelNormalization,
     Rectifier,
+    CumulativeExtremum,
     Spellings,
 ):
     """An immutable array of numbers that lives on a device.
