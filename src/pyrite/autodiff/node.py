@@ -1,4 +1,4 @@
-"""What the tape is made of: variables, and the nodes that made them.
+"""The parts of the tape: variables, and the nodes that made them.
 
 There is no global tape.  A node is owned by the outputs of its op, so a forward pass without a
 backward pass leaves nothing behind.
@@ -33,7 +33,7 @@ class Variable:
 
 
 class Node:
-    """Where cotangents arrive: ``outs`` are the types of what it made.
+    """A node at which cotangents arrive: ``outs`` are the types of what it made.
 
     ``active`` says that a leaf lies beneath; a node that is not active only carries emissions.
     ``order`` is later for what was made later.

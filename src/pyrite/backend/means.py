@@ -1,4 +1,4 @@
-"""By what ops ran: the rule of their class, a composite's body, or what was written for one op.
+"""The means by which ops ran: rules of their class, bodies, or what was written for one op.
 
 It is noted when a backend chooses how calls of one kind run, not at each call.
 """
@@ -23,7 +23,7 @@ _kernels: Counter[Choice] = Counter()
 
 
 class Choice(NamedTuple):
-    """By what an op runs on a device: the name of a class of rules, or one of the names above."""
+    """The means of an op on a device: the name of a class of rules, or one of the names above."""
 
     device: str
     op: str

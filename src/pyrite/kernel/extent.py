@@ -1,4 +1,4 @@
-"""Which numbers of a problem a kernel may get when it is launched: its extents.
+"""Extents: the numbers of a problem that a kernel may get when it is launched.
 
 A problem is a frozen record of all that a kernel depends on.  A field that is made by `extent`
 holds a size or a stride, or a tuple of them; `pattern_of` takes these out, so that problems of

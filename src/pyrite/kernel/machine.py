@@ -1,4 +1,4 @@
-"""What the choice of a kernel needs to know of a device: one record, which its runtime reports.
+"""The facts of a device by which kernels are chosen: one record, which its runtime reports.
 
 Whoever chooses a config reads it here, so that no fact of a device stands in two places and nobody
 guesses one from a name.

@@ -1,4 +1,4 @@
-"""Which values are the same in all invocations of a workgroup.
+"""Uniformity: the values that are the same in all invocations of a workgroup.
 
 A conservative data-flow analysis: what is not shown to be uniform varies.  Sources of variation are
 the builtins that tell invocations apart, loads of memory that a kernel writes, atomics, subgroup

@@ -1,4 +1,4 @@
-"""How a call reaches a backend: `bind`, and `apply` where decorators come back in."""
+"""The way of a call to a backend: `bind`, and `apply` where decorators come back in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scalar rule may read besides the elements of its inputs: where its output element lies.
+"""Coordinates that a scalar rule may read besides elements: where its output element lies.
 
 A rule that names ``index`` as a keyword gets the number of its element in row-major order, and one
 that names ``at`` its coordinates: ``at[axis]``, of ``at.shape``.  Both are int32.

@@ -1,4 +1,4 @@
-"""How an op is declared: a method's signature and its rules become a record and an entry.
+"""Declarations of ops: a method's signature and its rules become a record and an entry.
 
 `primitive` and `composite` put it in the table `OPS`; `custom_op` is for applications.
 """

@@ -1,4 +1,4 @@
-"""What is made for a call of an op and found again: by its attributes and by what its rules read.
+"""Keys of what is made for a call: its attributes, and all that its rules read.
 
 The rules of Pyrite's ops depend on nothing but their arguments.  Those of an application may read
 its globals, and belong to the key with what these hold.

@@ -1,4 +1,4 @@
-"""What is found out about a call, once for all calls like it: canonical attributes, types, casts.
+"""Plans of calls, made once for all calls alike: canonical attributes, types, casts.
 
 A plan depends on the types of the inputs and on the attributes only, so it is kept in the record
 under these and looked up by the next call.  A call that is a mistake is never kept.

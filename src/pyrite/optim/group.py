@@ -1,4 +1,4 @@
-"""Which parameters belong to which group: chosen by path, stepped by a rule of their own."""
+"""Groups of parameters: chosen by path, stepped by a rule of their own."""
 
 from __future__ import annotations
 

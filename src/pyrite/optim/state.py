@@ -15,7 +15,7 @@ RuleState = dict[str, Tensor]
 
 
 class ParameterState(NamedTuple):
-    """What is kept for one parameter: how often it was stepped, and the rule's tensors."""
+    """The state of one parameter: how often it was stepped, and the rule's tensors."""
 
     steps: int
     state: RuleState

@@ -38,7 +38,7 @@ LARGEST = 64 << 20
 
 
 class Contents(NamedTuple):
-    """What a cache holds: its folder, how many files and bytes, and how many there may be."""
+    """The contents of a cache: its folder, how many files and bytes, and how many there may be."""
 
     folder: Path
     files: int

@@ -1,4 +1,4 @@
-"""What memory holds that nobody may read: a pattern that is NaN in every float dtype.
+"""Poison, the pattern of memory that nobody may read: NaN in every float dtype.
 
 As an integer of any width it is far from 0, as a bool it is neither true nor false.  So a value
 that was never written, was freed, or lies outside of what a launch may touch shows in its results,

@@ -1,4 +1,4 @@
-"""What a kernel of an application is to `CubeBackend`: something that lowers its op.
+"""Kernels of applications, as what lowers their ops on `CubeBackend`.
 
 An op that was declared with ``kernels`` is lowered by the first of them that the device can run: of
 the language of its runtime, and with all that it needs, as subgroups.  Two forms are in
@@ -158,7 +158,7 @@ class CustomKernel(ABC, Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """That a device cannot run a form, and why."""
+    """Raised where a device cannot run a form: it says why."""
 
     kind: type[UnsupportedKernelError]
     why: str

@@ -1,4 +1,4 @@
-"""How an op finds its kernels: a lowering under its name, or the one of its rules' class.
+"""The table of lowerings: an op finds one under its name, or that of its rules' class.
 
 A family is a file that defines lowerings and marks them with the names of their ops:
 

@@ -1,4 +1,4 @@
-"""What a handle of `CubeBackend` is: a buffer, and where the elements lie in it.
+"""Handles of `CubeBackend`: a buffer, and where the elements lie in it.
 
 Views share the buffer and make no kernel.  Nothing writes to a buffer after the op that made it,
 so a tensor is a value, and its memory is given back when no tensor holds the buffer.

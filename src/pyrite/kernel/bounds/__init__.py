@@ -1,4 +1,4 @@
-"""Which accesses of a launch are proved to stay inside of their memories.
+"""Proofs that the accesses of a launch stay inside of their memories.
 
 An abstract interpretation: each integer has an interval, from the grid, the arguments and the
 extents of one launch.  At an access, the conditions under which it is made (its mask, the branches

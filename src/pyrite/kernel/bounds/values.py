@@ -1,4 +1,4 @@
-"""What is known of the integers of one launch: everywhere, and where some conditions hold."""
+"""Facts about the integers of one launch: everywhere, and where some conditions hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a direct convolution is cut up for a CPU: what it may be given, and what is chosen."""
+"""Configs of direct convolutions on CPUs: those that are right, and the choice of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two templates of weight gradients share: their operands, and how the work is numbered.
+"""The common part of the templates of weight gradients: operands, and numbers of the work.
 
 The gradient (G O, C, *K) is cut into blocks of outputs by channels, and the positions into tiles of
 some rows of some images.  A workgroup goes along the tiles of one block: along all of them, or, of
@@ -68,7 +68,7 @@ def declare(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Which block of the gradient a workgroup makes, of which part of the tiles.
+    """The block of the gradient that a workgroup makes, of a part of the tiles.
 
     ``output`` and ``channel`` are its first of a group, ``first_output`` and ``first_channel`` of
     all groups.

@@ -1,4 +1,4 @@
-"""Where the elements of a matrix lie, when it is a matrix only in the eye of a kernel.
+"""Operands of products: matrices that are such only in the eye of a kernel.
 
 A contraction sees its operands as matrices, though what lies in memory may be a batch of images of
 which it reads windows.  An `Axis` of such a matrix is a number with mixed radix: its `Digit`s are
@@ -142,7 +142,7 @@ def row_major_map(
 
 @dataclass(frozen=True, slots=True)
 class AxisPlace:
-    """What an index of one axis says of an element's place.
+    """The part that an index of one axis has in an element's place.
 
     ``offset`` counts elements; ``positions`` belong to the operand's windows; ``inside`` is false
     where the index itself is beyond the axis.  Of ``width`` lanes that are ``is_consecutive``

@@ -19,7 +19,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What lies under windows: the last ``taps`` axes of a map number the taps of each.
+    """Maps of windows: the last ``taps`` axes number the taps of each window.
 
     Bounds say which taps are elements, and ``counted`` which count where a fold asks how many:
     the elements, unless padding counts too.  ``position`` is what a fold gets as the position of an

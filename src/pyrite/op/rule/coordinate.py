@@ -1,4 +1,4 @@
-"""Where an element lies that an op reads or writes by index tensors: a coordinate for each axis.
+"""Places of elements that an op reads or writes by index tensors: a coordinate for each axis.
 
 A coordinate is that of the point itself (an element of a gather's result, a write of a scatter), an
 index that is read from an input, or a number.  `places` asks a rule for them, once for all points:
@@ -131,7 +131,7 @@ def _is_inside(entry: Entry, points: Shape, size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """Which indices of an axis of a size there are: from 0 on, or also negative from its end."""
+    """The indices that an axis of a size has: from 0 on, or also negative from its end."""
 
     axis: int
     size: int

@@ -72,7 +72,7 @@ class CpuBuffer:
 
 
 class Lease(weakref.ref[CpuBuffer]):
-    """That somebody holds a buffer.  Its callback is not Python: Ctrl-C in a finalizer is lost."""
+    """A hold on a buffer.  Its callback is not Python: Ctrl-C in a finalizer is lost."""
 
     __slots__ = ("block",)
 

@@ -1,4 +1,4 @@
-"""Which kernels an op becomes: one file per family; see `registry` for how a family is added."""
+"""Lowerings from ops to kernels: one file per family; `registry` says how a family is added."""
 
 from pyrite.backend.cube.lowering import argwhere as argwhere
 from pyrite.backend.cube.lowering import attention as attention

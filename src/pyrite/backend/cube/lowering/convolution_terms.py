@@ -1,4 +1,4 @@
-"""What each output of a convolution, or of its gradients, adds up; and which outputs meet padding.
+"""The terms of convolutions and of their gradients, and the outputs that meet padding.
 
 An output is a sum of products of a left factor, around which padding stands, and a right one.
 """

@@ -55,7 +55,7 @@ def select(points: int, machine: Machine) -> EachConfig:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """All sizes of such a kernel: of the space, of the operands, and those that a body asks for."""
+    """The sizes of such a kernel: of the space, of the operands, and those that a body asks for."""
 
     layouts: tuple[Layout, ...]
     shape: Shape = extent()

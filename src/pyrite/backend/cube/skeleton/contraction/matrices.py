@@ -1,4 +1,4 @@
-"""Which product of matrices a contraction is, if places are sums of coordinates.
+"""Contractions as products of matrices, where places are sums of coordinates.
 
 Coordinates of the result that both operands have are the batch, those that one has its rows or
 columns; what is summed is K.  A place that has bounds is a window.

@@ -1,4 +1,4 @@
-"""How many neighbours are read at one index."""
+"""Configs of gathers: the number of neighbours that are read at one index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who keeps the order of the writes."""
+"""Configs of scatters: the units that keep the order of the writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ScatterConfig:
-    """Who keeps the order, if any; see the head of this package.
+    """The unit that keeps the order, if any; see the head of this package.
 
     Segments are cut at every ``chunk`` writes.
     """

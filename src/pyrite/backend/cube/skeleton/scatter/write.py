@@ -1,4 +1,4 @@
-"""Which way the writes of a problem are done."""
+"""The launches of a scatter, by the way that is chosen for its problem."""
 
 from __future__ import annotations
 

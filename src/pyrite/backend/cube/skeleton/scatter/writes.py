@@ -93,7 +93,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Which axes of the points number the writes, and which are those of the lines."""
+    """The axes of the points that number the writes, and those of the lines."""
 
     place: Place
     points: Shape

@@ -1,4 +1,4 @@
-"""Which way the rows of a problem are sorted."""
+"""Sorted rows: the ways of sorting them, and the choice of one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyrite.types import TensorType, int32
 
 @dataclass(frozen=True, slots=True)
 class SortConfig:
-    """Who sorts a row, with ``workgroup_size`` invocations together.
+    """The unit that sorts a row, with ``workgroup_size`` invocations together.
 
     - "rank": an invocation, which compares ``width`` keys at once;
     - "bitonic": a workgroup, which has ``width`` elements of one or more rows in its memory;

@@ -28,7 +28,7 @@ from pyrite.types import TensorType, element_count, int32
 
 @dataclass(frozen=True, slots=True)
 class MaximumGradientConfig:
-    """Who looks for whom; see the head of this file."""
+    """The direction of the search; see the head of this file."""
 
     by: Literal["element", "window"]
 

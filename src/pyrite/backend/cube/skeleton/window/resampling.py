@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ResamplingConfig:
-    """Who writes what, and whether rows that are read together are summed into one first."""
+    """The elements of a unit, and whether rows that are read together are summed into one first."""
 
     along: AlongConfig
     sums_rows: bool

@@ -1,4 +1,4 @@
-"""Which maps are windows that slide over trailing axes: those have kernels of their own."""
+"""Maps that are windows sliding over trailing axes: those have kernels of their own."""
 
 from __future__ import annotations
 
