@@ -100,8 +100,12 @@ class _ForwardKernel:
         """Return what tells of the scores of a vector and a key."""
 
         def of(name: str) -> Value:
-            operand = self.operands[name]
-            return operand.load(self.firsts[name][v] + key * operand.layout.strides[-1])
+            operand, first = self.operands[name], self.firsts[name][v]
+            *_, of_head, of_query, step = operand.layout.strides
+            if of_head == 0 and of_query == 0:  # one for all queries, as of keys that are padding
+                found = operand.load(first[0] + key * step)
+                return self.b.splat(found, self.config.width)
+            return operand.load(first + key * step)
 
         return of
 
