@@ -124,15 +124,13 @@ class _ForwardKernel:
                 lambda d: self.lanes.vectors(self.query, d), unroll=2,
             )  # fmt: skip
             found = list(loop.carried)
-            for i, j in enumerate(keys):
-                own = [
-                    self.scores.blocked(
-                        self.scores.capped(x)[0], self.said(v, j), tile.queries[v], j
-                    )
-                    for v, x in enumerate(products[i * count : (i + 1) * count])
-                ]
-                self.lanes.put(self.weights, loop.index + i, own)
-                found = [b.max(x, y) for x, y in zip(found, own, strict=True)]
+            # Vector by vector: of a mask 16 lines stay in the first cache, where 64 may not.
+            for v in range(count):
+                for i, j in enumerate(keys):
+                    capped, _ = self.scores.capped(products[i * count + v])
+                    own = self.scores.blocked(capped, self.said(v, j), tile.queries[v], j)
+                    self.lanes.put_vector(self.weights, loop.index + i, v, own)
+                    found[v] = b.max(found[v], own)
             loop.yield_(*found)
         return list(loop.results)
 
