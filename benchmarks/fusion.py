@@ -100,7 +100,7 @@ class Launches:
         prepare = Recording.prepare
 
         def counted(recording: Recording, *given: Any) -> Any:
-            self.count += recording.launches
+            self.count += len(recording.steps)
             return prepare(recording, *given)
 
         Recording.prepare = counted  # type: ignore[method-assign, assignment]

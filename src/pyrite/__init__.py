@@ -33,6 +33,8 @@ from pyrite.backend import fallbacks as fallbacks
 from pyrite.backend import implements as implements
 from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
+from pyrite.backend.explanation.report import Explanation as Explanation
+from pyrite.backend.explanation.report import explain as explain
 from pyrite.backend.fusion import Fusion as Fusion
 from pyrite.backend.fusion import fusion as fusion
 from pyrite.config import config as config
@@ -76,6 +78,7 @@ __all__ = [
     "CacheWarning",
     "DType",
     "Device",
+    "Explanation",
     "FallbackWarning",
     "Fusion",
     "Gradients",
@@ -95,6 +98,7 @@ __all__ = [
     "default_device",
     "device",
     "dtype",
+    "explain",
     "fallbacks",
     "float16",
     "float32",

@@ -18,14 +18,16 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.recording import Recording, RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.explanation import listeners, told
+from pyrite.backend.explanation.launched import Describe
 from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
 from pyrite.op import Op, user_location
 
 #: From an op and its inputs to what runs it.
 Choice = Callable[[Op, Sequence[Input], Any], Lowering]
 
-#: What kernels of programs are called, in front of what they do.
-NAME = "fused"
+#: The most characters of a kernel's name, which is made of the names of its ops.
+LONGEST_NAME = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,21 @@ class Reach:
 class CubeProgram:
     """A recording of many ops; see `pyrite.backend.compiling.Program`.
 
-    ``origins`` says of each of its faults in which node of the graph it is.
+    ``parts`` says of each of its launches which nodes of the graph it computes, ``origins`` of each
+    of its faults in which node it is, ``names`` how the nodes' ops are called.
     """
 
     launcher: Launcher
     recording: Recording
+    parts: tuple[tuple[int, ...], ...]
     origins: tuple[int, ...]
     reaches: tuple[Reach, ...]
+    names: tuple[str, ...]
 
     @property
     def launches(self) -> int:
         """The number of kernels that a run starts."""
-        return self.recording.launches
+        return len(self.recording.steps)
 
     @property
     def checked(self) -> frozenset[int]:
@@ -65,20 +70,31 @@ class CubeProgram:
         bundle = recording.prepare(self.launcher, inputs, operands)
         doubts: Sequence[AnyDoubt] = ()
         if bundle is not None:
+            launch: Callable[[list[Any]], None] = bundle.launch
+            if listeners:
+                launch = told(self.launcher.runtime, recording.steps, self._describing(sites))
             if recording.faults:
                 checks = [
                     (message, sites.get(node) or user_location())
                     for message, node in zip(recording.faults, self.origins, strict=True)
                 ]
-                doubts = self.launcher.faults.launch_all(checks, operands, bundle.launch)
+                doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
-                bundle.launch(operands)
+                launch(operands)
         return [
             CubeTensor(operands[at], type, strides, offset, _doubt(reach, inputs, doubts))
             for (at, type, strides, offset), reach in zip(
                 recording.results, self.reaches, strict=True
             )
         ]
+
+    def _describing(self, sites: Sites) -> Describe:
+        def describe(launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+            nodes = self.parts[launch]
+            lines = dict.fromkeys(sites[n] for n in nodes if n in sites)
+            return tuple([self.names[n] for n in nodes]), tuple(lines)
+
+        return describe
 
 
 def _doubt(
@@ -106,30 +122,49 @@ def compile_graph(
     whole, first = merged(expanded)
     nodes = [outer[n] for n in first]
     recorder = RecordingLauncher(launcher, inputs)
-    run = _ProgramRun(recorder, whole, choose)
+    names = tuple([node.op.name for node in graph.nodes])
+    run = _ProgramRun(recorder, whole, choose, [names[n] for n in nodes])
     run.realise_results()
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
-    recording = recorder.recording(results)
-    of_faults = tuple(recorder.parts_of_faults)
+    of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
     return CubeProgram(
-        launcher, recording, tuple([nodes[n] for n in of_faults]), _reaches(whole, of_faults)
+        launcher,
+        recorder.recording(results),
+        tuple([tuple(dict.fromkeys(nodes[n] for n in part)) for part in run.parts]),
+        tuple([nodes[n] for n in of_faults]),
+        _reaches(whole, of_faults),
+        names,
     )
 
 
 class _ProgramRun(GraphRun):
-    """The run of a graph that is recorded: it says whose launches are noted."""
+    """The run of a graph that is recorded: it knows of which nodes each launch is."""
 
-    def __init__(self, recorder: RecordingLauncher, graph: Graph, choose: Choice) -> None:
-        super().__init__(recorder, NAME, graph, recorder.inputs)
+    def __init__(
+        self, recorder: RecordingLauncher, graph: Graph, choose: Choice, names: Sequence[str]
+    ) -> None:
+        super().__init__(recorder, "program", graph, recorder.inputs)
+        self._names = names
         self._recorder = recorder
         self._choose = choose
         self._places = {node: n for n, node in enumerate(graph.nodes)}
+        #: Of each launch its nodes, by their places in the graph.
+        self.parts: list[tuple[int, ...]] = []
+
+    def name_of(self, nodes: Sequence[Node]) -> str:
+        """Return the name of a kernel of some nodes: the calls that they are part of."""
+        names = dict.fromkeys(self._names[self._places[node]] for node in nodes)
+        return "_".join(names)[:LONGEST_NAME].rstrip("_")
 
     def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
         """Return what runs a node alone."""
-        self._recorder.part = self._places[node]
         return self._choose(node.op, inputs, node.attrs)
+
+    def note(self, nodes: Sequence[Node]) -> None:
+        """Say that the launches since the last time are of these nodes."""
+        part = tuple([self._places[node] for node in nodes])
+        self.parts += [part] * (self._recorder.launches - len(self.parts))
 
 
 def _reaches(graph: Graph, faults: Sequence[int]) -> tuple[Reach, ...]:

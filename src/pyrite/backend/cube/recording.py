@@ -21,10 +21,11 @@ from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.explanation import listeners, told
 from pyrite.backend.means import note_means
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
-from pyrite.op import Attributes, Constant, Op, Plan, rules_key
+from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
 from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType, bool_
 
@@ -129,9 +130,8 @@ class RecordingLauncher(Launcher):
         self._slots: list[Slot] = []
         self._launches: list[_Launch] = []
         self._faults: list[str] = []
-        #: Of each fault whose launch it is, as who drives the lowerings says by `part`.
-        self.parts_of_faults: list[int] = []
-        self.part = 0
+        #: Of each fault its launch.
+        self.launches_of_faults: list[int] = []
         #: What the lowering gets in place of the inputs.
         self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
         self._given = len(self._slots)
@@ -158,6 +158,11 @@ class RecordingLauncher(Launcher):
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
         """Return the kernel of a key, compiled."""
         return self._launcher.executable(key, build, axes)
+
+    @property
+    def launches(self) -> int:
+        """How many launches are noted."""
+        return len(self._launches)
 
     def launch(
         self, key: Hashable, build: Callable[[int], Kernel], bindings: Sequence[Any],
@@ -189,7 +194,7 @@ class RecordingLauncher(Launcher):
         if fault is None:
             return bindings
         self._faults.append(fault)
-        self.parts_of_faults.append(self.part)
+        self.launches_of_faults.append(len(self._launches))
         n = len(self._faults) - 1
         return [*bindings, Fault(n, True), Fault(n, False)]
 
@@ -220,7 +225,7 @@ class RecordingLauncher(Launcher):
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
             bundle=self._bundle(steps) if steps else None,
-            launches=len(steps),
+            steps=tuple(steps),
             results=tuple(
                 (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
@@ -283,7 +288,7 @@ class Recording:
     faults: tuple[str, ...]
     arguments: tuple[tuple[int, DType], ...]
     bundle: Bundle | None
-    launches: int
+    steps: tuple[BundledLaunch, ...]
     results: tuple[tuple[int, TensorType, Strides, int], ...]
 
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
@@ -297,14 +302,19 @@ class Recording:
                     doubt = joined(doubt, i.doubt)
         bundle = self.prepare(launcher, inputs, operands)
         if bundle is not None:
+            run = told(launcher.runtime, self.steps, self._describe) if listeners else bundle.launch
             if self.faults:
-                doubt = joined(doubt, launcher.faults.launch(self.faults, operands, bundle.launch))
+                doubt = joined(doubt, launcher.faults.launch(self.faults, operands, run))
             else:
-                bundle.launch(operands)
+                run(operands)
         return [
             CubeTensor(operands[at], type, strides, offset, doubt)
             for at, type, strides, offset in self.results
         ]
+
+    def _describe(self, launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return which ops a launch is for, and the lines: a kernel has the name of its op."""
+        return (self.steps[launch].executable.kernel.name,), (user_location(),)
 
     def prepare(
         self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any]

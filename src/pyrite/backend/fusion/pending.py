@@ -8,6 +8,7 @@ from typing import Any
 from weakref import ref
 
 from pyrite.backend.compiling import Known, Program
+from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call, Number, Operand, graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.backend.graph import Literal, reaching
@@ -94,7 +95,7 @@ class PendingCalls:
             if call is None:
                 del self._numbers[at.numbers :]
                 return None
-        if call.is_checked:
+        if call.is_checked or listeners:
             self._sites[at.count] = user_location()
         self.at = call
         if len(call.types) == 1:

@@ -146,7 +146,17 @@ class GraphRun:
                 self._run_alone(outside)
                 continue
             bases = dict.fromkeys(self._base(v) for v in wanted if v not in self.real)
-            self._step(ancestors(self.graph, list(bases), self.real.keys()), list(bases))
+            self._step(*self._connected(list(bases)))
+
+    def _connected(self, wanted: Sequence[int]) -> tuple[list[Node], list[int]]:
+        """Return the first of some values with those that have ancestors in common; and these."""
+        left = {v: set(ancestors(self.graph, [v], self.real.keys())) for v in wanted[1:]}
+        nodes = set(ancestors(self.graph, wanted[:1], self.real.keys()))
+        found = set(wanted[:1])
+        while near := [v for v, own in left.items() if not nodes.isdisjoint(own)]:
+            found.update(near)
+            nodes.update(*(left.pop(v) for v in near))
+        return sorted(nodes, key=lambda n: n.first), [v for v in wanted if v in found]
 
     def _base(self, value: int) -> int:
         """Return what is to be computed for a value to lie in memory: of a view the operand."""
@@ -167,7 +177,9 @@ class GraphRun:
         wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
         step = RegionRun.of(self, nodes, wanted, siblings)
         stop = step.run()
-        self.real.update(step.made)
+        new = {v: x for v, x in step.made.items() if v not in self.real}
+        self.note(ancestors(self.graph, list(new), self.real.keys()))
+        self.real |= new
         if stop is None:
             return
         if stop.is_wanted:
@@ -230,6 +242,14 @@ class GraphRun:
         lowering = self.lowering(node, inputs)
         results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
         self.real.update(zip(node.results, results, strict=True))
+        self.note([node])
+
+    def name_of(self, nodes: Sequence[Node]) -> str:
+        """Return the name of a kernel of some nodes: in a body that of the composite."""
+        return self.name
+
+    def note(self, nodes: Sequence[Node]) -> None:
+        """Hear which nodes were run last: of no matter here."""
 
     def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
         """Return what runs a node alone: in a body there are no composites."""
@@ -279,7 +299,7 @@ class RegionRun:
         part = Part.of(run.graph, nodes)
         real = {n: run.real[value] for n, value in enumerate(part.leaves)}
         return cls(
-            run.launcher, run.name, nodes, part, [part.numbers[v] for v in wanted],
+            run.launcher, run.name_of(nodes), nodes, part, [part.numbers[v] for v in wanted],
             [part.numbers[v] for v in siblings], real,
         )  # fmt: skip
 

@@ -1,0 +1,173 @@
+"""`explain`: which kernels a block ran, for which lines, how long, and what it waited for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+from pyrite.backend.explanation.launched import Launched, listeners
+from pyrite.backend.fallback import fallbacks
+from pyrite.kernel import Kernel
+from pyrite.kernel.text import to_text
+from pyrite.synchronization import sync_count
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """A kernel with all its runs for the same ops and lines.
+
+    ``ops`` are those that it computes, as they were called; ``lines`` the user's, as file:line;
+    ``seconds`` is the sum of all ``launches``, ``nbytes`` the memory of one.
+    """
+
+    name: str
+    device: str
+    ops: tuple[str, ...]
+    lines: tuple[str, ...]
+    launches: int
+    seconds: float
+    nbytes: int
+    kernel: Kernel = field(repr=False)
+
+    @property
+    def source(self) -> str:
+        """The kernel as text of the IR."""
+        return to_text(self.kernel)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """How fast it went through its memory: beside the device's bandwidth, what is left."""
+        return self.launches * self.nbytes / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What `explain` found: kernels by the time that they took, and what was waited for.
+
+    ``syncs`` are reads that waited, ``fallbacks`` ops that NumPy ran.  Printed it is a table.
+    """
+
+    launched: list[Launched] = field(default_factory=list, repr=False)
+    syncs: int = 0
+    fallbacks: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def kernels(self) -> list[KernelUse]:
+        """Every kernel, the one that took longest first."""
+        groups: dict[tuple[object, ...], list[Launched]] = {}
+        for one in self.launched:
+            key = (one.device, one.kernel.digest, one.ops, one.lines)
+            groups.setdefault(key, []).append(one)
+        found = [
+            KernelUse(
+                of[0].kernel.name, of[0].device, of[0].ops, of[0].lines, len(of),
+                sum(one.seconds for one in of), max(one.nbytes for one in of), of[0].kernel,
+            )
+            for of in groups.values()
+        ]  # fmt: skip
+        return sorted(found, key=lambda use: -use.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all kernels, each alone."""
+        return sum(one.seconds for one in self.launched)
+
+    def to_json(self) -> str:
+        """Return everything but the kernels' text as JSON."""
+        kernels = [
+            {
+                "name": use.name, "device": use.device, "ops": use.ops, "lines": use.lines,
+                "launches": use.launches, "seconds": use.seconds, "bytes": use.nbytes,
+            }
+            for use in self.kernels
+        ]  # fmt: skip
+        fallen = {f"{device}: {op}": n for (device, op), n in self.fallbacks.items()}
+        return json.dumps({"kernels": kernels, "syncs": self.syncs, "fallbacks": fallen}, indent=1)
+
+    def chrome_trace(self) -> str:
+        """Return the launches in order as JSON for chrome://tracing or Perfetto."""
+        first = self.launched[0].start if self.launched else 0.0
+        events = [
+            {
+                "name": one.kernel.name, "cat": one.device, "ph": "X", "pid": 1, "tid": one.device,
+                "ts": (one.start - first) * 1e6, "dur": one.seconds * 1e6,
+                "args": {"ops": one.ops, "lines": one.lines, "bytes": one.nbytes},
+            }
+            for one in self.launched
+        ]  # fmt: skip
+        return json.dumps({"traceEvents": events})
+
+    def __str__(self) -> str:
+        # Imported here for their weight: a program that prints none needs no tables.
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("ms", "runs", "GB/s"):
+            table.add_column(name, justify="right")
+        for name in ("kernel", "ops", "line"):
+            table.add_column(name, overflow="fold")
+        for use in self.kernels:
+            table.add_row(
+                f"{use.seconds * 1e3:.3f}",
+                str(use.launches),
+                f"{use.bytes_per_second / 1e9:.1f}",
+                Text(use.name),
+                Text(_counted(use.ops)),
+                Text(", ".join(_short(line) for line in use.lines)),
+            )
+        waited = f"{len(self.launched)} launches, {self.seconds * 1e3:.3f} ms each alone, "
+        waited += f"{self.syncs} reads that waited"
+        for (device, op), count in self.fallbacks.items():
+            waited += f", {op} {count} times in NumPy for {device}"
+        out = StringIO()
+        console = Console(file=out, width=shutil.get_terminal_size().columns, color_system=None)
+        console.print(table)
+        console.print(Text(waited))
+        return out.getvalue().rstrip()
+
+
+def _counted(ops: tuple[str, ...]) -> str:
+    counts = Counter(ops)
+    return " ".join(f"{op}×{n}" if n > 1 else op for op, n in counts.items())
+
+
+def _short(line: str) -> str:
+    path, _, number = line.rpartition(":")
+    return f"{Path(path).name}:{number}"
+
+
+@contextmanager
+def explain() -> Iterator[Explanation]:
+    """Tell which kernels the block runs on `cpu` and `wgpu`, for which ops and lines, how long.
+
+    Each kernel is waited for and timed alone, launch and wait included, so the block is slower than
+    without, and short kernels seem longer than they are.  A gradient's line is that of the call
+    that took it.  Kernels of an application are not seen, those of other threads are.
+
+    >>> import pyrite
+    >>> x = pyrite.ones((64, 64), device=pyrite.fusion("cpu"))
+    >>> with pyrite.explain() as e:
+    ...     y = ((x * 2 + 1).tanh() * x).sum(-1).numpy()
+    >>> [use.ops for use in e.kernels]
+    [('full', 'multiply', 'add', 'tanh', 'multiply', 'sum')]
+    """
+    found = Explanation()
+    before, fallen = sync_count(), fallbacks()
+    listeners.append(found.launched.append)
+    try:
+        yield found
+    finally:
+        # By identity: two explanations may have told the same so far.
+        listeners[:] = [x for x in listeners if getattr(x, "__self__", None) is not found.launched]
+        found.syncs = sync_count() - before
+        found.fallbacks = {
+            k: n - fallen.get(k, 0) for k, n in fallbacks().items() if n > fallen.get(k, 0)
+        }

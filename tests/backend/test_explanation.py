@@ -1,0 +1,107 @@
+"""`pyrite.explain`: kernels with their ops, lines and times."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.backend.explanation import listeners
+
+X = np.random.default_rng(3).standard_normal((9, 33), dtype=np.float32)
+
+
+def here(text: str) -> str:
+    """Return the line of this file that ends with a comment."""
+    with open(__file__) as source:
+        lines = source.read().splitlines()
+    return f"{__file__}:{next(n for n, line in enumerate(lines, 1) if line.endswith(text))}"
+
+
+def test_a_kernel_has_the_ops_and_lines_that_it_computes() -> None:
+    device = pyrite.fusion("cpu")
+    x = pyrite.tensor(X, device=device)
+    with pyrite.explain() as found:
+        y = x * 2 + 1  # first
+        y = y.tanh()  # second
+        product = y @ y.mT  # product
+        product.numpy()
+    tanh, matmul = sorted(found.kernels, key=lambda use: "matmul" in use.ops)
+    assert tanh.ops == ("multiply", "add", "tanh")
+    assert tanh.lines == (here("# first"), here("# second"))
+    assert matmul.lines == (here("# product"),)
+    assert matmul.launches >= 1
+    assert tanh.nbytes == 2 * X.nbytes
+    assert 0 < tanh.seconds <= found.seconds
+    assert found.syncs == 1
+    assert not found.fallbacks
+    assert "tanh" in tanh.source
+
+
+def test_a_device_without_fusion_is_explained_op_by_op() -> None:
+    x = pyrite.tensor(X, device="cpu")
+    with pyrite.explain() as found:
+        (x + 1).exp().numpy()  # plain
+    assert sorted(use.ops for use in found.kernels) == [("add",), ("exp",)]
+    assert {use.lines for use in found.kernels} == {(here("# plain"),)}
+
+
+def test_runs_of_a_kernel_are_added_up_and_values_are_the_same() -> None:
+    device = pyrite.fusion("cpu")
+    x = pyrite.tensor(X, device=device)
+    expected = (x.exp() * 3).numpy()
+    with pyrite.explain() as found:
+        for _ in range(4):
+            np.testing.assert_array_equal((x.exp() * 3).numpy(), expected)
+    (use,) = found.kernels
+    assert use.launches == len(found.launched) == 4
+
+
+def test_blocks_may_be_nested_and_end_by_an_error() -> None:
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+
+    def fail() -> None:
+        with pyrite.explain() as block:
+            inner.append(block)
+            x.exp().numpy()
+            raise ZeroDivisionError
+
+    inner: list[pyrite.Explanation] = []
+    with pyrite.explain() as outer:
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        x.sin().numpy()
+    x.cos().numpy()
+    assert [use.ops for use in inner[0].kernels] == [("exp",)]
+    assert sorted(use.ops for use in outer.kernels) == [("exp",), ("sin",)]
+    assert not listeners
+
+
+def test_another_thread_is_seen() -> None:
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+    with pyrite.explain() as found:
+        thread = threading.Thread(target=lambda: x.exp().numpy())
+        thread.start()
+        thread.join()
+    assert [use.ops for use in found.kernels] == [("exp",)]
+
+
+def test_it_is_a_table_json_and_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    x = pyrite.tensor(X, device=pyrite.fusion("cpu"))
+    with pyrite.explain() as found:
+        (x.exp() @ x.mT).numpy()
+    text = str(found)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "matmul" in text
+    assert text.splitlines()[-1].endswith("1 reads that waited")
+    kernels = json.loads(found.to_json())["kernels"]
+    assert {tuple(kernel["ops"]) for kernel in kernels} == {use.ops for use in found.kernels}
+    events = json.loads(found.chrome_trace())["traceEvents"]
+    assert len(events) == len(found.launched)
+    assert events[0]["ts"] == 0
+    assert all(event["dur"] > 0 for event in events)
+    assert str(pyrite.Explanation()).splitlines()[-1].startswith("0 launches")
