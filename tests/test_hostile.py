@@ -20,11 +20,12 @@ import pytest
 
 import pyrite
 from pyrite.backend.device import device_names, device_problem
-from pyrite.errors import PyriteError
+from pyrite.errors import DeviceError, PyriteError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 
-WORKING = [n for n in ("numpy", "cpu") if n in device_names() and device_problem(n) is None]
+DEVICES = [n for n in device_names() if device_problem(n) is None]
+WORKING = [n for n in ("numpy", "cpu") if n in DEVICES]
 
 HOSTILE: tuple[Any, ...] = (
     # 2 ** 31 of a size would be had, and take a while: it stands below.
@@ -148,7 +149,7 @@ def test_what_hostile_arguments_raise_is_pyrites(name: str, device: str, round: 
         assert fault is None, fault
 
 
-@pytest.mark.parametrize("device", WORKING)
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("message", "call"),
     [
@@ -157,7 +158,7 @@ def test_what_hostile_arguments_raise_is_pyrites(name: str, device: str, round: 
         ("rot90 requires|rot90 requires -1", lambda d: pyrite.ones((2,), device=d).rot90()),
         ("arange requires finite", lambda d: pyrite.arange(0, math.inf, device=d)),
         ("full requires a value that int32", lambda d: pyrite.full((1,), 2**31, device=d)),
-        ("requires memory|requires at most", lambda d: pyrite.zeros((2**40,), device=d)),
+        ("requires memory|requires at most", lambda d: pyrite.zeros((2**40,), device=d) + 1),
         ("requires memory|requires at most", lambda d: pyrite.zeros((2**62, 4), device=d)),
         ("astype requires a dtype, got None", lambda d: pyrite.ones(2, device=d).astype(None)),
     ],
@@ -167,7 +168,31 @@ def test_a_refusal_says_what_is_required(message: str, call: Any, device: str) -
         call(device)
 
 
-@pytest.mark.parametrize("device", WORKING)
+def _ones(*shape: int, device: str) -> Tensor:
+    return pyrite.ones(shape, device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: _ones(2**23, 1, device=d) + _ones(1, 2**23, device=d),
+        lambda d: _ones(2**23, 1, device=d) @ _ones(1, 2**23, device=d),
+        lambda d: pyrite.arange(2**45, device=d),
+        lambda d: _ones(3, device=d).tile((2**45,)),
+        lambda d: _ones(3, device=d).tile((2**62,)),
+        lambda d: _ones(1, device=d).pad(((0, 2**46),)),
+        lambda d: pyrite.arange(4096, device=d).one_hot(2**42),
+        lambda d: _ones(1, 1, 4, 4, device=d).interpolate(scale_factor=2**22),
+    ],
+    ids=["add", "matmul", "arange", "tile", "tile beyond 64 bits", "pad", "one_hot", "interpolate"],
+)
+def test_a_result_beyond_memory_is_refused(call: Any, device: str) -> None:
+    with pytest.raises(DeviceError, match=r"requires memory that|requires at most \d+ elements"):
+        call(device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_diagonal_beyond_the_matrix_is_empty(device: str) -> None:
     assert pyrite.eye(1, k=2**31, device=device).item() == 0
     assert pyrite.ones((2, 2), device=device).tril(2**40).sum().item() == 4

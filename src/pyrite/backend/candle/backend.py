@@ -19,6 +19,7 @@ from pyrite.backend.candle.convolution import Convolution
 from pyrite.backend.candle.elementwise import Elementwise
 from pyrite.backend.candle.gather import Gather
 from pyrite.backend.candle.lacking import LACKING
+from pyrite.backend.candle.memory import require_memory
 from pyrite.backend.candle.movement import Movement
 from pyrite.backend.candle.native import ALGEBRA
 from pyrite.backend.candle.order import Order
@@ -72,6 +73,7 @@ class Candle(
         attrs, out = plan.attrs, plan.out
         for type in out or ():
             _require_supported(op.name, type.dtype)
+        require_memory(op.name, out or ())
         if out and all(type.size == 0 for type in out):
             return [zeros(type.shape, type.dtype) for type in out]
         try:

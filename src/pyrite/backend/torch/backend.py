@@ -43,6 +43,7 @@ from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.gather import Gather
 from pyrite.backend.torch.joint import alike, cached, joined
 from pyrite.backend.torch.loss import Loss
+from pyrite.backend.torch.memory import memory_error
 from pyrite.backend.torch.movement import Movement
 from pyrite.backend.torch.native import Demand
 from pyrite.backend.torch.normalization import Normalization
@@ -129,7 +130,12 @@ class Torch(
         run = plan.runners.get(self)
         if run is None:
             run = self._prepared(op, inputs, plan)
-        return run(inputs)
+        try:
+            return run(inputs)
+        except RuntimeError as error:
+            if beyond := memory_error(op.name, self.name, plan.out or (), error):
+                raise beyond from None
+            raise
 
     def _prepared(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Runner:
         run: Runner = _expanded
