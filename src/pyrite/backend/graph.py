@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrite.content import content_of
+from pyrite.content import Known, content_of
 from pyrite.op import Op, rules_key
 from pyrite.types import DType, Number, TensorType
 
@@ -80,7 +80,8 @@ def content_of_node(op: Op, operands: Sequence[Operand], attrs: Mapping[str, Any
         is_left_out = x is None
         parts.append((content_of(x.value), x.dtype) if isinstance(x, Literal) else is_left_out)
     parts += [(name, content_of(attrs[name])) for name in sorted(attrs)]
-    return tuple(parts)
+    # Kernels of a body are looked up by the content of their nodes, each time sizes are new.
+    return Known(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

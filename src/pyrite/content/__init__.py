@@ -4,8 +4,9 @@
 """
 
 from pyrite.content.functions import Functions as Functions
+from pyrite.content.reader import Known as Known
 from pyrite.content.reader import NoContentError as NoContentError
 from pyrite.content.reader import Reader as Reader
 from pyrite.content.reader import content_of as content_of
 
-__all__ = ["Functions", "NoContentError", "Reader", "content_of"]
+__all__ = ["Functions", "Known", "NoContentError", "Reader", "content_of"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 from pyrite.backend.graph import Literal, Node
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import vector
 from pyrite.kernel.trace import trace
+from pyrite.recent import KERNELS, Recent
 from pyrite.types import TensorType, bool_, int32
 
 #: What gives the value of a graph by its number, at one place of the kernel.
@@ -30,8 +32,22 @@ def _operand(b: KernelBuilder, x: Value | Literal | None, width: int) -> Value |
     return x if x is None or x.width == width else b.splat(x, width)
 
 
+#: How many instructions rules take, by what they are applied to.
+_WEIGHTS: Final[Recent[Hashable, int]] = Recent(KERNELS)
+
+
 def weight_of(node: Node, types: Sequence[TensorType]) -> int:
     """Return how many instructions the rule of an elementwise node takes, given all types."""
+    places = [node.values.index(x) for x in node.values]
+    key = (node.content, *places, *[types[x].dtype for x in node.values], node.types[0].dtype)
+    found = _WEIGHTS.get(key)
+    if found is None:
+        found = _weight(node, types)
+        _WEIGHTS.put(key, found)
+    return found
+
+
+def _weight(node: Node, types: Sequence[TensorType]) -> int:
     b = KernelBuilder("weight")
 
     def look(x: int) -> Value:
