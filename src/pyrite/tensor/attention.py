@@ -449,6 +449,8 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         - ``is_causal`` lets query i attend to keys j <= i, counted from the first of each, as in
           torch: with fewer queries than keys (a cache) give a mask instead.
         - A query that may attend to no key gets 0, where torch gives NaN.
+        - A value that is not finite, at a key to which a query may not attend, makes its result NaN
+          where it is multiplied by 0; a device may leave out the keys that ``is_causal`` forbids.
         - ``dropout_bits`` are random words for each of the scores, `random_bits((..., H, T, S))`,
           so that a replay drops the same probabilities.
 

@@ -108,7 +108,10 @@ def is_for_tiles(queries: int, keys: int, machine: Machine) -> bool:
 
     On a CPU one query of 1024 keys takes 3 times as long as by the body, whose lanes are along the
     head, and 4 take 1.5 times; 8 are as fast, and so are few keys, where the body is many launches.
-    On a GPU few queries leave most of a tile empty, and most processors too.
+    On a GPU few queries leave most of a tile empty, and most processors without one.
+
+    >>> [is_for_tiles(n, 1024, Machine.cpu()) for n in (1, 8)], is_for_tiles(1, 4, Machine.cpu())
+    ([False, True], True)
     """
     few = _FEW_ON_A_GPU if machine.kind == "gpu" else _FEW
     return queries >= few or keys < _SHORT

@@ -281,21 +281,21 @@ class _OfKeys(_Kernel):
         key, value = self.operands["key"], self.operands["value"]
         group.fill_lines(self.left, key, self.keys_of(key), rows, problem.size, scale)
         group.fill_lines(self.right, value, self.keys_of(value), rows, problem.value_size)
-        self.of_key, self.of_value = (name in self.operands for name in ("of_key", "of_value"))
-        self.split = group.zeros(config.vectors(problem.size)) if self.of_key else []
-        sums = [*self.split, *self.zeros_of_values()]
+        of_keys = self.zeros_of("of_key", problem.size)
+        sums = [*of_keys, *self.zeros_of("of_value", problem.value_size)]
+        #: How many of the sums are those of keys, which come first.
+        self.count = len(of_keys)
         start = self.first if problem.scoring.is_causal else b.index(0)
         with b.for_(0, problem.group, carried=sums) as head:
             with b.for_(start, problem.queries, step=config.columns, carried=head.carried) as loop:
                 loop.yield_(*self.step(head.index, loop.index, list(loop.carried)))
             head.yield_(*loop.results)
-        self.store("of_key", head.results[: len(self.split)], problem.size, scale)
-        self.store("of_value", head.results[len(self.split) :], problem.value_size, 1.0)
+        self.store("of_key", head.results[: self.count], problem.size, scale)
+        self.store("of_value", head.results[self.count :], problem.value_size, 1.0)
 
-    def zeros_of_values(self) -> Sums:
-        """Return the first sums of the gradients of values, if these are wanted."""
-        vectors = self.config.vectors(self.problem.value_size)
-        return self.group.zeros(vectors) if self.of_value else []
+    def zeros_of(self, name: str, size: int) -> Sums:
+        """Return the first sums of gradients, if these are wanted."""
+        return self.group.zeros(self.config.vectors(size)) if name in self.operands else []
 
     def keys_of(self, operand: Operand) -> Locate:
         """Return where the tile's rows of an operand lie."""
@@ -313,14 +313,14 @@ class _OfKeys(_Kernel):
         weights, slopes = self.probabilities(products, pairs)
         products = self.products(self.right, "g", locate("g"), problem.value_size)
         cotangents = self.cotangents(weights, slopes, products, pairs)
-        of_keys, of_values = sums[: len(self.split)], sums[len(self.split) :]
-        if self.of_value:
+        of_keys, of_values = sums[: self.count], sums[self.count :]
+        if "of_value" in self.operands:
             dropped = [
                 self.scores.dropped(weight, pairs.said(row))
                 for row, weight in zip(self.group.own_rows, weights, strict=True)
             ]
             of_values = self.add(of_values, dropped, "g", locate("g"), problem.value_size)
-        if self.of_key:
+        if "of_key" in self.operands:
             of_keys = self.add(of_keys, cotangents, "query", locate("query"), problem.size)
         return [*of_keys, *of_values]
 
