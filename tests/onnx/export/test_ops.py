@@ -24,10 +24,7 @@ DATA_DEPENDENT = {
 
 #: Ops that ONNX has not, and whose meaning takes more nodes than it is worth: an error says so.
 NOT_WRITTEN = {
-    "argwhere_within", "bincount_within", "cumulative_argmax", "cumulative_argmin",
-    "cummax", "cummin", "cummax_with_indices", "cummin_with_indices", "cumulative_logsumexp",
-    "digamma", "erfinv", "lgamma", "trigamma", "linear_recurrence", "nextafter", "overlap_add",
-    "popcount", "searchsorted", "isin", "bitwise_right_shift",
+    "digamma", "lgamma", "trigamma", "nextafter", "popcount",
     # Gradients.
     "adaptive_avg_pool_backward", "avg_pool_backward", "convolution_weight_gradient",
     "embedding_backward", "is_last_scattered", "is_last_scattered_nd", "max_pool_backward",

@@ -222,3 +222,24 @@ def test_a_reshape_is_spelled_without_arithmetic_where_it_can_be(judge: Any) -> 
     )  # fmt: skip
 
     assert "Shape" not in {node.op_type for node in onnx.load(path).graph.node}
+
+
+class CrossEntropy(nn.Module):
+    """A loss over any number of classes."""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return logits.cross_entropy_with_logits(targets)
+
+
+def test_a_loss_is_taken_over_any_number_of_classes(judge: Any) -> None:
+    def given(n: int, classes: int) -> dict[str, Tensor]:
+        rng = np.random.default_rng(n)
+        return {
+            "logits": pyrite.tensor(rng.standard_normal((n, classes), np.float32)),
+            "targets": pyrite.tensor(rng.integers(0, classes, n).astype(np.int32)),
+        }
+
+    judge(
+        CrossEntropy(), given(4, 5), others=[given(2, 3), given(7, 11)],
+        dynamic={"logits": {0: "n", 1: "classes"}, "targets": {0: "n"}},
+    )  # fmt: skip

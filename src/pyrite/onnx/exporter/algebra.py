@@ -7,9 +7,10 @@ open, as integers divided by zero, is written out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from pyrite.kernel.polyfill.coefficients import ERFINV, ERFINV_TAIL
 from pyrite.onnx.exporter.call import Call, Value
 from pyrite.onnx.exporter.term import Term
 from pyrite.types import DType, Number, bool_, float32, int64, uint64
@@ -270,6 +271,17 @@ class OnnxAlgebra:
         # 1 + erf loses all digits of small results, but ONNX has no erfc.
         return (self.erf(x * math.sqrt(0.5)) + 1) * 0.5
 
+    def erfinv(self, x: Term) -> Term:
+        # Giles 2010, "Approximating the erfinv function", in w = -log(1 - x²).
+        if x.dtype is not float32:
+            raise self._call.error(f"float32 for erfinv, which ONNX has not, got {x.dtype.name}")
+        a = self.abs(x)
+        w = -self.log((1 - a) * (1 + a))
+        middle = _polynomial(w - 3, ERFINV[0])
+        tail = _polynomial(self.sqrt(self.maximum(w, 0)) - 3.25, ERFINV_TAIL[0])
+        found = self.where(a == 1, math.inf, a * self.where(w < 6, middle, tail))
+        return self.copysign(found, x)
+
     # ---- bits ----
 
     def shift_left(self, x: Any, n: Any) -> Term:
@@ -290,10 +302,21 @@ class OnnxAlgebra:
 
     def shift_right(self, x: Any, n: Any) -> Term:
         x, n = self.pair(x, n)
-        if x.dtype.kind != "uint":
-            raise self._call.error("unsigned integers to shift right: ONNX shifts no others")
         width = x.dtype.itemsize * 8
+        if x.dtype.kind != "uint":
+            # Of what is not negative the bits are an unsigned number's; of others their inverse is.
+            far = self.where((n >= width) | (n < 0), width - 1, n)
+            bits = self._shifted(self.where(x < 0, ~x, x), far, "RIGHT")
+            return self.where(x < 0, ~bits, bits)
         return self.where(n >= width, 0, x.node("BitShift", n, direction="RIGHT"))
+
+
+def _polynomial(x: Term, coefficients: Sequence[float]) -> Term:
+    """Return the sum of coefficients[i] * x ** i, by Horner's rule."""
+    total = x * coefficients[-1]
+    for coefficient in reversed(coefficients[1:-1]):
+        total = (total + coefficient) * x
+    return total + coefficients[0]
 
 
 def computed(call: Call, rule: Callable[..., Any], attrs: dict[str, Any]) -> Value:

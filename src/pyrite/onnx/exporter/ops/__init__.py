@@ -12,4 +12,6 @@ from pyrite.onnx.exporter.ops import normalization as normalization
 from pyrite.onnx.exporter.ops import recurrent as recurrent
 from pyrite.onnx.exporter.ops import reduction as reduction
 from pyrite.onnx.exporter.ops import resizing as resizing
+from pyrite.onnx.exporter.ops import running as running
+from pyrite.onnx.exporter.ops import searching as searching
 from pyrite.onnx.exporter.ops import window as window

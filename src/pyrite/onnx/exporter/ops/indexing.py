@@ -79,10 +79,14 @@ def _scatter_nd(
 @exports("class_mask")
 def _class_mask(call: Call, indices: Value, *, classes: Size, axis: int) -> Value:
     """Compare indices with each class, along an axis of their own."""
-    (count,) = call.static("a number of classes", (classes,))
     shape = [1] * len(call.out[0].shape)
-    shape[axis] = count
-    every = call.array(np.arange(count).reshape(shape), int64)
+    shape[axis] = -1
+    if isinstance(classes, int):
+        every = call.array(np.arange(classes).reshape(shape), int64)
+    else:
+        zero, one = (call.number(n, int64) for n in (0, 1))
+        counted = call.emit("Range", zero, call.scalar(classes, int64), one)
+        every = call.emit("Reshape", counted, call.axes(shape))
     there = call.emit("Unsqueeze", call.cast(indices, int64), call.axes([axis]))
     return call.emit("Equal", there, every, dtype=bool_)
 
