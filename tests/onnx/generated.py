@@ -31,7 +31,7 @@ def require_tidy(*paths: Path) -> None:
     """Ruff would change nothing at its own width and at ours, and finds no fault."""
     for width in ("88", "100"):
         command = ["ruff", "format", "--check", "--isolated", f"--line-length={width}"]
-        done = run([*command, *map(str, paths)])
+        done = run([*command, *map(str, paths)], paths[0].parent)
         assert done.returncode == 0, done.stdout + done.stderr
     done = run(["ruff", "check", "--isolated", "--select=E,F,I,B,UP", "--ignore=E501",
                 *map(str, paths)])  # fmt: skip
@@ -45,7 +45,7 @@ def require_typed(*paths: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def run(command: list[str]) -> Any:
+def run(command: list[str], folder: Path = ROOT) -> Any:
     return subprocess.run(
-        [sys.executable, "-m", *command], capture_output=True, text=True, cwd=ROOT, check=False
+        [sys.executable, "-m", *command], capture_output=True, text=True, cwd=folder, check=False
     )

@@ -161,7 +161,7 @@ class Classes:
         return rows
 
     def _field(self, of: Class, name: str, element: Element) -> list[str]:
-        left = f"self.{name} = "
+        left = f"self.{name}: Tensor = " if element.held is not None else f"self.{name} = "
         head, items, tail = self._made(of, element)
         if isinstance(items, str):
             return [f"{left}{items}"]
@@ -298,9 +298,8 @@ def _annotation(kind: str) -> str:
 
 
 def _result(body: Body) -> str:
-    if body.outputs == 1:
-        return "Tensor" if body.label != "any" else "Any"
-    return f"tuple[{', '.join(['Tensor'] * body.outputs)}]"
+    kinds = [_annotation(kind) for kind in body.outputs]
+    return kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
 
 
 __all__ = ["Class", "Classes"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,12 @@ def code(template: str, *holes: Code | Part, binds: int = ATOM) -> Code:
 
 def call(function: Code | Part, *arguments: Code, **named: Code) -> Code:
     """Return a call."""
-    given = [*arguments, *(code(f"{name}={{}}", value) for name, value in named.items())]
+    given = [*arguments, *(_named(name, value) for name, value in named.items())]
     return Code(_joined(_flat(function)), ATOM, tuple(given))
+
+
+def _named(name: str, value: Code) -> Code:
+    return replace(value, parts=_joined([f"{name}=", *value.parts]), binds=ATOM)
 
 
 def method(x: Code, name: str, *arguments: Code, **named: Code) -> Code:
@@ -206,7 +210,9 @@ def _flat(hole: Code | Part) -> tuple[Part, ...]:
     for position, argument in enumerate(hole.arguments):
         parts += [", "] if position else []
         parts += _flat(argument)
-    is_single = hole.brackets == "()" and not hole.parts and len(hole.arguments) == 1
+    before = hole.parts[-1] if hole.parts else "="
+    is_tuple = hole.brackets == "()" and isinstance(before, str) and before.endswith("=")
+    is_single = is_tuple and len(hole.arguments) == 1
     return (*parts, "," if is_single else "", hole.brackets[1])
 
 

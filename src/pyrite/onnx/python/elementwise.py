@@ -87,7 +87,9 @@ def divide(use: Use) -> Code | None:
     """Write a quotient of floats; that of integers is rounded towards 0, which has no operator."""
     if use.node.version < 7 or not use.is_float(0):
         return None
-    second = use.number(1)
+    first, second = use.number(0), use.number(1)
+    if second is None and first is not None:
+        return infix("/", first, use.tensor(1), PRODUCT)
     return infix("/", use.tensor(0), use.tensor(1) if second is None else second, PRODUCT)
 
 

@@ -12,7 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from pyrite.onnx.python.code import ATOM, Code, Local, Member, Operator, Part, code, flat
+from pyrite.onnx.python.code import (
+    AND,
+    ATOM,
+    COMPARISON,
+    OR,
+    PRODUCT,
+    SUM,
+    XOR,
+    Code,
+    Local,
+    Member,
+    Operator,
+    Part,
+    code,
+    flat,
+)
 from pyrite.onnx.python.layout import WIDTH, exploded
 from pyrite.onnx.python.value import TENSOR, Kind
 
@@ -148,29 +163,34 @@ def substituted(x: Code, name: str, inner: Code) -> Code:
         )  # fmt: skip
     if Local(name) not in x.parts:
         return replace(x, arguments=arguments)
-    binds = _needed(x, name)
-    put = inner if inner.binds > binds or binds < 0 else code("({})", inner)
-    parts: list[Part] = []
-    for part in x.parts:
-        parts += flat(put) if part == Local(name) else [part]
-    merged = code("{}" * len(parts), *parts).parts
-    return replace(x, parts=merged, arguments=arguments)
-
-
-def _needed(x: Code, name: str) -> int:
-    """Return how tightly what stands in the place of a name has to bind, less one."""
     at = x.parts.index(Local(name))
-    after = x.parts[at + 1] if at + 1 < len(x.parts) else ""
-    before = x.parts[at - 1] if at else ""
-    if isinstance(after, str) and after[:1] in (".", "["):
-        return ATOM - 1
-    enclosed = (isinstance(before, str) and before[-1:] in ("(", "[")) or before == ""
-    closed = (isinstance(after, str) and after[:1] in (")", ",", "]")) or after == ""
-    if enclosed and closed:
-        return -1
-    # Beside an operator: on its left what binds as tightly may stay bare.
-    is_left = isinstance(after, str) and after[:1] == " " and x.binds > 0
-    return x.binds - 1 if is_left and enclosed else x.binds
+    is_first, is_last = at == 0, at + 1 == len(x.parts)
+    before = "" if is_first else x.parts[at - 1]
+    after = ("(" if x.arguments is not None else "") if is_last else x.parts[at + 1]
+    put = inner if _may_stand(inner, before, after) else code("({})", inner)
+    parts = (*x.parts[:at], *flat(put), *x.parts[at + 1 :])
+    return replace(x, parts=code("{}" * len(parts), *parts).parts, arguments=arguments)
+
+
+#: How tightly operators bind.
+_LEVELS = {
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON), "|": OR, "^": XOR, "&": AND,
+    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "@": PRODUCT,
+}  # fmt: skip
+
+
+def _may_stand(inner: Code, before: Part, after: Part) -> bool:
+    """Whether an expression may stand between two pieces of text without parentheses."""
+    left = before if isinstance(before, str) else ""
+    right = after if isinstance(after, str) else ""
+    if right[:1] in (".", "[", "(") or left[-1:] in ("-", "~"):
+        return inner.binds == ATOM
+    words = left.split(), right.split()
+    over = _LEVELS.get(words[0][-1] if words[0] and left[-1:] == " " else "", -1)
+    under = _LEVELS.get(words[1][0] if words[1] and right[:1] == " " else "", -1)
+    # An operator takes what is on its left first: only there may something bind as it does.
+    is_left = inner.binds > under or (inner.binds == under and under > COMPARISON)
+    return inner.binds > over and is_left
 
 
 #: Names of layers that a reader wants to see as names of what they give.
@@ -194,6 +214,8 @@ class _Names:
     kinds: dict[str, Kind] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    #: Those of them whose type the text says.
+    told: set[str] = field(default_factory=set)
     #: Variables that have been given a value.
     seen: set[str] = field(default_factory=set)
     #: Names of values by how they are used.
@@ -212,6 +234,7 @@ class _Names:
             self.kinds[name] = kind
             if kind == TENSOR:
                 self.typed.add(name)
+                self.told.add(name)
 
     def statement(self, position: int, line: Line) -> list[str]:
         """Return the rows of one line."""
@@ -221,22 +244,27 @@ class _Names:
         is_tensor = _is_tensor(line, self.typed, self.names)
         targets = self._targets(position, line)
         left = ", ".join(targets)
+        declared = []
         if len(targets) == 1:
             left += self._type(targets[0], is_tensor)
+        else:
+            declared = [t + self._type(t, False) for t in targets if t in self.declared]
         row = f"{left} = {right}"
         if len(row) <= WIDTH - self.writer.indent:
-            return [row]
-        return exploded(f"{left} = ", line.code, self._spell)
+            return [*declared, row]
+        return declared + exploded(f"{left} = ", line.code, self._spell, indent=self.writer.indent)
 
     def _type(self, name: str, is_tensor: bool) -> str:
         """Return the annotation of a variable's first value, if it needs one."""
-        is_first = name not in self.typed and name not in self.seen
+        is_first = name not in self.told and name not in self.seen
         self.seen.add(name)
-        if is_first and name in self.declared and not is_tensor:
+        if is_first and name in self.declared:
             self.typed.add(name)
+            self.told.add(name)
             return ": Tensor"
-        if is_first and is_tensor:
-            self.typed.add(name)
+        if name not in self.told:
+            # What mypy has found out by itself it takes back where Any is assigned.
+            (self.typed.add if is_tensor else self.typed.discard)(name)
         return ""
 
     def result(self) -> str:

@@ -13,18 +13,21 @@ from pyrite.onnx.python.code import Code, Part, flat
 WIDTH = 88
 
 
-def exploded(left: str, x: Code, spell: Callable[[Part], str], right: str = "") -> list[str]:
-    """Return a call, a tuple or a list with one argument a line."""
+def exploded(
+    left: str, x: Code, spell: Callable[[Part], str], right: str = "", *, indent: int
+) -> list[str]:
+    """Return a call, a tuple or a list with one argument a line; it begins at a column."""
     if not x.arguments:
         return [left + "".join(map(spell, flat(x))) + right]
     head = "".join(map(spell, x.parts))
     rows = [f"{left}{head}{x.brackets[0]}"]
     for argument in x.arguments:
         text = "".join(map(spell, flat(argument)))
-        if len(text) + 4 + len(left) - len(left.lstrip()) <= WIDTH - 8:
+        if indent + 4 + len(text) + 1 <= WIDTH:
             rows.append(f"    {text},")
         else:
-            rows += [f"    {row}" for row in exploded("", argument, spell, ",")]
+            inner = exploded("", argument, spell, ",", indent=indent + 4)
+            rows += [f"    {row}" for row in inner]
     return [*rows, f"{x.brackets[1]}{right}"]
 
 

@@ -52,7 +52,7 @@ class Body:
     forward: Written
     inputs: list[str]
     input_kinds: list[Kind]
-    outputs: int
+    outputs: list[Kind]
     label: str = ""
 
     @property
@@ -60,6 +60,7 @@ class Body:
         """Its text without its numbers: of two modules with the same they are one class."""
         fields = ";".join(f"{name}={e.skeleton}" for name, e in self.fields.items())
         head = ",".join(map(str.__add__, self.forward.parameters, self.input_kinds))
+        head += "->" + ",".join(self.outputs)
         return f"{_stem(self.label)}|{fields}|{head}|{chr(10).join(self.forward.lines)}"
 
 
@@ -98,7 +99,7 @@ class Reader:
         written.lines = [_anchored(line, anchor) for line in written.lines]
         return Body(
             group.path, fields, written, written.parameters, list(kinds.values()),
-            len(group.outputs), _label(group.path),
+            [self.kinds.get(name, TENSOR) for name in group.outputs], _label(group.path),
         )  # fmt: skip
 
     def _line(self, item: Step | Group) -> Line:

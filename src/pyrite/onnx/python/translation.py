@@ -315,13 +315,14 @@ class Translation:
     def tensor(self, value: Value | None) -> Code:
         """Return a value as a tensor of the device."""
         assert value is not None, "a translator asks whether there is an operand"
-        if isinstance(value, Variable):
-            if value.kind == TENSOR:
-                return value.code
-            return call(_TENSOR, value.code, device=_ANCHOR)
-        if isinstance(value, Sizes):
-            return call(_TENSOR, value.code, dtype=_INT64, device=_ANCHOR)
-        return self._constant(value)
+        if isinstance(value, Fixed):
+            return self._constant(value)
+        if isinstance(value, Variable) and value.kind == TENSOR:
+            return value.code
+        dtype = {"dtype": _INT64} if isinstance(value, Sizes) else {}
+        name = f"lifted:{len(self.steps)}"
+        self.steps.append(Step((name,), call(_TENSOR, value.code, **dtype, device=_ANCHOR)))
+        return local(name)
 
     def _constant(self, value: Fixed) -> Code:
         """Return a known array as a state of the module: it is saved, moved and not trained."""

@@ -6,7 +6,7 @@ import builtins
 import keyword
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,23 +141,19 @@ def _source(graph: Graph, name: str) -> Source:
 
 def _outputs(graph: Graph, translation: Translation) -> list[str]:
     """Return the values that are returned, each a variable of its own."""
-    found = []
+    found: list[str] = []
     for position, name in enumerate(graph.outputs):
         value = translation.values[name]
-        if isinstance(value, Variable) and value.kind != TENSOR:
-            of = graph.types.get(name, ValueType())
-            if of.kind != "tensor":
-                translation.steps.append(
-                    Step((f"{name}:out{position}",), value.code, (), (UNKNOWN,))
-                )
-                found.append(f"{name}:out{position}")
-                continue
+        is_tensor = graph.types.get(name, ValueType()).kind == "tensor"
         is_own = isinstance(value, Variable) and value.code == local(name) and name not in found
-        if is_own and isinstance(value, Variable) and value.kind == TENSOR:
+        if is_own and isinstance(value, Variable) and (value.kind == TENSOR or not is_tensor):
             found.append(name)
             continue
         made = f"{name}:out{position}"
-        translation.steps.append(Step((made,), translation.tensor(value)))
+        if isinstance(value, Variable) and not is_tensor:
+            translation.steps.append(Step((made,), value.code, None, (value.kind,)))
+        else:
+            translation.steps.append(Step((made,), translation.tensor(value)))
         found.append(made)
     return found
 
@@ -285,7 +281,8 @@ class _File:
         return f'"""The model of {name or "an ONNX graph"}, by `pyrite onnx to-python`."""'
 
     def _imports(self, body: str) -> str:
-        words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", body))
+        bare = re.sub(r'"[^"\n]*"', '""', body)
+        words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare))
         standard = ["import math"] if "math" in words else []
         standard += ["from pathlib import Path"] if self._has_weights() else []
         standard += ["from typing import Any"] if "Any" in words else []
@@ -311,11 +308,13 @@ class _File:
             given = [_quoted(part.op), str(part.version)]
             given += [f"domain={_quoted(part.domain)}"] if part.domain else []
             given += [f"outputs={part.outputs}"] if part.outputs != 1 else []
-            given += (
-                [f"elements=({', '.join(map(_quoted, part.elements))},)"] if part.elements else []
-            )
+            given += [f"elements={_tuple(part.elements)}"] if part.elements else []
             rows += broken(f"{name} = operator(", given, ")")
         return ["", *rows] if rows else []
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({', '.join(map(_quoted, texts))}{',' if len(texts) == 1 else ''})"
 
 
 def _quoted(text: str) -> str:
