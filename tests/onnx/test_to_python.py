@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -240,3 +241,58 @@ def test_numbers_are_written_with_their_own_digits(tmp_path: Path) -> None:
     x = np.float32([1, -math.pi * 9])
     expected = np.maximum(x + np.float32(0.1), np.float32(-3))
     np.testing.assert_array_equal(module.load()(pyrite.tensor(x)).numpy(), expected)
+
+
+def test_a_head_that_shares_an_embedding_has_no_weight_of_its_own(tmp_path: Path) -> None:
+    text = """
+    net (int64[N] i) => (float[N, 5] y) {
+        h = Gather ("token.weight", i)
+        t = Transpose <perm = [1, 0]> ("token.weight")
+        y = MatMul (h, t)
+    }
+    """
+    model = made(text)
+    weight = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "token.weight"))
+
+    module, text = generated.written(model, tmp_path)
+    net = module.load()
+
+    assert [path for path, _ in net.named_parameters()] == ["token.weight"]
+    require_same(net, model.SerializeToString(), [np.array([0, 4, 2])])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_expressions_within_others_keep_their_order(seed: int, tmp_path: Path) -> None:
+    model = random_arithmetic(seed)
+    content = model.SerializeToString()
+    rng = np.random.default_rng(seed)
+    inputs = load_with(content, inspect_here, device="numpy").inputs
+    arrays = [rng.random((3, 3)).astype(np.float32) + 1 for _ in inputs]
+
+    module, _ = generated.written(model, tmp_path)
+
+    require_same(module.load(), content, arrays)
+
+
+def random_arithmetic(seed: int) -> Any:
+    """A few operators between matrices and a number, each on values before it."""
+    draw, helper = random.Random(seed), onnx.helper
+    nodes, values = [], ["a", "b", "c"]
+    for i in range(draw.randint(2, 9)):
+        near = values[-1] if draw.random() < 0.75 else draw.choice(values)
+        operands = [near, draw.choice([*values, "k"])]
+        draw.shuffle(operands)
+        op = draw.choice(["Add", "Sub", "Mul", "Div", "MatMul", "Neg", "Tanh", "Transpose"])
+        if op == "MatMul":
+            operands = [x if x != "k" else "a" for x in operands]
+        given = [near] if op in ("Neg", "Tanh", "Transpose") else operands
+        nodes.append(helper.make_node(op, given, [f"v{i}"]))
+        values.append(f"v{i}")
+
+    def of(name: str) -> Any:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3, 3])
+
+    number = onnx.numpy_helper.from_array(np.float32(1.7), "k")
+    graph = helper.make_graph(nodes, "g", [*map(of, "abc")], [of(values[-1])], [number])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)

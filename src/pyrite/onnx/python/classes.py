@@ -280,7 +280,8 @@ def _argument_names(layer: str) -> tuple[str, ...]:
 def _camel(label: str) -> str:
     stem = re.sub(r"_?\d+$", "", label) or "Block"
     words = [word for word in re.split(r"_+", stem) if word]
-    return "".join(word[0].upper() + word[1:] for word in words) or "Block"
+    found = "".join(word[0].upper() + word[1:] for word in words) or "Block"
+    return f"Block{found}" if found[0].isdigit() else found
 
 
 def _type_of(values: Sequence[str]) -> str:

@@ -248,7 +248,8 @@ class _Names:
         if len(targets) == 1:
             left += self._type(targets[0], is_tensor)
         else:
-            declared = [t + self._type(t, False) for t in targets if t in self.declared]
+            notes = [(t, self._type(t, False)) for t in targets if t != "_"]
+            declared = [name + note for name, note in notes if note]
         row = f"{left} = {right}"
         if len(row) <= WIDTH - self.writer.indent:
             return [*declared, row]

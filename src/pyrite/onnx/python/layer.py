@@ -133,6 +133,8 @@ def linear(use: Use) -> Code | None:
     weight, bias = use.weight(1), use.weight(2)
     assert weight is not None, "the pattern is of weights"
     is_transposed = bool(use.attribute("transposed"))
+    if is_transposed and bias is None and use.is_held_elsewhere(weight, "Linear"):
+        return method(use.tensor(0), "linear", use.tensor(1))
     out, into = weight.shape if is_transposed else weight.shape[::-1]
     weights: dict[str, tuple[Weight, Read | None]] = {
         "weight": (weight, None if is_transposed else _transposed(weight))

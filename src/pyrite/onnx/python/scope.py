@@ -100,6 +100,8 @@ def legal(path: Iterable[str]) -> Scope:
 
 def _attribute(name: str) -> str:
     found = identifier(name)
+    # A name that begins with a line is private: a module does not save it.
+    found = f"layer{found.lstrip('_')}" if found.startswith("_") else found
     return f"{found}_" if hasattr(Module, found) else found
 
 

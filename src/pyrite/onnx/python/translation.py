@@ -172,6 +172,12 @@ class Use:
             return None
         return self.translation.device_weights.get(self.node.inputs[position])
 
+    def is_held_elsewhere(self, weight: Weight, name: str) -> bool:
+        """Whether a layer of another class has a weight: an embedding's, which a head shares."""
+        members = self.translation.members
+        owner = members.within.get(weight.key)
+        return owner is not None and members.layers[owner[0]].name != name
+
     def layer(
         self,
         name: str,

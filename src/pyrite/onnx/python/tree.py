@@ -142,6 +142,9 @@ def _settled(steps: Sequence[Step], scopes: list[Scope | None]) -> list[Scope]:
         for name in step.uses:
             if name in by_value:
                 users.setdefault(by_value[name], []).append(i)
+    for i, step in enumerate(steps):
+        if scopes[i] is None:
+            scopes[i] = _continued(step, scopes, by_value, users)
     for i in reversed(range(len(steps))):
         if scopes[i] is None:
             near = [by_value[n] for n in steps[i].uses if n in by_value] + users.get(i, [])
@@ -152,6 +155,17 @@ def _settled(steps: Sequence[Step], scopes: list[Scope | None]) -> list[Scope]:
             scopes[i] = found
     lists = _lists(steps, scopes)
     return [_outside(scope or (), lists) for scope in scopes]
+
+
+def _continued(
+    step: Step,
+    scopes: Sequence[Scope | None],
+    makers: Mapping[str, int],
+    users: Mapping[int, Sequence[int]],
+) -> Scope | None:
+    """Return the module of the last value that only this statement reads: it goes on with it."""
+    own = [makers[n] for n in step.uses if n in makers and len(users[makers[n]]) == 1]
+    return scopes[max(own)] if own else None
 
 
 def _lists(steps: Sequence[Step], scopes: Sequence[Scope | None]) -> set[Scope]:
