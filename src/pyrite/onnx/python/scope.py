@@ -77,6 +77,10 @@ class Scopes:
         scope = legal(self._resolved(node.scope or ()))
         return bool(scope) and scope != path and scope[-1] == path[-1]
 
+    def _again(self, scope: Scope) -> Scope:
+        """Return the path of a module that is called again, where its name has a number added."""
+        return (*scope[:-1], re.sub(r"_\d+$", "", scope[-1]))
+
     def _path(self, node: Node, keys: Sequence[str], name: str) -> Scope:
         scope = legal(self._resolved(node.scope or ()))
         for key in keys:
@@ -84,7 +88,8 @@ class Scopes:
             end = _ENDS.sub("", ".".join(path))
             is_told = end and end != ".".join(path) and not _MADE_UP.match(".".join(path))
             found = legal(tuple(end.split("."))) if is_told else ()
-            if found and not (key in self._shared and self._is_other(node, found)):
+            is_own = key not in self._shared or not scope or scope == found
+            if found and (is_own or self._again(scope) == found):
                 return found
         if scope and not any(scope == known for known in self._layers.values()):
             return scope

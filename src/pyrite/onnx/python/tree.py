@@ -56,7 +56,7 @@ def grown(steps: Sequence[Step], members: Members, inputs: Sequence[str],
     paths = _member_paths(members, used)
     while True:
         scopes = _scopes(steps, paths)
-        paths = _reachable(paths, scopes, members)
+        paths = _reachable(paths, steps, scopes, members)
         root = Group((), inputs=list(inputs), outputs=list(outputs))
         apart = _fill(root, list(zip(steps, scopes, strict=True)))
         if apart is None:
@@ -92,15 +92,20 @@ def _member_paths(members: Members, used: Iterable[str]) -> dict[str, Scope]:
 
 
 def _reachable(
-    paths: Mapping[str, Scope], scopes: Sequence[Scope], members: Members
+    paths: Mapping[str, Scope], steps: Sequence[Step], scopes: Sequence[Scope], members: Members
 ) -> dict[str, Scope]:
-    """Return paths whose modules all run something: others are parts of a member's name."""
-    modules = {scope[:end] for scope in scopes for end in range(len(scope) + 1)}
+    """Return paths whose modules use what they hold: others are parts of a member's name."""
+    modules: dict[str, set[Scope]] = {}
+    for step, scope in zip(steps, scopes, strict=True):
+        inner = {scope[:end] for end in range(len(scope) + 1)}
+        for part in step.code.walk():
+            if isinstance(part, Member):
+                modules.setdefault(_owner(part.key, members) or part.key, set()).update(inner)
     found: dict[str, Scope] = {}
     for key, path in paths.items():
         if _owner(key, members) in paths:
             continue
-        while path[:-1] not in modules:
+        while path[:-1] not in modules.get(key, {()}):
             path = _hoisted(path, path[:-1])
         while path in found.values():
             path = (*path[:-1], f"{path[-1]}_")
