@@ -11,10 +11,11 @@ A recording holds compiled kernels and no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from pyrite.backend.cube.block import Use, hosted, plan_block
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
@@ -28,6 +29,11 @@ from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
 from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType, bool_
+
+#: Fewer buffers than that are made one by one.
+LEAST_PARTS = 3
+#: A block is made where all takes less than that of what it takes otherwise.
+WORTH_A_BLOCK = 0.95
 
 #: Recordings that a backend holds at least.
 RECORDINGS = 4096
@@ -202,7 +208,7 @@ class RecordingLauncher(Launcher):
         """Return what was noted, for a lowering that had these results."""
         memory = self._memory([self._slot(r) for r in results])
         operands: dict[Any, int] = {}
-        first = self._given + len(memory.sizes)
+        first = self._given + len(memory.sizes) + len(memory.parts)
 
         def place(binding: Any) -> int | Fixed:
             if isinstance(binding, Slot):
@@ -222,6 +228,8 @@ class RecordingLauncher(Launcher):
         ]
         return Recording(
             sizes=tuple(memory.sizes),
+            block=memory.block,
+            parts=tuple(memory.parts),
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
             bundle=self._bundle(steps) if steps else None,
@@ -241,7 +249,54 @@ class RecordingLauncher(Launcher):
         return tensor.buffer
 
     def _memory(self, results: Sequence[Slot]) -> _Memory:
-        """Return which operand each slot is: one whose last launch was before gives its buffer."""
+        """Return which operand each slot is.
+
+        A slot whose last launch was before gives its buffer to one of its size.  Where that leaves
+        much unused, what is no result's is in the memory of a result to come or in one block; not
+        on a GPU, where one buffer could not be read and written in one launch.
+        """
+        uses = {n: Use(self._slots[n].nbytes, *use) for n, use in self._uses(results).items()}
+        made = {n: use for n, use in uses.items() if n >= self._given}
+        shared = self._shared(made)
+        inner = {n: use for n, use in made.items() if n not in {slot.number for slot in results}}
+        runtime = self.runtime
+        if len(inner) < LEAST_PARTS or not runtime.is_host or guarding(runtime) is not None:
+            return shared
+        blocked = self._blocked({n: made[n] for n in made.keys() - inner.keys()}, inner)
+        return blocked if blocked.nbytes < WORTH_A_BLOCK * shared.nbytes else shared
+
+    def _shared(self, made: Mapping[int, Use]) -> _Memory:
+        """Return slots by their own buffers, which serve one after the other."""
+        memory = _Memory({n: n for n in range(self._given)})
+        until: list[int] = []
+        for number, use in sorted(made.items(), key=lambda item: item[1].begin):
+            sizes = enumerate(memory.sizes)
+            free = (i for i, n in sizes if n == use.nbytes and until[i] < use.begin)
+            at = next(free, len(until))
+            if at == len(until):
+                memory.sizes.append(use.nbytes)
+                until.append(use.end)
+            until[at] = use.end
+            memory.places[number] = self._given + at
+        return memory
+
+    def _blocked(self, outer: Mapping[int, Use], inner: Mapping[int, Use]) -> _Memory:
+        """Return slots of results by their own buffers, others in these before, or in a block."""
+        memory = self._shared(outer)
+        hosts = hosted(inner, outer)
+        memory.places |= {n: memory.places[host] for n, host in hosts.items()}
+        left = {n: use for n, use in inner.items() if n not in hosts}
+        plan = plan_block(list(left.values()), self.runtime.alignment)
+        memory.block = plan.nbytes
+        numbers: dict[tuple[int, int], int] = {}
+        for (number, use), offset in zip(left.items(), plan.offsets, strict=True):
+            n = numbers.setdefault((offset, use.nbytes), len(numbers))
+            memory.places[number] = self._given + len(memory.sizes) + n
+        memory.parts += numbers
+        return memory
+
+    def _uses(self, results: Sequence[Slot]) -> dict[int, tuple[int, int]]:
+        """Return the first and last launch of each slot, by its number."""
         uses: dict[int, tuple[int, int]] = {}
         for n, launch in enumerate(self._launches):
             for b in launch.bindings:
@@ -249,27 +304,25 @@ class RecordingLauncher(Launcher):
                     uses[b.number] = (uses.get(b.number, (n, n))[0], n)
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
-        memory = _Memory({n: n for n in range(self._given)}, [])
-        until: list[int] = []
-        made = [slot for slot in self._slots[self._given :] if slot.number in uses]
-        for slot in sorted(made, key=lambda s: uses[s.number][0]):
-            begin, end = uses[slot.number]
-            free = (i for i, n in enumerate(memory.sizes) if n == slot.nbytes and until[i] < begin)
-            at = next(free, len(until))
-            if at == len(until):
-                memory.sizes.append(slot.nbytes)
-                until.append(end)
-            until[at] = end
-            memory.places[slot.number] = self._given + at
-        return memory
+        return uses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Memory:
-    """Of each slot the operand that it is, and the sizes of the buffers to make."""
+    """Of each slot the operand that it is, and what there is to make.
+
+    That is buffers of ``sizes``, and parts of a block by offset and size.
+    """
 
     places: dict[int, int]
-    sizes: list[int]
+    sizes: list[int] = field(default_factory=list)
+    block: int = 0
+    parts: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        """All that there is to make."""
+        return sum(self.sizes) + self.block
 
 
 # ---- what is replayed ----
@@ -279,12 +332,15 @@ class _Memory:
 class Recording:
     """One lowering for inputs of some types and layouts.
 
-    Operands are the buffers of the inputs, buffers of ``sizes``, the inputs' numbers ``arguments``,
-    by position and dtype, and for each of ``faults`` an error word and a number.  ``results`` are
-    made of the buffer of an operand, type, strides and offset, and are in doubt as the inputs are.
+    Operands are the buffers of the inputs, buffers of ``sizes``, ``parts`` of one ``block`` by
+    offset and size, the inputs' numbers ``arguments``, by position and dtype, and for each of
+    ``faults`` an error word and a number.  ``results`` are made of the buffer of an operand, type,
+    strides and offset, and are in doubt as the inputs are.
     """
 
     sizes: tuple[int, ...]
+    block: int
+    parts: tuple[tuple[int, int], ...]
     faults: tuple[str, ...]
     arguments: tuple[tuple[int, DType], ...]
     bundle: Bundle | None
@@ -326,6 +382,9 @@ class Recording:
         allocate = launcher.runtime.allocate
         for nbytes in self.sizes:
             operands.append(allocate(nbytes))
+        if self.parts:
+            block = allocate(self.block)
+            operands += [block.view(offset, nbytes) for offset, nbytes in self.parts]
         if self.bundle is not None:
             for position, dtype in self.arguments:
                 operands.append(number_of(inputs[position], dtype))

@@ -149,14 +149,20 @@ class GraphRun:
             self._step(*self._connected(list(bases)))
 
     def _connected(self, wanted: Sequence[int]) -> tuple[list[Node], list[int]]:
-        """Return the first of some values with those that have ancestors in common; and these."""
-        left = {v: set(ancestors(self.graph, [v], self.real.keys())) for v in wanted[1:]}
-        nodes = set(ancestors(self.graph, wanted[:1], self.real.keys()))
-        found = set(wanted[:1])
-        while near := [v for v, own in left.items() if not nodes.isdisjoint(own)]:
-            found.update(near)
-            nodes.update(*(left.pop(v) for v in near))
+        """Return the first of some values with those that share what they are made of; and how."""
+        of = {v: ancestors(self.graph, [v], self.real.keys()) for v in wanted}
+        parts = {v: {*nodes, *self._tensors_read(nodes)} for v, nodes in of.items()}
+        found, near = set(wanted[:1]), parts.pop(wanted[0])
+        while joining := [v for v, own in parts.items() if not near.isdisjoint(own)]:
+            found.update(joining)
+            near.update(*(parts.pop(v) for v in joining))
+        nodes = {n for v in found for n in of[v]}
         return sorted(nodes, key=lambda n: n.first), [v for v in wanted if v in found]
+
+    def _tensors_read(self, nodes: Sequence[Node]) -> set[int]:
+        """Return the tensors in memory, but for single elements, that nodes read."""
+        read = {v for node in nodes for v in node.values if v in self.real}
+        return {v for v in read if self.graph.types[v].size > 1}
 
     def _base(self, value: int) -> int:
         """Return what is to be computed for a value to lie in memory: of a view the operand."""
