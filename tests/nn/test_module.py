@@ -434,7 +434,9 @@ def test_a_training_step_leaves_no_cycle(way):
         run = value_and_grad(lambda m: wrap(m)(x).mean(), checkpointing=strategy)
         return optimizer.step(model, run(model)[1])
 
-    model = step(model)
+    # With Fusion the third step is the first that compiles nothing.
+    for _ in range(3):
+        model = step(model)
     gc.collect()
     gc.disable()
     try:

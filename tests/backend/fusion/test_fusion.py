@@ -194,6 +194,17 @@ def test_a_chain_of_any_length_runs(device: Device, monkeypatch: pytest.MonkeyPa
     assert fused(device).recorded.runs == 7
 
 
+def test_a_value_of_many_folds_is_made_by_kernels_that_a_compiler_takes(device: Device) -> None:
+    # One kernel of all took a compiler minutes.
+    x = pyrite.tensor(floats(5, 7), device=device)
+    total = pyrite.tensor(0.0, device=device)
+    for n in range(150):
+        total = total + (x * n).mean()
+    expected = sum(float((x.numpy() * np.float32(n)).mean()) for n in range(150))
+    np.testing.assert_allclose(total.item(), expected, rtol=1e-4)
+    assert launches(device)[-1] in (3, 4)
+
+
 # ---- index errors ----
 
 

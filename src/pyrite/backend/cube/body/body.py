@@ -45,6 +45,9 @@ from pyrite.types import TensorType
 FEW_GROUPS = 256
 LONG = 1 << 14
 
+#: A value that takes more nodes of a region is computed in steps.
+MOST_NODES = 200
+
 #: What is made of so many times its own bytes is better read than made again.
 WIDE = 1.25
 
@@ -145,8 +148,10 @@ class GraphRun:
                 self.realise(outside.values)
                 self._run_alone(outside)
                 continue
-            bases = dict.fromkeys(self._base(v) for v in wanted if v not in self.real)
-            self._step(*self._connected(list(bases)))
+            bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
+            if first := self._first_half(bases):
+                bases = [first]
+            self._step(*self._connected(bases))
 
     def _connected(self, wanted: Sequence[int]) -> tuple[list[Node], list[int]]:
         """Return the first of some values with those that share what they are made of; and how."""
@@ -163,6 +168,17 @@ class GraphRun:
         """Return the tensors in memory, but for single elements, that nodes read."""
         read = {v for node in nodes for v in node.values if v in self.real}
         return {v for v in read if self.graph.types[v].size > 1}
+
+    def _first_half(self, wanted: Sequence[int]) -> int | None:
+        """Return what is better in memory first of values that take too many nodes each.
+
+        A compiler takes for a kernel of a thousand ops much longer than for ten of a hundred.
+        """
+        for value in wanted:
+            nodes = ancestors(self.graph, [value], self.real.keys())
+            if len(nodes) > MOST_NODES:
+                return self._base(_largest_part(nodes))
+        return None
 
     def _base(self, value: int) -> int:
         """Return what is to be computed for a value to lie in memory: of a view the operand."""
@@ -442,6 +458,21 @@ def best_group(region: Region, wanted: Sequence[int], siblings: Sequence[int] = 
     # What takes another pass over a row is no gain.
     is_free = len(passes(region, joined)) == len(passes(region, group))
     return joined if is_free else _group(region, alone, [*wanted, *siblings])
+
+
+def _largest_part(nodes: Sequence[Node]) -> int:
+    """Return the value that takes most of some nodes, but not too many."""
+    # The nodes of which a value is made, as bits.
+    made: dict[int, int] = {}
+    best = most = 0
+    for n, node in enumerate(nodes):
+        of = 1 << n
+        for v in node.values:
+            of |= made.get(v, 0)
+        made.update(dict.fromkeys(node.results, of))
+        if most < (count := of.bit_count()) <= MOST_NODES:
+            best, most = node.first, count
+    return best
 
 
 def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
