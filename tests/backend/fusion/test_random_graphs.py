@@ -53,7 +53,7 @@ def assert_close(x: Array, y: Array, allowed: float, what: str) -> None:
     wide = x.astype(np.float64), y.astype(np.float64)
     is_finite = np.isfinite(wide[1])
     np.testing.assert_array_equal(wide[0][~is_finite], wide[1][~is_finite], what)
-    off = np.abs(wide[0] - wide[1])[is_finite].max(initial=0.0)
+    off = np.abs(wide[0][is_finite] - wide[1][is_finite]).max(initial=0.0)
     assert off <= allowed, f"{what}: off by {off}, allowed {allowed}"
 
 
