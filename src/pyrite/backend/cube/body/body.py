@@ -149,7 +149,7 @@ class GraphRun:
                 self._run_alone(outside)
                 continue
             bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
-            if first := self._first_half(bases):
+            if len(nodes) > MOST_NODES and (first := self._first_half(bases)):
                 bases = [first]
             self._step(*self._connected(bases))
 
