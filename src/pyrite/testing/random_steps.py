@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
-import pyrite
 from pyrite.autodiff import value_and_grad
+from pyrite.errors import DTypeError
+from pyrite.tensor.comparison import where
+from pyrite.tensor.creation import arange, full, ones_like, tensor
+from pyrite.tensor.joining import concat, stack
+from pyrite.tensor.random import normal, random_stream, uniform
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.random_graphs import KINDS, RandomGraph, Step, Value
+from pyrite.types import dtype
 
 Draw = Callable[[RandomGraph], "Step | None"]
 
@@ -120,7 +125,7 @@ def binary(g: RandomGraph) -> Step | None:
         return _step(g, "divide", lambda x, y: x / (y.abs() + 1), *found)
     try:
         return _step(g, name, lambda x, y: getattr(x, name)(y), *found)
-    except pyrite.errors.DTypeError:
+    except DTypeError:
         return None
 
 
@@ -173,8 +178,8 @@ def choice(g: RandomGraph) -> Step | None:
     if not is_small:
         return None
     if len(shapes) == 2:
-        return _step(g, "where 0", lambda m, x: pyrite.where(m, x, 0), mask, found[0])
-    return _step(g, "where", pyrite.where, mask, *found)
+        return _step(g, "where 0", lambda m, x: where(m, x, 0), mask, found[0])
+    return _step(g, "where", where, mask, *found)
 
 
 @drawn(5)
@@ -184,7 +189,7 @@ def cast(g: RandomGraph) -> Step | None:
     name = g.random.choice(KINDS)
     if x is None:
         return None
-    to = pyrite.dtype(name)
+    to = dtype(name)
     if g.type_of(x).dtype.is_float and not to.is_float:
         if not is_sure(g.values[x]):
             return None
@@ -282,7 +287,7 @@ def loss(g: RandomGraph) -> Step | None:
     labels = g.numbers.integers(0, classes, rows)
 
     def compute(x: Tensor) -> Tensor:
-        return x.cross_entropy_with_logits(pyrite.tensor(labels, device=x.device), axis=-1)
+        return x.cross_entropy_with_logits(tensor(labels, device=x.device), axis=-1)
 
     return _step(g, "cross entropy", compute, x, rounds="always")
 
@@ -329,7 +334,7 @@ def product(g: RandomGraph) -> Step | None:
     bias = g.random.random() < 0.5
 
     def compute(x: Tensor) -> Tensor:
-        w = pyrite.tensor(weight, device=x.device)
+        w = tensor(weight, device=x.device)
         return (x @ w + 1).relu() if bias else x @ w
 
     return _step(g, "x @ w", compute, x, rounds="sums")
@@ -346,7 +351,7 @@ def convolution(g: RandomGraph) -> Step | None:
     weight = g.numbers.integers(-1, 2, (2, type.shape[1], 3)).astype(type.dtype.numpy)
 
     def compute(x: Tensor) -> Tensor:
-        return x.conv1d(pyrite.tensor(weight, device=x.device), padding=1)
+        return x.conv1d(tensor(weight, device=x.device), padding=1)
 
     return _step(g, "conv1d", compute, x, rounds="sums")
 
@@ -454,8 +459,8 @@ def move(g: RandomGraph) -> Step | None:
         y = g.pick(lambda v: v.tensor._type == type)
         assert y is not None
         if name == "stack":
-            return _step(g, f"stack {axis}", lambda x, y: pyrite.stack([x, y], axis), x, y)
-        return _step(g, f"concat {axis}", lambda x, y: pyrite.concat([x, y], axis), x, y)
+            return _step(g, f"stack {axis}", lambda x, y: stack([x, y], axis), x, y)
+        return _step(g, f"concat {axis}", lambda x, y: concat([x, y], axis), x, y)
     if name == "pad":
         return _step(g, "pad", lambda x: x.pad([(1, 2)], value=1), x)
     if name == "roll":
@@ -479,7 +484,7 @@ def indexed(g: RandomGraph) -> Step | None:
         indices = g.numbers.integers(0, n, g.random.choice([(3,), (2, 2), ()])).astype("int32")
 
         def take(x: Tensor) -> Tensor:
-            return x.take(pyrite.tensor(indices, device=x.device) + 0, axis)
+            return x.take(tensor(indices, device=x.device) + 0, axis)
 
         return _step(g, f"take {axis}", take, x)
     shape = (*type.shape[:axis], 2, *type.shape[axis + 1 :])
@@ -487,7 +492,7 @@ def indexed(g: RandomGraph) -> Step | None:
     if name == "take_along_axis":
 
         def along_axis(x: Tensor) -> Tensor:
-            return x.take_along_axis(pyrite.tensor(along, device=x.device), axis)
+            return x.take_along_axis(tensor(along, device=x.device), axis)
 
         return _step(g, f"take_along_axis {axis}", along_axis, x)
     if name == "at":
@@ -495,15 +500,15 @@ def indexed(g: RandomGraph) -> Step | None:
     if name == "mask":
 
         def masked(x: Tensor) -> Tensor:
-            return pyrite.where(pyrite.arange(x.shape[-1], device=x.device) < 2, x, 0)
+            return where(arange(x.shape[-1], device=x.device) < 2, x, 0)
 
         return _step(g, "masked", masked, x)
     reduction: Any = g.random.choice(["assign", "add", "max"])
     updates = g.numbers.integers(-2, 3, shape).astype("int8")
 
     def compute(x: Tensor) -> Tensor:
-        made = pyrite.tensor(updates, device=x.device).astype(x.dtype)
-        return x.scatter(axis, pyrite.tensor(along, device=x.device), made, reduction=reduction)
+        made = tensor(updates, device=x.device).astype(x.dtype)
+        return x.scatter(axis, tensor(along, device=x.device), made, reduction=reduction)
 
     rounds = "sums" if reduction == "add" else "no"
     return _step(g, f"scatter {axis} {reduction}", compute, x, rounds=rounds)
@@ -518,11 +523,9 @@ def created(g: RandomGraph) -> Step | None:
     number = g.random.choice([1, 2])
     made = g.random.choice(["full", "arange", "ones_like"])
     computes: dict[str, Callable[[Tensor], Tensor]] = {
-        "full": lambda x: x + pyrite.full(x.shape, number, dtype=x.dtype, device=x.device),
-        "arange": lambda x: (
-            x * pyrite.arange(x.shape[-1], device=x.device).astype(x.dtype).minimum(3)
-        ),
-        "ones_like": lambda x: x + pyrite.ones_like(x),
+        "full": lambda x: x + full(x.shape, number, dtype=x.dtype, device=x.device),
+        "arange": lambda x: x * arange(x.shape[-1], device=x.device).astype(x.dtype).minimum(3),
+        "ones_like": lambda x: x + ones_like(x),
     }
     return _step(g, made, computes[made], x)
 
@@ -534,11 +537,11 @@ def random_draw(g: RandomGraph) -> Step | None:
     if x is None:
         return None
     seed = g.random.randrange(5)
-    name = g.random.choice(["uniform", "normal"])
+    name, draws = g.random.choice([("uniform", uniform), ("normal", normal)])
 
     def compute(x: Tensor) -> Tensor:
-        with pyrite.random_stream(seed):
-            made: Tensor = getattr(pyrite, name)(x.shape, device=x.device)
+        with random_stream(seed):
+            made = draws(x.shape, device=x.device)
             return x + made
 
     return _step(g, name, compute, x)
