@@ -168,7 +168,9 @@ class _Launch:
         wanted = (group.elements, group.numbers, *([n.first for n in of] for of in folded))
         made = (v for n in self.nodes for v in n.results)
         of_rows = [v for v in made if along.isdisjoint(self.region.support(v))]
-        return "body", key_of(self.nodes, self.leaves, of_rows, *wanted), self.config
+        # Leaves go by the order in which nodes take them: tensors and numbers may change places.
+        leaves = (list(self.tensors), self.numbers)
+        return "body", key_of(self.nodes, *leaves, of_rows, *wanted), self.config
 
     def results(self) -> dict[int, CubeTensor]:
         """Return what was written, in the shapes that the body gives."""
