@@ -287,6 +287,21 @@ def test_values_are_awaited(device: Device) -> None:
     np.testing.assert_array_equal(two, x.numpy() * 2)
 
 
+# ---- memory of an application ----
+
+
+def test_what_reads_shared_memory_runs_before_its_owner_may_write_again(device: Device) -> None:
+    array = floats(32, 32)
+    x = pyrite.from_dlpack(array, device=device)
+    expected = array[::2].T + 1, array * 2
+    found = x[::2].mT + 1, x * 2
+    device.synchronize()
+    array[:] = 0
+    for values, reference in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(values.numpy(), reference)
+    assert fused(device).recorded.runs >= 2, "each call on shared memory runs at once"
+
+
 # ---- failures ----
 
 

@@ -12,13 +12,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded
 from pyrite.backend.protocol import Backend
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
+from pyrite.op.rule import View
 from pyrite.types import Array, TensorType
 
 
@@ -73,9 +72,18 @@ class Fusion(Backend):
             return (
                 None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)
             )
+        if is_external:
+            self._read_external(op, made)
         if is_external or pending.at.count >= MOST_CALLS:
             pending.run()
         return made
+
+    @staticmethod
+    def _read_external(op: Op, made: Sequence[Lazy]) -> None:
+        """Note that the memory of a view is an application's as well."""
+        if isinstance(op.rule, View):
+            for view in made:
+                view.__class__ = External
 
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
@@ -123,10 +131,7 @@ class Fusion(Backend):
     def adopt(self, array: Any) -> Lazy | None:
         """Return a handle that shares an array's memory, where the backend can."""
         found = self.inner.adopt(array)
-        if found is None:
-            return None
-        cls = Lazy if isinstance(array, np.ndarray) else External
-        return cls(self.inner.type_of(found), _NOWHERE, found)
+        return None if found is None else External(self.inner.type_of(found), _NOWHERE, found)
 
     def download(self, handle: Lazy) -> Array:
         """Return the values as a read-only array."""

@@ -24,9 +24,9 @@ class Lazy:
 
 
 class External(Lazy):
-    """A tensor over an application's memory, which it may write to when what reads it is asked for.
+    """A tensor over an application's memory, which it may write to once what reads it is done.
 
-    So the calls that take it run at once.
+    So the calls that take it run at once: who waits for the device has waited for them.
     """
 
     __slots__ = ()

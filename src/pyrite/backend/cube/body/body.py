@@ -7,7 +7,7 @@ before is another, and a fold that fits no rows runs by its own skeleton.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -151,18 +151,32 @@ class GraphRun:
             bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
             if len(nodes) > MOST_NODES and (first := self._first_half(bases)):
                 bases = [first]
-            self._step(*self._connected(bases))
+            parts = self._apart(bases)
+            if len(parts) == 1:
+                self._step(bases)
+                continue
+            for part in parts:
+                self.realise(part)
 
-    def _connected(self, wanted: Sequence[int]) -> tuple[list[Node], list[int]]:
-        """Return the first of some values with those that share what they are made of; and how."""
-        of = {v: ancestors(self.graph, [v], self.real.keys()) for v in wanted}
-        parts = {v: {*nodes, *self._tensors_read(nodes)} for v, nodes in of.items()}
-        found, near = set(wanted[:1]), parts.pop(wanted[0])
-        while joining := [v for v, own in parts.items() if not near.isdisjoint(own)]:
-            found.update(joining)
-            near.update(*(parts.pop(v) for v in joining))
-        nodes = {n for v in found for n in of[v]}
-        return sorted(nodes, key=lambda n: n.first), [v for v in wanted if v in found]
+    def _apart(self, wanted: Sequence[int]) -> list[list[int]]:
+        """Return some values by parts that share nothing of what they are made of."""
+        if len(wanted) == 1:
+            return [list(wanted)]
+        # Each value points to one that shares with it, up to the last of a part.
+        later: dict[int, int] = {}
+        owner: dict[Node | int, int] = {}
+        for value in wanted:
+            nodes = ancestors(self.graph, [value], self.real.keys())
+            own: list[Node | int] = [*nodes, *self._tensors_read(nodes)]
+            for x in own:
+                last = _end(later, owner.get(x, value))
+                if last != value:
+                    later[last] = value
+                owner[x] = value
+        parts: dict[int, list[int]] = {}
+        for value in wanted:
+            parts.setdefault(_end(later, value), []).append(value)
+        return list(parts.values())
 
     def _tensors_read(self, nodes: Sequence[Node]) -> set[int]:
         """Return the tensors in memory, but for single elements, that nodes read."""
@@ -192,10 +206,13 @@ class GraphRun:
         """Whether a node is but a view of what lies in memory."""
         return is_view(node) and all(v in self.real for v in node.values)
 
-    def _step(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
-        """Run kernels of a region, or what has to be in memory before."""
-        left = ancestors(self.graph, self.graph.results, self.real.keys())
-        siblings = _siblings(self._inside, nodes, left)
+    def _step(self, wanted: Sequence[int]) -> None:
+        """Run kernels of the region of some values, or what has to be in memory before."""
+        nodes = ancestors(self.graph, wanted, self.real.keys())
+        siblings: Sequence[int] = ()
+        if any(is_fold(n) for n in nodes):
+            left = ancestors(self.graph, self.graph.results, self.real.keys())
+            siblings = _siblings(self._inside, nodes, left)
         wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
         step = RegionRun.of(self, nodes, wanted, siblings)
         stop = step.run()
@@ -475,13 +492,17 @@ def _largest_part(nodes: Sequence[Node]) -> int:
     return best
 
 
+def _end(later: Mapping[int, int], value: int) -> int:
+    while value in later:
+        value = later[value]
+    return value
+
+
 def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
     """Return folds that need no more than lies in memory and what some nodes make, which fold too.
 
     ``left`` are all nodes that are still to run, ``inside`` those that a region may have.
     """
-    if not any(is_fold(n) for n in nodes):
-        return []
     own = set(nodes)
     made = {v for n in nodes for v in n.results if not is_view(n)}
     out = {v for n in left for v in n.results}

@@ -40,13 +40,14 @@ def key_of(nodes: Sequence[Node], *values: Sequence[int]) -> Hashable:
     return computed, *map(tuple, values)
 
 
-#: Storage buffers that a kernel of every WebGPU device may have.
-MOST_BUFFERS = 8
+#: Storage buffers that a kernel of every WebGPU device may have; and on a processor, where more
+#: take a compiler longer than they save.
+MOST_BUFFERS, MOST_ON_PROCESSORS = 8, 96
 
 
 def most_buffers(machine: Machine) -> int:
     """Return how many tensors a kernel of a device may read and write."""
-    return MOST_BUFFERS if machine.kind == "gpu" else 1 << 16
+    return MOST_BUFFERS if machine.kind == "gpu" else MOST_ON_PROCESSORS
 
 
 def map_points(
