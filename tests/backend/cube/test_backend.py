@@ -395,5 +395,8 @@ def test_broadcasting_any_axes_together_is_numpys(interpreter: Device) -> None:
 def test_a_tensor_of_another_device_is_refused(fresh: Device, interpreter: Device) -> None:
     x: Tensor = tensor(np.ones(2, np.float32), device=fresh)
 
-    with pytest.raises(DeviceError, match=r"got \w+ and interpreter; move one: y\.to\(x\.device"):
+    with pytest.raises(
+        DeviceError,
+        match=r"got \w+\(interpreter\) and \w+\(interpreter\); move one: y\.to\(x\.device",
+    ):
         x + tensor(np.ones(2, np.float32), device=interpreter)

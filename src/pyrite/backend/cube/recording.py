@@ -204,8 +204,8 @@ class RecordingLauncher(Launcher):
         n = len(self._faults) - 1
         return [*bindings, Fault(n, True), Fault(n, False)]
 
-    def recording(self, results: Sequence[CubeTensor]) -> Recording:
-        """Return what was noted, for a lowering that had these results."""
+    def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
+        """Return what was noted, for a lowering of an op that had these results."""
         memory = self._memory([self._slot(r) for r in results])
         operands: dict[Any, int] = {}
         first = self._given + len(memory.sizes) + len(memory.parts)
@@ -237,6 +237,7 @@ class RecordingLauncher(Launcher):
             results=tuple(
                 (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
+            name=name,
         )
 
     def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
@@ -335,7 +336,7 @@ class Recording:
     Operands are the buffers of the inputs, buffers of ``sizes``, ``parts`` of one ``block`` by
     offset and size, the inputs' numbers ``arguments``, by position and dtype, and for each of
     ``faults`` an error word and a number.  ``results`` are made of the buffer of an operand, type,
-    strides and offset, and are in doubt as the inputs are.
+    strides and offset, and are in doubt as the inputs are.  ``name`` is that of the op, if it is one.
     """
 
     sizes: tuple[int, ...]
@@ -346,6 +347,7 @@ class Recording:
     bundle: Bundle | None
     steps: tuple[BundledLaunch, ...]
     results: tuple[tuple[int, TensorType, Strides, int], ...]
+    name: str = ""
 
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
         """Make the launches for inputs; return the results."""
@@ -369,8 +371,8 @@ class Recording:
         ]
 
     def _describe(self, launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return which ops a launch is for, and the lines: a kernel has the name of its op."""
-        return (self.steps[launch].executable.kernel.name,), (user_location(),)
+        """Return which op a launch is for, and the line."""
+        return (self.name or self.steps[launch].executable.kernel.name,), (user_location(),)
 
     def prepare(
         self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any]
@@ -417,4 +419,4 @@ def record(
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before
     note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results)
+    return recorder.recording(results, op.name)

@@ -141,7 +141,7 @@ def literal(value: Any) -> Code:
     r"""Return a Python value written as Python: numbers, text, None, sequences and small arrays.
 
     >>> literal((1, "a'b", 0.5)).arguments[1].parts
-    ('"a\\'b"',)
+    ('"a\'b"',)
     """
     if isinstance(value, np.ndarray):
         return _array(value)
