@@ -44,11 +44,14 @@ class Machine:
     #: Invocations that occupy a GPU: on an H200 fewer leave its memory idle
     #: (benchmarks/gpu_bandwidth.py).
     busy: int = 1 << 18
+    #: Tensors that a kernel may read and write: what every WebGPU device binds; on a processor more
+    #: take a compiler longer than they save.
+    buffers: int = 8
 
     @classmethod
     def cpu(cls, vector_bytes: int = 32, registers: int = 16, threads: int = 2) -> Machine:
         """Return a processor with registers of so many bytes."""
-        return cls("cpu", vector_bytes // 4, (1,), 2**31 - 1, registers, threads)
+        return cls("cpu", vector_bytes // 4, (1,), 2**31 - 1, registers, threads, buffers=96)
 
     @classmethod
     def gpu(
@@ -58,11 +61,13 @@ class Machine:
         workgroups: int = 264,
         *,
         most_workgroups: int = 65535,
+        buffers: int = 8,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(
             "gpu", 4, _WORKGROUP_SIZES, most_workgroups,
             invocations=invocations, shared_bytes=shared_bytes, workgroups=workgroups,
+            buffers=buffers,
         )  # fmt: skip
 
     @property

@@ -336,7 +336,7 @@ class Recording:
     Operands are the buffers of the inputs, buffers of ``sizes``, ``parts`` of one ``block`` by
     offset and size, the inputs' numbers ``arguments``, by position and dtype, and for each of
     ``faults`` an error word and a number.  ``results`` are made of the buffer of an operand, type,
-    strides and offset, and are in doubt as the inputs are.  ``name`` is that of the op, if it is one.
+    strides and offset, and are in doubt as the inputs are.  ``name`` is an op's.
     """
 
     sizes: tuple[int, ...]

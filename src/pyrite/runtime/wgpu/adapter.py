@@ -56,6 +56,9 @@ DEFAULT_LIMITS = {
     "min-uniform-buffer-offset-alignment": 256,
 }
 
+#: Buffers of a kernel, where a device binds any number of them.
+MOST_BUFFERS = 32
+
 _DRIVERS = ("Metal", "Vulkan", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 
@@ -125,6 +128,7 @@ class Device:
             self.limits["max-compute-workgroup-storage-size"],
             self.limits["max-compute-invocations-per-workgroup"],
             most_workgroups=self.limits["max-compute-workgroups-per-dimension"],
+            buffers=min(self.limits["max-storage-buffers-per-shader-stage"], MOST_BUFFERS),
         )
 
     @property

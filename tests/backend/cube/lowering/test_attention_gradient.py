@@ -164,7 +164,7 @@ def test_every_config(config: GradientConfig, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
 def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
-    with_config(Machine.gpu(1 << 16), 3)
+    with_config(Machine.gpu(1 << 16, buffers=16), 3)
 
 
 def with_config(machine: Machine, kernels: int) -> None:
@@ -266,7 +266,7 @@ def test_gradients_are_those_of_differences_and_so_are_second_ones() -> None:
             np.testing.assert_allclose(got.numpy(), want, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("machine", "kernels"), [(SMALL, 2), (Machine.gpu(), 3)])
+@pytest.mark.parametrize(("machine", "kernels"), [(SMALL, 2), (Machine.gpu(buffers=16), 3)])
 def test_gradients_are_few_kernels_for_many_lengths(machine: Machine, kernels: int) -> None:
     backend = CubeBackend(InterpreterRuntime(machine))
     device = Device(backend)

@@ -21,7 +21,7 @@ from pyrite.backend.cube.body.group import (
     passes,
     reads_position,
 )
-from pyrite.backend.cube.body.points import Space, leaves_of, map_points, most_buffers
+from pyrite.backend.cube.body.points import Space, leaves_of, map_points
 from pyrite.backend.cube.body.region import (
     CutError,
     Region,
@@ -379,7 +379,7 @@ class RegionRun:
 
     def _within_limits(self, region: Region, group: Group) -> Group:
         """Return a group without what takes more tensors than a kernel may have."""
-        most = most_buffers(self.machine)
+        most = self.machine.buffers
         if self._tensors_of(region, group) <= most:
             return group
         results = tuple(v for n in group.folds for v in n.results)
@@ -397,7 +397,7 @@ class RegionRun:
         """
         machine = self.machine
         rows, length = region.atoms.count(group.rows), region.atoms.count(group.length)
-        if self._tensors_of(region, group) > most_buffers(machine):
+        if self._tensors_of(region, group) > machine.buffers:
             return False
         if length == 1 and machine.kind == "gpu":
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.

@@ -13,7 +13,6 @@ from pyrite.backend.cube.skeleton.elementwise import map_together
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node
 from pyrite.kernel import KernelBuilder, Value
-from pyrite.kernel.machine import Machine
 from pyrite.types import TensorType
 
 Space = tuple[Atom, ...]
@@ -40,16 +39,6 @@ def key_of(nodes: Sequence[Node], *values: Sequence[int]) -> Hashable:
     return computed, *map(tuple, values)
 
 
-#: Storage buffers that a kernel of every WebGPU device may have; and on a processor, where more
-#: take a compiler longer than they save.
-MOST_BUFFERS, MOST_ON_PROCESSORS = 8, 96
-
-
-def most_buffers(machine: Machine) -> int:
-    """Return how many tensors a kernel of a device may read and write."""
-    return MOST_BUFFERS if machine.kind == "gpu" else MOST_ON_PROCESSORS
-
-
 def map_points(
     launcher: Launcher, name: str, region: Region, wanted: Sequence[int], real: dict[int, Input]
 ) -> int | None:
@@ -57,7 +46,7 @@ def map_points(
 
     Return None, or the first value that is made of more tensors than a kernel may have.
     """
-    most = most_buffers(launcher.machine)
+    most = launcher.machine.buffers
     groups: list[tuple[frozenset[Atom], list[int], set[int]]] = []
     for value in wanted:
         space, leaves = frozenset(region.space(value)), leaves_of(region, [value], real)

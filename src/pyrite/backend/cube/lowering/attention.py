@@ -70,17 +70,19 @@ def attention_backward(
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
         **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
-        "g": heads.rows(g), "g_log_sum": heads.row_numbers(g_log_sum),
-        "log_sum": heads.row_numbers(log_sum),
+        "g": heads.rows(g), "log_sum": heads.row_numbers(log_sum),
     }  # fmt: skip
     problem = heads.problem(attrs, operands, ())
     skeleton: Skeleton[Attention, Any] = OF_KEYS if is_gpu else GRADIENT
     is_for_tiles = _BIAS not in attrs["argnums"] and choice.is_for_tiles(
         problem.queries, problem.keys, launcher.machine
     )
-    if not is_for_tiles or not skeleton.candidates(problem, launcher.machine):
+    #: With the shared sums, and one result.
+    is_bound = len(operands) + 2 <= launcher.machine.buffers
+    if not is_bound or not is_for_tiles or not skeleton.candidates(problem, launcher.machine):
         return run_body(launcher, op, inputs, attrs, out)
-    operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output))
+    less = heads.row_numbers(g_log_sum)
+    operands["shared"] = row_sums(launcher, operands["g"], heads.rows(output), less)
     results = {n: launcher.empty(t) for n, t in zip(attrs["argnums"], out, strict=True)}
     backward = _Backward(launcher, heads, attrs, operands, results)
     if is_gpu:
@@ -122,8 +124,13 @@ class _Backward:
         """Write the gradients of queries by one kernel, and those of keys and values by another."""
         if 0 in self.results:
             self.launch(OF_QUERIES, {"of_query": self.heads.rows(self.results[0])})
-        if written := self.of_keys():
-            self.launch(OF_KEYS, written)
+        written = self.of_keys()
+        if len(self.operands) + len(written) <= self.launcher.machine.buffers:
+            alone = [written] if written else []
+        else:
+            alone = [{name: target} for name, target in written.items()]
+        for targets in alone:
+            self.launch(OF_KEYS, targets)
 
     def of_keys(self) -> dict[str, CubeTensor]:
         """Return the gradients of keys and values that are wanted."""
@@ -148,11 +155,11 @@ class _Backward:
 _BIAS = 4
 
 
-def row_sums(launcher: Launcher, x: CubeTensor, y: CubeTensor) -> CubeTensor:
-    """Return the sums of x * y along the last axis."""
+def row_sums(launcher: Launcher, x: CubeTensor, y: CubeTensor, less: CubeTensor) -> CubeTensor:
+    """Return the sums of x * y along the last axis, less numbers of the rows."""
     *rows, size = x.shape
     target = launcher.empty(TensorType(tuple(rows), x.dtype.compute))
-    operands = (x, y, target)
+    operands = (x, y, less, target)
     layouts = tuple(_layout(t, launcher.machine) for t in operands)
     bindings = [b for t in operands for b in bindings_of(t)]
     launch(launcher, ROW_SUMS, Rows(size, layouts, tuple(rows)), bindings)

@@ -34,8 +34,9 @@ Place = Sequence[Index]
 class Gradient:
     """The skeleton; its operands are those that `Forward` reads, and further ones.
 
-    These are g and g_log_sum, the cotangents of the results, log_sum, shared, the sums of g * out,
-    and those that are wanted of of_query (parts, *heads, group, queries, size), of_key, of_value.
+    These are g, the cotangent of the output, log_sum, shared, the sums of g * out less the
+    cotangents of logsumexp, and those that are wanted of of_query (parts, *heads, group, queries,
+    size), of_key, of_value.
     """
 
     name = "attention gradient"
@@ -198,7 +199,7 @@ class _GradientKernel:
                 self.weigh(row + i, v, place, products[i * count + v], log_sum)
         products = self.products("g", self.value_columns, self.problem.value_size, places)
         for i, place in enumerate(places):
-            shared = self.operands["shared"][place] - self.operands["g_log_sum"][place]
+            shared = self.operands["shared"][place]
             weights = lanes.vectors(self.weights, row + i)
             slopes = lanes.vectors(self.slopes, row + i)
             for v, weight in enumerate(weights):

@@ -1,4 +1,4 @@
-"""The sums of products along rows: what each row of the scores' cotangents has in common."""
+"""Sums of products along rows, less a number: what cotangents of a row of scores share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyrite.kernel.template.lanes import sum_of_lanes
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Two operands (*rows, size) and their sums (*rows)."""
+    """Two operands (*rows, size), the numbers to take off (*rows), and the sums (*rows)."""
 
     size: int
     layouts: tuple[Layout, ...]
@@ -42,7 +42,7 @@ class RowSumsConfig:
 
 
 class RowSums:
-    """The skeleton; operands are x, y and out."""
+    """The skeleton; operands are x, y, less and out."""
 
     name = "attention row sums"
 
@@ -64,11 +64,11 @@ class RowSums:
     def build(self, problem: Rows, config: RowSumsConfig, fused: Fused, grid: int) -> Kernel:
         """Return the kernel."""
         b = KernelBuilder(self.name, workgroup_size=config.invocations, grid=grid)
-        left, right = (
+        left, right, less = (
             Operand(b, name, layout, "read")
-            for name, layout in zip("xy", problem.layouts, strict=False)
+            for name, layout in zip(("x", "y", "less"), problem.layouts[:3], strict=True)
         )
-        out = Operand(b, "out", problem.layouts[2], "write")
+        out = Operand(b, "out", problem.layouts[3], "write")
         first = invocation_of(b) * config.rows
         with b.for_(first, least(b, first + config.rows, problem.count)) as loop:
             row = unravel(b, loop.index, problem.rows)
@@ -80,7 +80,7 @@ class RowSums:
                     for operand, place in zip((left, right), places, strict=True)
                 )
                 sum = b.fma(x, y, sum)
-            out[row] = sum_of_lanes(sum)
+            out[row] = sum_of_lanes(sum) - less[row]
             loop.yield_()
         return b.build()
 

@@ -152,9 +152,7 @@ class _Kernel(ABC):
         for row, weight, slope, product in zip(
             self.group.own_rows, weights, slopes, products, strict=True
         ):
-            shared = pairs.of_query(self.operands["shared"], row) - pairs.of_query(
-                self.operands["g_log_sum"], row
-            )
+            shared = pairs.of_query(self.operands["shared"], row)
             dropped = self.scores.dropped(product, pairs.said(row))
             cotangent = weight * (dropped - self.wide(shared))
             found.append(cotangent if slope is None else cotangent * slope)
