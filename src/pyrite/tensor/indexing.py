@@ -1,6 +1,6 @@
 """``x[...]`` for reading and ``x.at[...]`` for writing, in NumPy's language.
 
-Both carry out the same plan (`subscript`): slice, reshape, gather; or back the same way with
+Both carry out the same `Subscript`: slice, reshape, gather; or back the same way with
 updates.  A tensor never changes: ``x.at[i].set(v)`` is a new tensor.
 """
 
@@ -65,17 +65,17 @@ class Indexing(Scattering, Arithmetic):
             raise ZeroRankError("iteration requires at least one axis, got shape ()")
         return iter(self.unstack())
 
-    # ---- the steps of a plan ----
+    # ---- the steps of a subscript ----
 
-    def _selected(self, plan: Subscript) -> Self:
-        sliced = (
-            self if plan.is_whole(self.shape) else self._slice(plan.start, plan.size, plan.step)
-        )
-        return sliced if plan.shape == plan.size else sliced.reshape(plan.shape)
+    def _selected(self, subscript: Subscript) -> Self:
+        found, shape = self, subscript.shape
+        if not subscript.is_whole(self.shape):
+            found = self._slice(subscript.start, subscript.size, subscript.step)
+        return found if shape == subscript.size else found.reshape(shape)
 
-    def _arrays_first(self, plan: Subscript) -> Self:
-        first = tuple(range(len(plan.axes)))
-        return self if plan.axes == first else self.moveaxis(plan.axes, first)
+    def _arrays_first(self, subscript: Subscript) -> Self:
+        first = tuple(range(len(subscript.axes)))
+        return self if subscript.axes == first else self.moveaxis(subscript.axes, first)
 
     def _moved(self, source: int, to: int, count: int) -> Self:
         """Return it with ``count`` neighbouring axes moved."""
@@ -83,15 +83,15 @@ class Indexing(Scattering, Arithmetic):
             return self
         return self.moveaxis(range(source, source + count), range(to, to + count))
 
-    def _index_vectors(self, plan: Subscript) -> Self:
+    def _index_vectors(self, subscript: Subscript) -> Self:
         """Return the index arrays as one tensor, a vector of indices for each element."""
-        shape = plan.broadcast_shape
-        if not any(isinstance(a, TensorBase) for a in plan.arrays):
-            arrays = [np.asarray(a) for a in plan.arrays]
+        shape = subscript.broadcast_shape
+        if not any(isinstance(a, TensorBase) for a in subscript.arrays):
+            arrays = [np.asarray(a) for a in subscript.arrays]
             if len(arrays) == 1:
                 return self._uploaded(arrays[0].reshape((*shape, 1)))
             return self._uploaded(np.stack([np.broadcast_to(a, shape) for a in arrays], -1))
-        tensors = [self._as_tensor(a) for a in plan.arrays]
+        tensors = [self._as_tensor(a) for a in subscript.arrays]
         return concat([t.broadcast_to(shape).expand_dims(-1) for t in tensors], -1)
 
     def _as_tensor(self, index: Index) -> Self:
@@ -103,35 +103,38 @@ class Indexing(Scattering, Arithmetic):
         handle = self._backend.upload(array)
         return self._wrap(handle, TensorType(array.shape, dtype(narrow)), self._backend)
 
-    def _written(self, plan: Subscript, values: Self | Number, reduction: Reduction) -> Self:
-        """Return x with values at what a plan selects."""
-        selected = self._selected(plan)
-        if plan.arrays:
-            updated = selected._scattered(plan, self._index_vectors(plan), values, reduction)
+    def _written(self, subscript: Subscript, values: Self | Number, reduction: Reduction) -> Self:
+        """Return x with values at what a subscript selects."""
+        selected = self._selected(subscript)
+        if subscript.arrays:
+            updated = selected._scattered(
+                subscript, self._index_vectors(subscript), values, reduction
+            )
         elif reduction == "assign":
-            return self._with_slice(plan, _fitted(values, selected.shape))
+            return self._with_slice(subscript, _fitted(values, selected.shape))
         else:
             updated = _COMBINE[reduction](selected, _fitted(values, selected.shape))
-        is_whole = plan.shape == plan.size and plan.is_whole(self.shape)
-        return updated if is_whole else self._with_slice(plan, updated)
+        is_whole = subscript.shape == subscript.size and subscript.is_whole(self.shape)
+        return updated if is_whole else self._with_slice(subscript, updated)
 
-    def _with_slice(self, plan: Subscript, values: Self | Number) -> Self:
-        region = values if isinstance(values, Number) else values.reshape(plan.size)
+    def _with_slice(self, subscript: Subscript, values: Self | Number) -> Self:
+        region = values if isinstance(values, Number) else values.reshape(subscript.size)
         return self._slice_update(
-            region, shape=self.shape, start=plan.start, size=plan.size, step=plan.step
-        )
+            region, shape=self.shape, start=subscript.start, size=subscript.size,
+            step=subscript.step,
+        )  # fmt: skip
 
     def _scattered(
-        self, plan: Subscript, indices: Self, values: Self | Number, reduction: Reduction
+        self, subscript: Subscript, indices: Self, values: Self | Number, reduction: Reduction
     ) -> Self:
-        front = self._arrays_first(plan)
-        rank = len(plan.broadcast_shape)
+        front = self._arrays_first(subscript)
+        rank = len(subscript.broadcast_shape)
         if not isinstance(values, Number):
-            rest = front.shape[len(plan.axes) :]
-            result = rest[: plan.place] + plan.broadcast_shape + rest[plan.place :]
-            values = values.broadcast_to(result)._moved(plan.place, 0, rank)
+            rest = front.shape[len(subscript.axes) :]
+            result = rest[: subscript.place] + subscript.broadcast_shape + rest[subscript.place :]
+            values = values.broadcast_to(result)._moved(subscript.place, 0, rank)
         written = front.scatter_nd(indices, values, reduction=reduction)
-        return written.moveaxis(tuple(range(len(plan.axes))), plan.axes)
+        return written.moveaxis(tuple(range(len(subscript.axes))), subscript.axes)
 
 
 def _fitted(values: Any, shape: Shape) -> Any:
@@ -155,22 +158,22 @@ class At(Generic[T]):
         self._x = x
 
     @public
-    def __getitem__(self, key: Any) -> Place[T]:
-        return Place(self._x, read_subscript(key, self._x.shape))
+    def __getitem__(self, key: Any) -> IndexUpdate[T]:
+        return IndexUpdate(self._x, read_subscript(key, self._x.shape))
 
 
-class Place(Generic[T]):
+class IndexUpdate(Generic[T]):
     """``x.at[key]``: what x becomes when values are written there.
 
     Values broadcast to ``x[key]``.  Where a place is selected more than once, all values count; for
     ``set`` the last in row-major order wins.  Gradients flow to x and to the values.
     """
 
-    __slots__ = ("_plan", "_x")
+    __slots__ = ("_subscript", "_x")
 
-    def __init__(self, x: T, plan: Subscript) -> None:
+    def __init__(self, x: T, subscript: Subscript) -> None:
         self._x = x
-        self._plan = plan
+        self._subscript = subscript
 
     @public
     def set(self, values: T | Number, /) -> T:
@@ -214,4 +217,4 @@ class Place(Generic[T]):
             values = values.item()
         if not isinstance(values, Number | Indexing):
             raise DTypeError(f"x.at[...] requires a tensor or number to write, {instead(values)}")
-        return self._x._written(self._plan, values, reduction)
+        return self._x._written(self._subscript, values, reduction)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pyrite
-from pyrite.backend.cube.block import Use, hosted, least_bytes, plan_block
+from pyrite.backend.cube.block import Use, block_of, hosted, least_bytes
 
 ALIGNMENT = 64
 
@@ -24,7 +24,7 @@ def some(seed: int) -> list[Use]:
 @pytest.mark.parametrize("seed", range(60))
 def test_parts_in_use_together_do_not_overlap(seed: int) -> None:
     uses = some(seed)
-    plan = plan_block(uses, ALIGNMENT)
+    plan = block_of(uses, ALIGNMENT)
     pairs = list(zip(uses, plan.offsets, strict=True))
     for n, (one, at) in enumerate(pairs):
         assert at % ALIGNMENT == 0
@@ -50,8 +50,8 @@ def test_what_is_hosted_is_done_before_its_host_begins(seed: int) -> None:
 
 def test_uses_that_never_meet_share_their_place() -> None:
     uses = [Use(100, n, n) for n in range(50)]
-    assert plan_block(uses, ALIGNMENT).nbytes == least_bytes(uses) == 100
-    assert plan_block([], ALIGNMENT).nbytes == least_bytes([]) == 0
+    assert block_of(uses, ALIGNMENT).nbytes == least_bytes(uses) == 100
+    assert block_of([], ALIGNMENT).nbytes == least_bytes([]) == 0
 
 
 def test_a_program_makes_no_more_memory_than_is_in_use_at_once() -> None:

@@ -23,7 +23,7 @@ pytest.importorskip("llvmlite")
 from pyrite.backend.cube.backend import CubeBackend
 from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
 from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.runtime.cpu.runtime import CpuRuntime
 
 #: The widest vector has 16 elements.
@@ -264,7 +264,7 @@ def test_every_plan_of_a_product_is_as_numpys(
         want = (x.astype(np.float64) @ y.astype(np.float64)).astype(dtype.numpy)
         backend: Any = draw.choice(devices).backend
         left, right = backend.upload(x), backend.upload(y)
-        layouts = Layout(dtype, (0, k, 1)), Layout(dtype, (0, n, 1))
+        layouts = OperandLayout(dtype, (0, k, 1)), OperandLayout(dtype, (0, n, 1))
         product = matmul_product((1, m, k, n), *layouts)
         plans = PRODUCT.candidates(product, machine)
         for i in draw.sample(range(len(plans)), min(len(plans), 12 if full else 3)):

@@ -14,7 +14,7 @@ import pytest
 
 from pyrite.kernel import Kernel, verify
 from pyrite.kernel.interpret import interpret
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.operand import Digit, OperandMap, row_major_map
 from pyrite.kernel.template.product import Product
 from pyrite.op import OPS
@@ -189,6 +189,8 @@ def _small(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) ->
 
 
 @pytest.fixture
-def layout() -> Callable[[Array, DType], Layout]:
+def layout() -> Callable[[Array, DType], OperandLayout]:
     """layout(array, dtype)."""
-    return lambda array, dtype: Layout(dtype, tuple(s // array.itemsize for s in array.strides))
+    return lambda array, dtype: OperandLayout(
+        dtype, tuple(s // array.itemsize for s in array.strides)
+    )

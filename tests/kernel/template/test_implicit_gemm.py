@@ -13,7 +13,7 @@ from pyrite.kernel.interpret import interpret
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import panel_config, tiled_gemm
 from pyrite.kernel.template.implicit_gemm import (
-    Layout,
+    OperandLayout,
     Windows,
     forward,
     weight_gradient,
@@ -44,7 +44,7 @@ def check(product: Product, x: Array, y: Array, want: Array) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_every_geometry_is_as_the_reference(
-    layer: Any, lanes: int, layout: Callable[..., Layout]
+    layer: Any, lanes: int, layout: Callable[..., OperandLayout]
 ) -> None:
     w = layer.windows
     lx, lw, lo = (layout(a, float32) for a in (layer.x, layer.weight, layer.out))
@@ -52,7 +52,9 @@ def test_every_geometry_is_as_the_reference(
     check(weight_gradient(w, lx, lo, lw), layer.g, layer.x, layer.weight_gradient)
 
 
-def test_the_phases_of_x_make_its_gradient(layer: Any, layout: Callable[..., Layout]) -> None:
+def test_the_phases_of_x_make_its_gradient(
+    layer: Any, layout: Callable[..., OperandLayout]
+) -> None:
     w, got = layer.windows, np.full(layer.x.shape, np.nan, np.float32)
     for phase in input_gradient(w):
         part = got[_every(phase.start, w.stride)]
@@ -77,5 +79,5 @@ def _every(start: tuple[int, ...], step: tuple[int, ...]) -> Any:
 
 def test_a_kernel_of_size_one_needs_no_windows() -> None:
     w = Windows(2, 1, 3, 5, (4, 4), (1, 1), (4, 4), (1, 1), (0, 0), (1, 1))
-    image, kernel = Layout(float32, (48, 16, 4, 1)), Layout(float32, (3, 1, 1, 1))
-    assert forward(w, image, kernel, Layout(float32, (80, 16, 4, 1)), 4).y.windows == ()
+    image, kernel = OperandLayout(float32, (48, 16, 4, 1)), OperandLayout(float32, (3, 1, 1, 1))
+    assert forward(w, image, kernel, OperandLayout(float32, (80, 16, 4, 1)), 4).y.windows == ()

@@ -24,18 +24,18 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPlan:
+class Block:
     """The size of a block, and where in it each use lies, in their order."""
 
     nbytes: int
     offsets: tuple[int, ...]
 
 
-def plan_block(uses: Sequence[Use], alignment: int) -> BlockPlan:
+def block_of(uses: Sequence[Use], alignment: int) -> Block:
     """Return where uses lie in one block.
 
-    >>> plan_block([Use(64, 0, 1), Use(64, 1, 2), Use(64, 2, 3)], 64)
-    BlockPlan(nbytes=128, offsets=(0, 64, 0))
+    >>> block_of([Use(64, 0, 1), Use(64, 1, 2), Use(64, 2, 3)], 64)
+    Block(nbytes=128, offsets=(0, 64, 0))
     """
     offsets = [0] * len(uses)
     placed: list[int] = []
@@ -48,7 +48,7 @@ def plan_block(uses: Sequence[Use], alignment: int) -> BlockPlan:
         offsets[n] = at
         placed.append(n)
     ends = (at + use.nbytes for at, use in zip(offsets, uses, strict=True))
-    return BlockPlan(max(ends, default=0), tuple(offsets))
+    return Block(max(ends, default=0), tuple(offsets))
 
 
 def hosted(uses: Mapping[int, Use], hosts: Mapping[int, Use]) -> dict[int, int]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrite.backend.cube.block import Use, hosted, plan_block
+from pyrite.backend.cube.block import Use, block_of, hosted
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.launcher import Launcher, number_of
@@ -287,10 +287,10 @@ class RecordingLauncher(Launcher):
         hosts = hosted(inner, outer)
         memory.places |= {n: memory.places[host] for n, host in hosts.items()}
         left = {n: use for n, use in inner.items() if n not in hosts}
-        plan = plan_block(list(left.values()), self.runtime.alignment)
-        memory.block = plan.nbytes
+        block = block_of(list(left.values()), self.runtime.alignment)
+        memory.block = block.nbytes
         numbers: dict[tuple[int, int], int] = {}
-        for (number, use), offset in zip(left.items(), plan.offsets, strict=True):
+        for (number, use), offset in zip(left.items(), block.offsets, strict=True):
             n = numbers.setdefault((offset, use.nbytes), len(numbers))
             memory.places[number] = self._given + len(memory.sizes) + n
         memory.parts += numbers

@@ -36,7 +36,7 @@ _CIFAR100_LABELS = {"coarse": (0, 20), "fine": (1, 100)}
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _RecordFormat:
     """A record: how many label bytes precede the pixels, which one counts, how many classes."""
 
     name: str
@@ -58,7 +58,9 @@ def cifar10(folder: str | PathLike[str], split: Split = "train") -> Dataset[Imag
     Raises DataError if a file is missing, damaged or foreign; ArgumentError for another split.
     """
     files = _files(_CIFAR10_FILES, split)
-    return _read(Path(folder), files, _Layout("cifar10", label_bytes=1, label_at=0, classes=10))
+    return _read(
+        Path(folder), files, _RecordFormat("cifar10", label_bytes=1, label_at=0, classes=10)
+    )
 
 
 @reader("cifar100", DataError)
@@ -78,7 +80,7 @@ def cifar100(
     if label not in _CIFAR100_LABELS:
         raise ArgumentError(f"cifar100 requires label 'fine' or 'coarse', got {label!r}")
     label_at, classes = _CIFAR100_LABELS[label]
-    return _read(Path(folder), files, _Layout("cifar100", 2, label_at, classes))
+    return _read(Path(folder), files, _RecordFormat("cifar100", 2, label_at, classes))
 
 
 def _files(names: dict[str, list[str]], split: str) -> list[str]:
@@ -87,32 +89,32 @@ def _files(names: dict[str, list[str]], split: str) -> list[str]:
     return names[split]
 
 
-def _read(folder: Path, names: Sequence[str], layout: _Layout) -> Dataset[Image]:
-    records = np.concatenate([_records(folder / name, layout) for name in names])
-    pixels = records[:, layout.label_bytes :].reshape(-1, *SHAPE)
-    return ImageArrayDataset(pixels, records[:, layout.label_at])
+def _read(folder: Path, names: Sequence[str], form: _RecordFormat) -> Dataset[Image]:
+    records = np.concatenate([_records(folder / name, form) for name in names])
+    pixels = records[:, form.label_bytes :].reshape(-1, *SHAPE)
+    return ImageArrayDataset(pixels, records[:, form.label_at])
 
 
-def _records(path: Path, layout: _Layout) -> NDArray[np.uint8]:
+def _records(path: Path, form: _RecordFormat) -> NDArray[np.uint8]:
     """Return the records of one file: uint8 (N, label bytes + 3072)."""
     try:
         with open_file(path) as file:
             data = file.read()
     except OSError as error:
         raise DataError(
-            f"{layout.name} requires a readable file, got {path}: {error.strerror}"
+            f"{form.name} requires a readable file, got {path}: {error.strerror}"
         ) from error
-    if not data or len(data) % layout.record:
+    if not data or len(data) % form.record:
         raise DataError(
-            f"{layout.name} requires one or more records of {layout.record} bytes, "
+            f"{form.name} requires one or more records of {form.record} bytes, "
             f"got {len(data)} bytes; the file is truncated or foreign: {path}"
         )
-    records = np.frombuffer(data, np.uint8).reshape(-1, layout.record)
-    wrong = np.flatnonzero(records[:, layout.label_at] >= layout.classes)
+    records = np.frombuffer(data, np.uint8).reshape(-1, form.record)
+    wrong = np.flatnonzero(records[:, form.label_at] >= form.classes)
     if wrong.size:
-        label = records[wrong[0], layout.label_at]
+        label = records[wrong[0], form.label_at]
         raise DataError(
-            f"{layout.name} requires labels below {layout.classes}, "
+            f"{form.name} requires labels below {form.classes}, "
             f"got {label} in record {wrong[0]}: {path}"
         )
     return records

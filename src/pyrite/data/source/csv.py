@@ -47,12 +47,14 @@ def read_csv(
     Raises DataError, naming file and line, if the file or a cell cannot be read; DTypeError if row
     is no row type; ArgumentError if `missing` is no policy or columns names no field.
     """
-    layout = _Layout(Path(path), row_fields(row), columns or {}, missing, frozenset(missing_values))
+    form = _TableFormat(
+        Path(path), row_fields(row), columns or {}, missing, frozenset(missing_values)
+    )
     try:
         with TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
-            lines = _numbered(file, delimiter, layout.path)
-            titles = _titles(lines, layout) if header else layout.names
-            return [row(**values) for values in _rows(lines, titles, layout)]
+            lines = _numbered(file, delimiter, form.path)
+            titles = _titles(lines, form) if header else form.names
+            return [row(**values) for values in _rows(lines, titles, form)]
     except OSError as error:
         raise DataError(f"csv requires a readable file, got {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -60,7 +62,7 @@ def read_csv(
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _TableFormat:
     """What is read, from which file, and what a missing cell means there."""
 
     path: Path
@@ -98,43 +100,43 @@ def _numbered(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, l
         raise DataError(f"csv requires well-formed rows, got {error} at {place}") from error
 
 
-def _titles(lines: Iterator[tuple[int, list[str]]], layout: _Layout) -> list[str]:
+def _titles(lines: Iterator[tuple[int, list[str]]], form: _TableFormat) -> list[str]:
     """The header, which has a column for each field without a default, and no such column twice."""
     _, titles = next(lines, (0, []))
     if not titles:
-        raise DataError(f"csv requires a header line, got an empty file: {layout.path}")
-    columns = list(zip(layout.fields, layout.names, strict=True))
+        raise DataError(f"csv requires a header line, got an empty file: {form.path}")
+    columns = list(zip(form.fields, form.names, strict=True))
     absent = [name for field, name in columns if name not in titles and not field.has_default]
     if absent:
-        raise DataError(f"csv requires columns {absent}, got {titles} in {layout.path}")
+        raise DataError(f"csv requires columns {absent}, got {titles} in {form.path}")
     repeated = [name for _, name in columns if titles.count(name) > 1]
     if repeated:
-        raise DataError(f"csv requires columns {repeated} once, got {titles} in {layout.path}")
+        raise DataError(f"csv requires columns {repeated} once, got {titles} in {form.path}")
     return titles
 
 
 def _rows(
-    lines: Iterator[tuple[int, list[str]]], titles: Sequence[str], layout: _Layout
+    lines: Iterator[tuple[int, list[str]]], titles: Sequence[str], form: _TableFormat
 ) -> Iterator[dict[str, Scalar | None]]:
     """Yield the values of each row by the name of their field."""
     columns = [
         (titles.index(name), field)
-        for field, name in zip(layout.fields, layout.names, strict=True)
+        for field, name in zip(form.fields, form.names, strict=True)
         if name in titles
     ]
     for line, cells in lines:
-        place = f"{layout.path}:{line}"
+        place = f"{form.path}:{line}"
         if len(cells) != len(titles):
             raise DataError(f"csv requires {len(titles)} columns, got {len(cells)} at {place}")
         try:
-            yield {field.name: _value(cells[at], field, layout, place) for at, field in columns}
+            yield {field.name: _value(cells[at], field, form, place) for at, field in columns}
         except _SkippedRow:
             continue
 
 
-def _value(cell: str, field: Field, layout: _Layout, place: str) -> Scalar | None:
-    if cell in layout.missing_values:
-        return _missing_value(field, layout.missing, place)
+def _value(cell: str, field: Field, form: _TableFormat, place: str) -> Scalar | None:
+    if cell in form.missing_values:
+        return _missing_value(field, form.missing, place)
     try:
         return _PARSERS[field.scalar](cell)
     except ValueError as error:

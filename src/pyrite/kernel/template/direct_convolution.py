@@ -21,7 +21,7 @@ from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.direct_config import DirectConfig, blocks, workgroups
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.index import (
     Index,
     both,
@@ -53,7 +53,7 @@ Finish = Callable[[Value, Sequence[Index], Value | None], Value]
 
 
 def direct_convolution(
-    p: Polyphase, x: Layout, weight: OperandMap, out: Layout, config: DirectConfig, *,
+    p: Polyphase, x: OperandLayout, weight: OperandMap, out: OperandLayout, config: DirectConfig, *,
     grid: int = 1, epilogue: Callable[[KernelBuilder], Finish] | None = None,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of a convolution.
@@ -73,8 +73,9 @@ def direct_convolution(
 
 class _DirectConvolution:
     def __init__(
-        self, b: KernelBuilder, p: Polyphase, x: Layout, weight: OperandMap, out: Layout,
-        config: DirectConfig, epilogue: Callable[[KernelBuilder], Finish] | None,
+        self, b: KernelBuilder, p: Polyphase, x: OperandLayout, weight: OperandMap,
+        out: OperandLayout, config: DirectConfig,
+        epilogue: Callable[[KernelBuilder], Finish] | None,
     ) -> None:  # fmt: skip
         self.b = b
         self.polyphase = p

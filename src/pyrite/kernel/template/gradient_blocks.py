@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, divided, plus, remainder, times
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import Volume
@@ -59,7 +59,7 @@ def workgroups(w: Windows, cut: Cut) -> int:
 
 
 def declare(
-    b: KernelBuilder, x: Layout, g: Layout, out: DType, cut: Cut
+    b: KernelBuilder, x: OperandLayout, g: OperandLayout, out: DType, cut: Cut
 ) -> tuple[Volume, Volume, Memory]:
     """Return the parameters x, g and the dense result, of which there are ``parts``."""
     volumes = Volume(b, "x", x, "read"), Volume(b, "g", g, "read")

@@ -21,7 +21,7 @@ from pyrite.types import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OperandLayout:
     """Where a tensor lies: the distance of neighbours on each axis, and what its offset divides by.
 
     ``offset`` is as in `OperandMap`.
@@ -54,7 +54,13 @@ class Windows:
 
 
 def forward(
-    w: Windows, x: Layout, weight: Layout, out: Layout, lanes: int, *, is_transposed: bool = False
+    w: Windows,
+    x: OperandLayout,
+    weight: OperandLayout,
+    out: OperandLayout,
+    lanes: int,
+    *,
+    is_transposed: bool = False,
 ) -> Product:
     """Return the product that is the convolution.
 
@@ -73,7 +79,7 @@ def forward(
     return Product(kernel, windows, _result(w, out, w.outputs, w.counts, lanes))
 
 
-def weight_gradient(w: Windows, x: Layout, g: Layout, out: Layout) -> Product:
+def weight_gradient(w: Windows, x: OperandLayout, g: OperandLayout, out: OperandLayout) -> Product:
     """Return the product that is the gradient of the weight."""
     image = [Window(n, s, -p) for n, s, p in _axes(w.sizes, x.strides[2:], w.padding)]
     taps = [Digit(k, 0, ((i, d),)) for i, (k, d) in enumerate(_axes(w.kernel_size, w.dilation))]
@@ -95,12 +101,12 @@ def _axes(*of: Sequence[int]) -> list[tuple[int, ...]]:
     return list(zip(*of, strict=True))
 
 
-def _group(w: Windows, tensor: Layout, channels: int) -> Digit:
+def _group(w: Windows, tensor: OperandLayout, channels: int) -> Digit:
     """Return the group of a tensor whose second axis is the channels."""
     return Digit(w.groups, channels * tensor.strides[1])
 
 
-def weight_map(w: Windows, weight: Layout, *, is_transposed: bool = False) -> OperandMap:
+def weight_map(w: Windows, weight: OperandLayout, *, is_transposed: bool = False) -> OperandMap:
     """Return the weight with its outputs as rows, and all else as columns; the batch is the group.
 
     One that ``is_transposed`` lies as (groups * channels, outputs, *K): the gradient of x reads it.
@@ -113,13 +119,13 @@ def weight_map(w: Windows, weight: Layout, *, is_transposed: bool = False) -> Op
     return operand_map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
 
 
-def result_map(w: Windows, tensor: Layout) -> OperandMap:
+def result_map(w: Windows, tensor: OperandLayout) -> OperandMap:
     """Return where what is as large as the result lies, as a matrix (outputs, N positions)."""
     return _result(w, tensor, w.outputs, w.counts, 1)
 
 
 def _result(
-    w: Windows, out: Layout, channels: int, sizes: tuple[int, ...], lanes: int
+    w: Windows, out: OperandLayout, channels: int, sizes: tuple[int, ...], lanes: int
 ) -> OperandMap:
     """Return the map of (channels, N sizes)."""
     flat = [Digit(n, s) for n, s in _axes(sizes, out.strides[2:])]
@@ -129,7 +135,12 @@ def _result(
 
 
 def operand_map(
-    tensor: Layout, batch: Axis, rows: Axis, columns: Axis, windows: list[Window], lanes: int = 1
+    tensor: OperandLayout,
+    batch: Axis,
+    rows: Axis,
+    columns: Axis,
+    windows: list[Window],
+    lanes: int = 1,
 ) -> OperandMap:
     """Return the map, its last column digit filled up to a multiple of ``lanes`` and limited."""
     last = columns[-1] if columns else Digit(1)

@@ -25,7 +25,7 @@ from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import Kernel, vector
 from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.template.gradient_blocks import block_of, declare, each_tile, workgroups
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, iota, plus, times, total, written
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.outer_config import SQUARE as _SQUARE
@@ -40,7 +40,13 @@ _UNROLLED: Final = 24
 
 
 def outer_products(
-    w: Windows, x: Layout, g: Layout, out: DType, config: OuterConfig, *, grid: int = 1
+    w: Windows,
+    x: OperandLayout,
+    g: OperandLayout,
+    out: DType,
+    config: OuterConfig,
+    *,
+    grid: int = 1,
 ) -> Kernel:
     """Return the kernel of the gradient of the weight.
 
@@ -58,7 +64,8 @@ def outer_products(
 
 class _OuterProducts:
     def __init__(
-        self, b: KernelBuilder, w: Windows, x: Layout, g: Layout, out: DType, config: OuterConfig,
+        self, b: KernelBuilder, w: Windows, x: OperandLayout, g: OperandLayout, out: DType,
+        config: OuterConfig,
     ) -> None:  # fmt: skip
         self.b = b
         self.w = w

@@ -22,7 +22,7 @@ from typing import Final
 from pyrite.kernel.builder import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import Access
 from pyrite.kernel.symbol import is_symbol, require_known
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, both, iota, plus, rounded_up, times, total, written
 from pyrite.kernel.template.size_class import half
 
@@ -205,7 +205,7 @@ class Span:
 class Volume:
     """A tensor (N, C, *S) inside a kernel."""
 
-    def __init__(self, b: KernelBuilder, name: str, layout: Layout, access: Access) -> None:
+    def __init__(self, b: KernelBuilder, name: str, layout: OperandLayout, access: Access) -> None:
         self.builder = b
         self.layout = layout
         self.memory: Memory = b.buffer(name, layout.dtype, access)

@@ -35,7 +35,7 @@ from pyrite.kernel.template.gradient_blocks import (
     tiles,
     workgroups,
 )
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.index import Index, plus, rounded_up, times, written
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import accumulator_of
@@ -203,7 +203,13 @@ def cost(w: Windows, dtype: DType, config: WeightGradientConfig, machine: Machin
 
 
 def weight_gradient(
-    w: Windows, x: Layout, g: Layout, out: DType, config: WeightGradientConfig, *, grid: int = 1
+    w: Windows,
+    x: OperandLayout,
+    g: OperandLayout,
+    out: DType,
+    config: WeightGradientConfig,
+    *,
+    grid: int = 1,
 ) -> Kernel:
     """Return the kernel of the gradient of the weight.
 
@@ -221,7 +227,7 @@ def weight_gradient(
 
 class _WeightGradient:
     def __init__(
-        self, b: KernelBuilder, w: Windows, x: Layout, g: Layout, out: DType,
+        self, b: KernelBuilder, w: Windows, x: OperandLayout, g: OperandLayout, out: DType,
         config: WeightGradientConfig,
     ) -> None:  # fmt: skip
         self.b = b

@@ -28,7 +28,7 @@ _CONV = ("in_channels", "out_channels", "kernel_size")
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class FieldNumber:
     """A number of one field: how it is called, and its literal in each instance."""
 
     name: str
@@ -93,7 +93,7 @@ class Classes:
     def _parameters(self, of: Class) -> dict[str, list[str]]:
         rows = [list(self._slots(body)) for body in of.bodies]
         found: dict[str, list[str]] = {}
-        owners: dict[str, Slot] = {}
+        owners: dict[str, FieldNumber] = {}
         for column in zip(*rows, strict=True):
             values = [slot.values[0] for slot in column]
             if len(set(values)) == 1:
@@ -111,28 +111,28 @@ class Classes:
             owners[name] = column[0]
         return found
 
-    def _slots(self, body: Body) -> Iterator[Slot]:
+    def _slots(self, body: Body) -> Iterator[FieldNumber]:
         """Give the numbers of a module's fields, in order."""
         for name, element in body.fields.items():
             yield from self._element_slots(element, name)
 
-    def _element_slots(self, element: Element, owner: str) -> Iterator[Slot]:
+    def _element_slots(self, element: Element, owner: str) -> Iterator[FieldNumber]:
         if element.layer is not None:
             layer = element.layer
             names = _argument_names(layer.name)
             for position, argument in enumerate(layer.arguments):
                 name = names[position] if position < len(names) else "size"
-                yield Slot(name, [self._text(argument)], owner)
+                yield FieldNumber(name, [self._text(argument)], owner)
             for name, argument in layer.named.items():
-                yield Slot(name, [self._text(argument)], owner)
+                yield FieldNumber(name, [self._text(argument)], owner)
         elif element.held is not None:
             for size in element.held.shape:
-                yield Slot("size", [str(size)], owner)
+                yield FieldNumber("size", [str(size)], owner)
         elif element.body is not None:
             child = self.of(element.body)
             at = child.bodies.index(element.body)
             for name, values in child.parameters.items():
-                yield Slot(name, [values[at]], owner)
+                yield FieldNumber(name, [values[at]], owner)
         for item in element.items:
             yield from self._element_slots(item, owner)
 
@@ -226,7 +226,7 @@ class Classes:
                         yield position, slot.values[0]
                     position += 1
 
-    def _own_slots(self, element: Element, owner: str) -> Iterator[Slot]:
+    def _own_slots(self, element: Element, owner: str) -> Iterator[FieldNumber]:
         if not element.items:
             yield from self._element_slots(element, owner)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.body import places
+from pyrite.backend.cube.body import row_layouts
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates
 from pyrite.backend.device import Device
@@ -82,13 +82,13 @@ def test_every_config_gives_the_same(
 ) -> None:
     c, x = shape[1], array(*shape)
     given = [array(*shape), array(c), array(c), x, array(c)]
-    divisor = 0 if shape[2] % places.LEAST_WIDTH else shape[2]
+    divisor = 0 if shape[2] % row_layouts.LEAST_WIDTH else shape[2]
     found = numbered_candidates(shape[0] * shape[2], float32, machine, divisor=divisor)
     backend = interpreter.backend
     assert isinstance(backend, CubeBackend)
     assert len({c.lanes for c in found}) == (1 if machine.kind == "cpu" else 2)
     for n, config in enumerate(found):
-        monkeypatch.setattr(places, "config_for", lambda *_, config=config: config)
+        monkeypatch.setattr(row_layouts, "config_for", lambda *_, config=config: config)
         # An eps of its own, so that nothing is found recorded.
         eps = 0.1 + (n + 1000 * (machine.kind == "gpu")) * 1e-6
         agree(interpreter, "batch_norm", [x, array(c), array(c)], eps=eps)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.body import places as body_places
+from pyrite.backend.cube.body import row_layouts
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
@@ -40,7 +40,7 @@ def test_every_candidate_is_right(
     found = rows.candidates(length, float32, machine, adds=True)
     assert len(found) == len(set(found))
     for config in found:
-        monkeypatch.setattr(body_places, "config_for", lambda *_, config=config: config)
+        monkeypatch.setattr(row_layouts, "config_for", lambda *_, config=config: config)
         agree(fresh, "_softmax_backward", g, x, axis=-1, note=config)
         agree(
             fresh, "_layer_norm_backward", g, x, weight, axis=-1, eps=0.1, argnums=(0, 1, 2),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.body import places
+from pyrite.backend.cube.body import row_layouts
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.skeleton import row as rows
@@ -43,7 +43,7 @@ def test_every_candidate_is_right(
     found = rows.candidates(length, float32, machine, adds=False)
     assert len(found) == len(set(found))
     for config in quarter(found):
-        monkeypatch.setattr(places, "config_for", lambda *_, config=config: config)
+        monkeypatch.setattr(row_layouts, "config_for", lambda *_, config=config: config)
         agree(fresh, "softmax", x, note=config)
 
 

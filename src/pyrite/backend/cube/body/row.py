@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pyrite.backend.cube.body.places import Places
+from pyrite.backend.cube.body.row_layouts import RowLayouts
 from pyrite.backend.cube.operand import Operand, iota, unravel
 from pyrite.backend.cube.skeleton.row import At, Line, Make, Row, RowsConfig, Store
 from pyrite.kernel import Value
@@ -18,22 +18,22 @@ class BodyRow(Row):
     """A row whose operands may lie along several axes, or have one number for all of it."""
 
     def __init__(
-        self, name: str, places: Places, config: RowsConfig, grid: int, dtype: DType,
+        self, name: str, layouts: RowLayouts, config: RowsConfig, grid: int, dtype: DType,
         bound: Sequence[BoundFold] = (),
     ) -> None:  # fmt: skip
-        places = with_known_divisors(places)
-        layouts = (*places.sources, *places.targets, *places.sums)
+        layouts = with_known_divisors(layouts)
+        operands = (*layouts.sources, *layouts.targets, *layouts.sums)
         #: By the identity of layouts, of which each operand has its own.
-        self._sides = dict(zip(map(id, layouts), places.sides, strict=True))
-        self._shapes = places.shapes
+        self._sides = dict(zip(map(id, operands), layouts.sides, strict=True))
+        self._shapes = layouts.shapes
         self._coordinates: dict[int, list[Value | int]] = {}
         self._of_piece: dict[int, list[Value | int]] = {}
         super().__init__(
-            name, places.rows, places.length, places.sources, places.targets, places.sums, config,
-            grid, dtype, places.pieces,
+            name, layouts.rows, layouts.length, layouts.sources, layouts.targets, layouts.sums,
+            config, grid, dtype, layouts.pieces,
         )  # fmt: skip
         self._joins_rows(bound)
-        own = 1 if places.pieces == 1 else 2
+        own = 1 if layouts.pieces == 1 else 2
         self._fetched = [
             x for x in self._fetched
             if 0 < len(self._length_of(x)) <= own and x.layout.strides[-1] == 1
@@ -149,17 +149,17 @@ class BodyRow(Row):
         return operand.load(operand.at(self._of_row(operand)))
 
 
-def with_known_divisors(places: Places) -> Places:
-    """Return places in which the sizes are built in by which a place in the row is divided.
+def with_known_divisors(layouts: RowLayouts) -> RowLayouts:
+    """Return layouts in which the sizes are built in by which a place in the row is divided.
 
     In rows that are no pieces to their loops this is done in the innermost one: batch norm took up
     to 1.7 times as long where these sizes were arguments.
     """
-    if places.pieces > 1:
-        return places
-    shapes = list(places.shapes)
-    for side in {side for _, side in places.sides}:
+    if layouts.pieces > 1:
+        return layouts
+    shapes = list(layouts.shapes)
+    for side in {side for _, side in layouts.sides}:
         first, *divisors = shapes[side] or (0,)
         if divisors:
             shapes[side] = (first, *map(require_known, divisors))
-    return replace(places, shapes=tuple(shapes))
+    return replace(layouts, shapes=tuple(shapes))

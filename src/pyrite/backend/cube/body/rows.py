@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 
 from pyrite.backend.cube.body.atoms import Atoms
 from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
-from pyrite.backend.cube.body.places import Place, Places, Steps, dense_rows, row_space
 from pyrite.backend.cube.body.points import Space, key_of, over
 from pyrite.backend.cube.body.region import Region, ancestors
 from pyrite.backend.cube.body.row import BodyRow
 from pyrite.backend.cube.body.row_body import write_joined, write_row
+from pyrite.backend.cube.body.row_layouts import RowLayout, RowLayouts, Steps, dense_rows, row_space
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.operand import Layout, bindings_of
@@ -73,9 +73,9 @@ class _Launch:
             region, group, steps, self.dtype, launcher.machine, config
         )
         self.tensors = {v: self._in_rows(v, t) for v, t in self.tensors.items()}
-        self.sources = [self.space.place(self.steps(v, t), t) for v, t in self.tensors.items()]
+        self.sources = [self.space.layout(self.steps(v, t), t) for v, t in self.tensors.items()]
         self.made = {v: self._target(v) for v in group.elements}
-        self.targets = [self.space.place(steps, t) for t, steps in self.made.values()]
+        self.targets = [self.space.layout(steps, t) for t, steps in self.made.values()]
         #: Tensors of (groups, length), and of one number for each row.
         self.partial = [self._partial(n) for n in group.sums]
         self.of_rows = {v: self._numbers(self.types[v].dtype) for v in group.numbers}
@@ -134,12 +134,12 @@ class _Launch:
         rows, length = self.sizes
         sums = [self.space.dense(x.dtype, x.shape[0]) for x in self.partial]
         of_rows = [*self.of_rows.values(), *self.states]
-        numbers = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
+        numbers = [RowLayout(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
         dtypes = [self.types[v].dtype.compute for v in self.numbers]
 
-        def build(places: Places, grid: int) -> Kernel:
+        def build(layouts: RowLayouts, grid: int) -> Kernel:
             bound = [bound_fold(self.region, node, 1) for node in self.group.sums]
-            row = BodyRow(name, places, self.config, grid, self.dtype, bound)
+            row = BodyRow(name, layouts, self.config, grid, self.dtype, bound)
             given = [row.b.scalar(f"number{i}", dtype) for i, dtype in enumerate(dtypes)]
             known = dict(zip(self.numbers, given, strict=True))
             row.run(lambda _: write_row(row, self.region, self.group, list(self.tensors), known))
@@ -152,17 +152,17 @@ class _Launch:
             for b in bindings_of(t)
         ]
         bindings += arguments
-        places = Places.of(
+        layouts = RowLayouts.of(
             rows, length, self.sources, [*self.targets, *numbers], sums,
             pieces=self.space.count,
         )  # fmt: skip
         self.launcher.launch_for(
-            places, self._key, build, bindings, workgroups_of(rows, self.config)
+            layouts, self._key, build, bindings, workgroups_of(rows, self.config)
         )
 
     @property
     def _key(self) -> Hashable:
-        """What the kernel depends on, besides its places."""
+        """What the kernel depends on, besides its layouts."""
         group, along = self.group, set(self.group.length)
         folded = (group.folds if group.is_part else (), group.sums)
         wanted = (group.elements, group.numbers, *([n.first for n in of] for of in folded))
@@ -251,18 +251,18 @@ def join_parts(
     sources = [dense_rows(s.dtype, rows, (length,), config.width, launcher.machine) for s in states]
     results = [v for n in group.folds for v in n.results]
     made = {v: launcher.empty(TensorType(atoms.sizes(group.rows), types[v].dtype)) for v in results}
-    targets = [Place(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]
+    targets = [RowLayout(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]
 
-    def build(places: Places, grid: int) -> Kernel:
-        row = BodyRow(name, places, config, grid, states[0].dtype.compute)
-        folds = [fold.ending(count=places.count) for fold in bound]
+    def build(layouts: RowLayouts, grid: int) -> Kernel:
+        row = BodyRow(name, layouts, config, grid, states[0].dtype.compute)
+        folds = [fold.ending(count=layouts.count) for fold in bound]
         row.run(lambda _: write_joined(row, folds))
         return row.b.build()
 
     key = ("joined parts", tuple(fold.key_of_any_count for fold in bound), config)
     bindings = [b for t in (*states, *made.values()) for b in bindings_of(t)]
-    places = Places.of(rows, length, sources, targets, count=count)
-    launcher.launch_for(places, key, build, bindings, workgroups_of(rows, config))
+    layouts = RowLayouts.of(rows, length, sources, targets, count=count)
+    launcher.launch_for(layouts, key, build, bindings, workgroups_of(rows, config))
     for value, tensor in made.items():
         real[value] = arranged(launcher, region, tensor, group.rows, value)
 

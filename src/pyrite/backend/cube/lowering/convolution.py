@@ -37,7 +37,7 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template import implicit_gemm, polyphase
 from pyrite.kernel.template.direct_config import DirectConfig
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
@@ -214,7 +214,7 @@ def convolve_by_phases(
 def gradient_product(problem: WeightGradient) -> WindowedProduct:
     """Return the product that the gradient is."""
     w, x = problem.windows, problem.x
-    out = Layout(x.dtype, row_major((w.groups * w.outputs, w.channels, *w.kernel_size)))
+    out = OperandLayout(x.dtype, row_major((w.groups * w.outputs, w.channels, *w.kernel_size)))
     return WindowedProduct(w, problem.g, x, out, is_gradient=True)
 
 

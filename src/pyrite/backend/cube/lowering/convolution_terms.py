@@ -30,23 +30,23 @@ class Edge:
     high: int
 
     @property
-    def inner(self) -> Run:
+    def inner(self) -> Span:
         """The elements that meet none."""
-        return Run(self.high - self.low, 0, self.low)
+        return Span(self.high - self.low, 0, self.low)
 
     @property
-    def outer(self) -> Run:
+    def outer(self) -> Span:
         """The elements that meet it."""
-        return Run(self.size - (self.high - self.low), self.low, self.high - self.low)
+        return Span(self.size - (self.high - self.low), self.low, self.high - self.low)
 
     @property
-    def whole(self) -> Run:
+    def whole(self) -> Span:
         """All elements."""
-        return Run(self.size, 0, 0)
+        return Span(self.size, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Span:
     """Some elements of an axis: the first ones, and after ``skip`` of them those from there on."""
 
     count: int
@@ -252,7 +252,7 @@ class WeightGradient:
         return Term([image, of, *at], [image, output, *windows], _inside(b, at, w.sizes))
 
 
-def boxes(edges: Sequence[Edge]) -> list[tuple[Run, ...]]:
+def boxes(edges: Sequence[Edge]) -> list[tuple[Span, ...]]:
     """Return the border in parts: each the outer elements of an axis, inner ones before it.
 
     >>> [[run.count for run in box] for box in boxes([Edge(5, 1, 4), Edge(7, 0, 6)])]

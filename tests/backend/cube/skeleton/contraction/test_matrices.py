@@ -8,7 +8,7 @@ import pytest
 from pyrite.backend.cube.layout import broadcast_strides, row_major
 from pyrite.backend.cube.skeleton.contraction.matrices import matrices_of
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.operand import OperandMap
 from pyrite.kernel.template.product import Product
 from pyrite.op.rule import Terms
@@ -18,7 +18,7 @@ from pyrite.types import Shape, float32
 MACHINE = Machine.gpu()
 
 
-def layout_of(shape: Shape, how: str) -> Layout:
+def layout_of(shape: Shape, how: str) -> OperandLayout:
     """Return where a tensor of a shape lies, from address 0 on or, reversed, down to it."""
     dense = row_major(shape)
     strides = {
@@ -29,10 +29,12 @@ def layout_of(shape: Shape, how: str) -> Layout:
         "stretched": (0,) * (len(shape) - 1) + (1,),
         "permuted": tuple(dense[a] for a in (1, 0, *range(2, len(shape)))),
     }[how]
-    return Layout(float32, strides)
+    return OperandLayout(float32, strides)
 
 
-def product_of(terms: Terms, x: Layout, y: Layout, out: Layout) -> tuple[Product, bool]:
+def product_of(
+    terms: Terms, x: OperandLayout, y: OperandLayout, out: OperandLayout
+) -> tuple[Product, bool]:
     """Return the product of a contraction, and whether its operands change places."""
     matrices = matrices_of(terms)
     assert matrices is not None
@@ -77,7 +79,7 @@ def test_a_matmul_is_a_batch_of_matrices_whose_rows_and_columns_are_one_digit(
     terms = MATMUL.of([x_shape, y_shape], {})
     out_shape = terms.shape
     x, y = layout_of(x_shape, x_lies), layout_of(y_shape, y_lies)
-    out = Layout(float32, row_major(out_shape))
+    out = OperandLayout(float32, row_major(out_shape))
 
     product, is_swapped = product_of(terms, x, y, out)
 
@@ -119,5 +121,7 @@ def test_a_contraction_with_windows_stays_one_product() -> None:
     terms = CONVOLUTION.of([(2, 3, 6, 5), (4, 3, 3, 3)], windows)
     matrices = matrices_of(terms)
     assert matrices is not None
-    layouts = [Layout(float32, row_major(s)) for s in ((2, 3, 6, 5), (4, 3, 3, 3), terms.shape)]
+    layouts = [
+        OperandLayout(float32, row_major(s)) for s in ((2, 3, 6, 5), (4, 3, 3, 3), terms.shape)
+    ]
     assert matrices.split(*layouts) is matrices

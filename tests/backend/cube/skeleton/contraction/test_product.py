@@ -12,7 +12,7 @@ from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract
 from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.op import OPS, Plan
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.types import TensorType, float32
@@ -42,7 +42,7 @@ def test_every_plan_multiplies_matrices_that_lie_anyhow(
     # Offset 70 is no multiple of 4; y is transposed, and shared by the batch.
     left = backend.upload(x).sliced((0, 1, 0), (3, 8, 70), (1, 1, 1))
     right = backend.upload(y).permuted((1, 0)).broadcast_to((3, 70, 11))
-    layouts = [Layout(float32, t.strides, 2 if t.offset else None) for t in (left, right)]
+    layouts = [OperandLayout(float32, t.strides, 2 if t.offset else None) for t in (left, right)]
     product = matmul_product((3, 8, 70, 11), *layouts)
     want = x[:, 1:] @ y.T
     schedules = PRODUCT.candidates(product, machine)
@@ -65,7 +65,7 @@ def test_batches_broadcast_and_vectors_are_products_too(backend: CubeBackend, sh
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 40), (3, 5), (40, 2)])
 def test_a_long_sum_is_cut_in_parts(m: int, n: int) -> None:
     machine = Machine.gpu(workgroups=64)
-    layouts = Layout(float32, (0, 1 << 20, 1)), Layout(float32, (0, n, 1))
+    layouts = OperandLayout(float32, (0, 1 << 20, 1)), OperandLayout(float32, (0, n, 1))
     product = matmul_product((1, m, 1 << 20, n), *layouts)
 
     plan = PRODUCT.select(product, machine)

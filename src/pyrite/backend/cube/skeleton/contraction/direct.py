@@ -13,7 +13,7 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template.direct_config import DirectConfig
 from pyrite.kernel.template.direct_convolution import direct_convolution
-from pyrite.kernel.template.implicit_gemm import Layout, weight_map
+from pyrite.kernel.template.implicit_gemm import OperandLayout, weight_map
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.types import DType
 
@@ -29,8 +29,8 @@ class DirectConvolution:
 
     convolution: Polyphase
     weight: tuple[DType, tuple[int, ...], int | None]
-    x: Layout
-    out: Layout
+    x: OperandLayout
+    out: OperandLayout
     is_transposed: bool = False
     is_first: bool = False
 
@@ -67,7 +67,7 @@ class DirectSkeleton:
             problem = known.with_batch(batch)
         p, stage = problem.convolution, fused.epilogue
         w = replace(p.windows, kernel_size=p.kernel_size)
-        filters = weight_map(w, Layout(*problem.weight), is_transposed=problem.is_transposed)
+        filters = weight_map(w, OperandLayout(*problem.weight), is_transposed=problem.is_transposed)
         epilogue = None if stage is None else lambda b: Finish(b, stage)
         return direct_convolution(
             p, problem.x, filters, problem.out, config, grid=grid, epilogue=epilogue

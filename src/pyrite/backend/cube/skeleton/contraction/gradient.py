@@ -13,7 +13,7 @@ from pyrite.kernel.extent import extent, with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import gradient_blocks, outer_config, size_class
 from pyrite.kernel.template import weight_gradient as along
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.outer_config import OuterConfig
 from pyrite.kernel.template.outer_products import outer_products
 from pyrite.kernel.template.weight_gradient import WeightGradientConfig
@@ -28,8 +28,8 @@ class WeightGradient:
     """
 
     windows: Windows
-    x: Layout
-    g: Layout
+    x: OperandLayout
+    g: OperandLayout
     is_first: bool = False
 
     def with_batch(self, batch: int) -> WeightGradient:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyrite.backend.cube.layout import merged
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.implicit_gemm import Layout, operand_map
+from pyrite.kernel.template.implicit_gemm import OperandLayout, operand_map
 from pyrite.kernel.template.operand import Axis, Digit, OperandMap, Window
 from pyrite.kernel.template.product import Product
 from pyrite.op.index import Bound, Form, IndexMap
@@ -36,7 +36,7 @@ class Matrices:
         """The axes of K."""
         return tuple(range(self.terms.kept, len(self.terms.left.shape)))
 
-    def split(self, left: Layout, right: Layout, out: Layout) -> Matrices:
+    def split(self, left: OperandLayout, right: OperandLayout, out: OperandLayout) -> Matrices:
         """Return it with what lies apart as more matrices: rows or columns that are no one digit.
 
         To find the place of a row by division is dearer than a batch.  A contraction with windows
@@ -52,7 +52,9 @@ class Matrices:
         batch = tuple(sorted((*self.batch, *apart, *more)))
         return replace(self, batch=batch, rows=rows, columns=columns)
 
-    def product(self, left: Layout, right: Layout, out: Layout, machine: Machine) -> Product:
+    def product(
+        self, left: OperandLayout, right: OperandLayout, out: OperandLayout, machine: Machine
+    ) -> Product:
         """Return the product, of operands and a result that lie so.
 
         ``out`` has the axes of the terms.  Rows of images are filled up in thought to whole
@@ -67,7 +69,7 @@ class Matrices:
             self.result(out, lanes),
         )
 
-    def result(self, out: Layout, lanes: int) -> OperandMap:
+    def result(self, out: OperandLayout, lanes: int) -> OperandMap:
         """Return where the result lies, or what has its axes."""
         shape = self.terms.left.shape
 
@@ -76,7 +78,7 @@ class Matrices:
 
         return operand_map(out, axis(self.batch), axis(self.rows), axis(self.columns), [], lanes)
 
-    def _lanes(self, y: IndexMap, machine: Machine, layout: Layout) -> int:
+    def _lanes(self, y: IndexMap, machine: Machine, layout: OperandLayout) -> int:
         if not self.columns or not y.bounds:
             return 1
         shape = y.shape
@@ -86,7 +88,7 @@ class Matrices:
         return lanes_of(machine, rows, shape[self.columns[-1]], layout.dtype.compute.itemsize)
 
     def _map(
-        self, index: IndexMap, layout: Layout, rows: Sequence[int], columns: Sequence[int],
+        self, index: IndexMap, layout: OperandLayout, rows: Sequence[int], columns: Sequence[int],
         lanes: int,
     ) -> OperandMap:  # fmt: skip
         windows, moves = _windows(index, layout.strides)
@@ -98,7 +100,7 @@ class Matrices:
 
 
 def _joined(
-    axes: tuple[int, ...], index: IndexMap, operand: Layout, out: Layout
+    axes: tuple[int, ...], index: IndexMap, operand: OperandLayout, out: OperandLayout
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return axes as those that lie apart, and the last of them, which are one in memory."""
     _, moves = _windows(index, operand.strides)

@@ -9,26 +9,26 @@ from pyrite.backend.cube.layout import merged, row_major
 from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.operand import Digit, OperandMap
 from pyrite.kernel.template.product import Product
 from pyrite.types import Shape, TensorType
 
 
-def matmul_product(shape: Shape, x: Layout, y: Layout) -> Product:
+def matmul_product(shape: Shape, x: OperandLayout, y: OperandLayout) -> Product:
     """Return the product of matrices of a shape (*batch, M, K, N), from their layouts."""
     *batch, m, k, n = shape
     out = row_major((*batch, m, n))
     axes = merged(tuple(batch), [x.strides[:-2], y.strides[:-2], out[:-2]])
 
-    def map(layout: Layout, at: int, rows: int, columns: int) -> OperandMap:
+    def map(layout: OperandLayout, at: int, rows: int, columns: int) -> OperandMap:
         digits = tuple(Digit(size, step) for size, step in zip(*axes[at], strict=True))
         row, column = layout.strides[-2:]
         return OperandMap(
             layout.dtype, digits, (Digit(rows, row),), (Digit(columns, column),), (), layout.offset
         )
 
-    return Product(map(x, 0, m, k), map(y, 1, k, n), map(Layout(x.dtype, out), 2, m, n))
+    return Product(map(x, 0, m, k), map(y, 1, k, n), map(OperandLayout(x.dtype, out), 2, m, n))
 
 
 def multiply(

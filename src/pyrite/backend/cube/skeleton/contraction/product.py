@@ -23,7 +23,7 @@ from pyrite.kernel.template import dot_product as dot
 from pyrite.kernel.template import panel_config as panel
 from pyrite.kernel.template import split_k
 from pyrite.kernel.template import tiled_gemm as tiled
-from pyrite.kernel.template.implicit_gemm import Layout
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.panel_gemm import panel_gemm
 from pyrite.kernel.template.product import Product
 from pyrite.runtime.protocol import Buffer
@@ -203,11 +203,11 @@ def partial_sums(
     return partial
 
 
-def layout_of(tensor: CubeTensor, machine: Machine | None = None) -> Layout:
+def layout_of(tensor: CubeTensor, machine: Machine | None = None) -> OperandLayout:
     """Return the layout, with what the offset divides by: at most 16, the widest vector.
 
     For a processor, if one is given, that is 1: it does not care where vectors begin.
     """
     most = 1 if machine is not None and machine.kind == "cpu" else 16
     offset = min(tensor.offset & -tensor.offset, most) if tensor.offset else None
-    return Layout(tensor.dtype, tensor.strides, offset)
+    return OperandLayout(tensor.dtype, tensor.strides, offset)

@@ -25,7 +25,7 @@ from pyrite.kernel import Kernel
 from pyrite.kernel.extent import with_known
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import implicit_gemm
-from pyrite.kernel.template.implicit_gemm import Layout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.product import Product
 
 
@@ -37,9 +37,9 @@ class WindowedProduct:
     """
 
     windows: Windows
-    left: Layout
-    x: Layout
-    out: Layout
+    left: OperandLayout
+    x: OperandLayout
+    out: OperandLayout
     lanes: int = 1
     is_transposed: bool = False
     is_gradient: bool = False

@@ -42,7 +42,7 @@ Steps = dict[Atom, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowLayout:
     """Where the elements of a tensor lie, by row and by place in the row, as few axes as can be."""
 
     layout: Layout
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RowLayouts:
     """All sizes and layouts of the rows of a body: of each operand the numbers of its ``shapes``.
 
     Operands of equal shapes share them, and so coordinates.  ``count`` is how many elements meet in
@@ -71,15 +71,17 @@ class Places:
 
     @classmethod
     def of(
-        cls, rows: int, length: int, sources: Sequence[Place], targets: Sequence[Place],
-        sums: Sequence[Place] = (), *, count: int = 0, pieces: int = 1,
-    ) -> Places:  # fmt: skip
-        """Return the places of rows."""
-        places = (*sources, *targets, *sums)
+        cls, rows: int, length: int, sources: Sequence[RowLayout], targets: Sequence[RowLayout],
+        sums: Sequence[RowLayout] = (), *, count: int = 0, pieces: int = 1,
+    ) -> RowLayouts:  # fmt: skip
+        """Return the layouts of operands."""
+        operands = [*sources, *targets, *sums]
         # Apart: rows and lengths that happen to be equal are no other kernel.
-        of_rows = list(dict.fromkeys(p.rows for p in places))
-        along = list(dict.fromkeys(p.length for p in places))
-        sides = tuple((of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in places)
+        of_rows = list(dict.fromkeys(p.rows for p in operands))
+        along = list(dict.fromkeys(p.length for p in operands))
+        sides = tuple(
+            (of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in operands
+        )
         of, to, by = (tuple(p.layout for p in group) for group in (sources, targets, sums))
         return cls(of, to, by, sides, (*of_rows, *along), rows, length, count, pieces)
 
@@ -103,7 +105,7 @@ class RowSpace:
         """How many pieces a row has."""
         return self.region.atoms.count(self.pieces)
 
-    def place(self, steps: Steps, tensor: CubeTensor) -> Place:
+    def layout(self, steps: Steps, tensor: CubeTensor) -> RowLayout:
         """Return where a tensor's elements lie by rows and places in a row."""
         rows, of_rows = _side(self.region, steps, self.rows)
         is_number = not any(a in steps for a in (*self.pieces, *self.length))
@@ -111,7 +113,7 @@ class RowSpace:
         strides = (*of_rows, *along)
         alignment = alignment_of(strides, tensor.offset, self.width) if along else 1
         layout = Layout(tensor.dtype, strides, tensor.offset != 0, alignment)
-        return Place(in_rows(layout, self.width, self.machine), rows, length)
+        return RowLayout(in_rows(layout, self.width, self.machine), rows, length)
 
     def _along(self, steps: Steps) -> tuple[Shape, Strides]:
         if not self.pieces:
@@ -120,7 +122,7 @@ class RowSpace:
         (size,), (stride,) = _side(self.region, steps, self.length)
         return (*shape, size), (*strides, stride)
 
-    def dense(self, dtype: DType, rows: int) -> Place:
+    def dense(self, dtype: DType, rows: int) -> RowLayout:
         """Return where so many rows without gaps lie."""
         atoms = self.region.atoms
         size = atoms.count(self.length)
@@ -142,11 +144,11 @@ def _side(region: Region, steps: Steps, atoms: Space) -> tuple[Shape, Strides]:
     return shape, merged_strides
 
 
-def dense_rows(dtype: DType, rows: int, length: Shape, width: int, machine: Machine) -> Place:
+def dense_rows(dtype: DType, rows: int, length: Shape, width: int, machine: Machine) -> RowLayout:
     """Return where rows of a shape lie without gaps."""
     strides = row_major((rows, *length))
     layout = Layout(dtype, strides, False, alignment_of(strides, 0, width))
-    return Place(in_rows(layout, width, machine), (rows,), length)
+    return RowLayout(in_rows(layout, width, machine), (rows,), length)
 
 
 # ---- pieces ----
