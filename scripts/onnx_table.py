@@ -1,10 +1,11 @@
-"""Writes which ops of ONNX are imported, and which cases of its node suite are left out, into docs.
+"""Writes what is made of ONNX's ops and of the cases of its node suite into docs/onnx.md.
 
     python scripts/onnx_table.py            writes docs/onnx.md
     python scripts/onnx_table.py --check    says whether it is out of date, and then exits with 1
 
-What stands between the two markers of the file is made here; a test compares.  A case is left out
-by its dtypes or its domain, which are read from its model, and not by whether it passes.
+What stands between markers is made here; a test compares.  A case is left out by its dtypes or its
+domain, which are read from its model, and not by whether it passes.  To count what `to-python`
+makes of the cases each is written, which takes half a minute.
 """
 
 from __future__ import annotations
@@ -22,13 +23,20 @@ import onnx.defs
 from onnx import AttributeProto, TensorProto
 from onnx.backend.test.case.node import collect_testcases
 
+from pyrite.errors import ModelImportError
 from pyrite.onnx.converter import CONVERTERS
+from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load  # noqa: F401 - files the converters
+from pyrite.onnx.python.writing import written
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "docs" / "onnx.md"
-BEGIN = "<!-- made by scripts/onnx_table.py -->"
+OPS = "<!-- made by scripts/onnx_table.py -->"
+PYTHON = "<!-- counted by scripts/onnx_table.py -->"
 END = "<!-- end of what was made -->"
+
+#: What becomes of a case in Python: without a call of `pyrite.onnx.operator`, with one, nothing.
+FORMS = ("plain", "called", "refused")
 
 TRAINING = "ai.onnx.preview.training"
 #: What no dtype of Pyrite carries, by the first letters of the type's name.
@@ -55,9 +63,22 @@ def main(arguments: list[str]) -> int:
 
 def wanted() -> str:
     """Return the text that the file should have."""
-    before, _, rest = PATH.read_text().partition(BEGIN)
+    text = PATH.read_text()
+    for begin, made in ((PYTHON, python(python_counts())), (OPS, f"{exclusions()}\n\n{ops()}")):
+        text = with_section(text, begin, made)
+    return text
+
+
+def with_section(text: str, begin: str, made: str) -> str:
+    """Return a text with what stands between a marker and the next end replaced."""
+    before, _, rest = text.partition(begin)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{exclusions()}\n\n{ops()}\n{END}{after}"
+    return f"{before}{begin}\n{made}\n{END}{after}"
+
+
+def section(text: str, begin: str) -> str:
+    """Return what stands between a marker and the next end."""
+    return text.partition(begin)[2].partition(END)[0].strip("\n")
 
 
 # ---- cases of the node suite ----
@@ -147,6 +168,53 @@ def _op_of(case: Any) -> str:
     ops = sorted({node.op_type for node in case.model.graph.node}, key=len, reverse=True)
     name = case.name.replace("_", "").lower()
     return next((op for op in ops if op.lower() in name), "expanded functions")
+
+
+# ---- cases as Python ----
+
+
+def cases_by_op() -> dict[str, list[Any]]:
+    """Return the cases that are imported, by the op that they are for."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for case in cases():
+        if exclusion(case.model) is None:
+            found[_op_of(case)].append(case)
+    return dict(sorted(found.items()))
+
+
+def python_counts() -> dict[str, Counter[str]]:
+    """Return how many cases of each op take each form in Python."""
+    return {op: Counter(map(form, of)) for op, of in cases_by_op().items()}
+
+
+def form(case: Any) -> str:
+    """Return what becomes of a case in Python."""
+    try:
+        text = written(case.model.SerializeToString(), inspect_here).text
+    except ModelImportError:
+        return "refused"
+    return "called" if "\nfrom pyrite.onnx import operator\n" in text else "plain"
+
+
+def python(counts: dict[str, Counter[str]]) -> str:
+    """Return how many cases are written as Python, with those of each op."""
+    total = sum(counts.values(), Counter[str]())
+    return "\n".join(
+        [
+            f"`pyrite onnx to-python` writes {total['plain'] + total['called']:,} of the "
+            f"{total.total():,} cases that are imported, {total['plain']} of them without a call "
+            "of `pyrite.onnx.operator`.",
+            "",
+            "| cases of | without such a call | with one | refused |",
+            "| --- | ---: | ---: | ---: |",
+            *(python_row(op, of) for op, of in counts.items()),
+        ]
+    )
+
+
+def python_row(op: str, counts: Counter[str]) -> str:
+    """Return the line of an op in the table of `python`."""
+    return f"| {op} | {' | '.join(str(counts[form]) for form in FORMS)} |"
 
 
 # ---- ops ----

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +24,7 @@ import pytest
 import pyrite
 from pyrite.backend.device import device_problem
 from pyrite.errors import DTypeError
-from pyrite.onnx import ModelImportError
+from pyrite.onnx import ModelImportError, bound
 from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load_with
 from pyrite.onnx.python.writing import write_with
@@ -137,11 +138,42 @@ def test_what_is_left_out_is_refused(
         assert caught.value.problems, case.name
 
 
-def test_the_page_of_ops_is_up_to_date(table: ModuleType) -> None:
-    text = table.PATH.read_text()
+@pytest.fixture
+def page(table: ModuleType) -> str:
+    text: str = table.PATH.read_text()
     if f"onnx {onnx.__version__}," not in text:
         pytest.skip("the page is of another version of onnx")
-    assert table.wanted() == text, "run scripts/onnx_table.py"
+    return text
+
+
+def test_the_page_of_ops_is_up_to_date(table: ModuleType, page: str) -> None:
+    made = f"{table.exclusions()}\n\n{table.ops()}"
+    assert table.section(page, table.OPS) == made, "run scripts/onnx_table.py"
+
+
+def test_the_page_counts_the_cases_that_are_written_as_python(
+    table: ModuleType, page: str, full: bool, rng: random.Random
+) -> None:
+    made = table.section(page, table.PYTHON)
+    by_op = table.cases_by_op()
+    told = {}
+    for line in made.splitlines()[4:]:
+        op, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))
+        told[op] = Counter(dict(zip(table.FORMS, map(int, numbers), strict=True)))
+    # The sums follow from the rows, and the rows from the cases: of all, or of a few ops.
+    assert table.python(told) == made, "run scripts/onnx_table.py"
+    assert {op: of.total() for op, of in told.items()} == {op: len(of) for op, of in by_op.items()}
+    few = sorted(op for op in by_op if len(by_op[op]) < 30)
+    for op in by_op if full else rng.sample(few, 3):
+        assert Counter(map(table.form, by_op[op])) == told[op], f"{op}: run scripts/onnx_table.py"
+
+
+def test_the_page_tells_the_bounds(page: str) -> None:
+    for number in (bound.MOST_MADE, bound.MOST_STEPS):
+        power = str(number.bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        assert number == 1 << (number.bit_length() - 1)
+        assert f" 2{power} " in page
+    assert f" {bound.MOST_STRETCHED:,} times " in page
 
 
 def loaded(model: Any, device: str) -> Any:
