@@ -52,6 +52,9 @@ from pyrite.nn.interpolate import Interpolate1d as Interpolate1d
 from pyrite.nn.interpolate import Interpolate2d as Interpolate2d
 from pyrite.nn.interpolate import Interpolate3d as Interpolate3d
 from pyrite.nn.linear import Linear as Linear
+from pyrite.nn.lora import LoRA as LoRA
+from pyrite.nn.lora import lora as lora
+from pyrite.nn.lora import merge_lora as merge_lora
 from pyrite.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
 from pyrite.nn.loss import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from pyrite.nn.loss import CosineEmbeddingLoss as CosineEmbeddingLoss
@@ -214,6 +217,7 @@ __all__ = [
     "LeakyReLU",
     "LeakyRelu",
     "Linear",
+    "LoRA",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -277,6 +281,8 @@ __all__ = [
     "Unfold4d",
     "Upsample",
     "init",
+    "lora",
+    "merge_lora",
     "sinusoids",
 ]
 

@@ -17,7 +17,6 @@ from copy import deepcopy
 from fnmatch import fnmatchcase
 from inspect import Signature, signature
 from itertools import pairwise
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyrite.autodiff.mode import training, training_mode
@@ -25,6 +24,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError, RecordError
 from pyrite.nn import weights
 from pyrite.nn.habits import INSTEAD
+from pyrite.nn.part import At, frozen, tied
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
@@ -32,6 +32,7 @@ from pyrite.opening import reader
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
+from pyrite.tensor.frozen import FrozenDict, FrozenList
 from pyrite.tensor.parameter import Identified, Parameter, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import TreeNode, tree_items, tree_leaves, tree_map
@@ -71,19 +72,10 @@ class _Declared(ABCMeta):
             module = super().__call__(*args, **kwargs)
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
-        fields = {name: _frozen(value) for name, value in vars(module).items()}
+        fields = {name: frozen(value) for name, value in vars(module).items()}
         module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None)
         module.__dict__["_tree_branches"] = _branches_of(module)
         return module
-
-
-def _frozen(value: Any) -> Any:
-    """Return containers as immutable ones: a list of layers becomes a tuple."""
-    if isinstance(value, list) or type(value) is tuple:
-        return tuple(_frozen(v) for v in value)
-    if isinstance(value, dict):
-        return MappingProxyType({k: _frozen(v) for k, v in value.items()})
-    return value
 
 
 class Module(TreeNode, metaclass=_Declared):
@@ -236,15 +228,41 @@ class Module(TreeNode, metaclass=_Declared):
                 f"replace requires fields of {type(self).__name__}, got {', '.join(unknown)}; "
                 f"it has {', '.join(self.tree_children())}"
             )
-        made = self.tree_rebuild({name: _frozen(value) for name, value in fields.items()})
+        made = self.tree_rebuild({name: frozen(value) for name, value in fields.items()})
         made.__dict__["_tree_branches"] = _branches_of(made)
         return made
 
+    @property
+    def at(self) -> At[Self]:
+        """Its parts by path, to change them: ``model = model.at["encoder.head"].set(layer)``.
+
+        >>> from pyrite import nn
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 10))
+        >>> net.at["1.bias"].set(None).num_params(), net.at["1"].get().out_features
+        (120, 10)
+        """
+        return At(self)
+
+    @public
+    def tie(self, path: str, source: str) -> Self:
+        """Return the module with the parameter at ``source`` at ``path`` too: its id and value.
+
+        ``model.tie("lm_head.weight", "wte.weight")``.  Raises ModuleError for a path without a
+        parameter, ShapeError and DTypeError for two that are not alike.
+        """
+        return tied(self, path, source)
+
     # ---- files ----
 
-    def record(self, metadata: Mapping[str, Any] | None = None) -> Record:
-        """Return the values of parameters and states by path; tied ones are stored once."""
-        return weights.record_of(self, metadata or {})
+    @public
+    def record(
+        self, metadata: Mapping[str, Any] | None = None, *, only: str | None = None
+    ) -> Record:
+        """Return the values of parameters and states by path; tied ones are stored once.
+
+        only: a pattern of paths, to leave out all others.
+        """
+        return weights.record_of(self, metadata or {}, only)
 
     @public
     def load_record(self, record: Record, **options: Any) -> Self:
@@ -252,12 +270,14 @@ class Module(TreeNode, metaclass=_Declared):
         return weights.with_arrays(self, record.arrays, **options)
 
     @public
-    def save(self, path: PathLike) -> None:
+    def save(self, path: PathLike, *, only: str | None = None) -> None:
         """Write parameters and states to one safetensors file, replacing it as a whole.
+
+        only: a pattern of paths, ``"head.*"``, to leave out all others.
 
         Raises RecordError when the file cannot be written; what was there is then unchanged.
         """
-        self.record().save(path)
+        self.record(only=only).save(path)
 
     @public
     @reader("load", RecordError)
@@ -267,6 +287,7 @@ class Module(TreeNode, metaclass=_Declared):
         *,
         rules: Rules = (),
         dtype: DTypeLike = "module",
+        only: str | None = None,
         partial: bool = False,
         allow_unused: bool = False,
     ) -> Self:
@@ -277,13 +298,20 @@ class Module(TreeNode, metaclass=_Declared):
 
         rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.
         dtype: "module" casts to what the module has, "file" keeps what was saved, or a float dtype.
+        only: a pattern of paths: the file holds the values of these, and all others stay.
         partial: names that the file lacks keep their values; allow_unused: others are ignored.
 
         Raises RecordError for a bad file, and MatchError with one report of all that does not fit.
         """
         arrays = weights.read_arrays(path)
         return weights.with_arrays(
-            self, arrays, rules=rules, dtype=dtype, partial=partial, allow_unused=allow_unused
+            self,
+            arrays,
+            rules=rules,
+            dtype=dtype,
+            only=only,
+            partial=partial,
+            allow_unused=allow_unused,
         )
 
     # ---- a module is a tree ----
@@ -408,10 +436,10 @@ def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:
     if isinstance(value, Module):
         children = {k: _rebuild(v, change) for k, v in value.tree_children().items()}
         return change(value.tree_rebuild(children))
-    if type(value) is tuple:
-        return tuple(_rebuild(v, change) for v in value)
-    if isinstance(value, MappingProxyType):
-        return MappingProxyType({k: _rebuild(v, change) for k, v in value.items()})
+    if type(value) in (tuple, FrozenList):
+        return type(value)([_rebuild(v, change) for v in value])
+    if isinstance(value, FrozenDict):
+        return FrozenDict({k: _rebuild(v, change) for k, v in value.items()})
     return value
 
 

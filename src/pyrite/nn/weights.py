@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyrite.errors import RecordError
+from pyrite.errors import ModuleError, RecordError
 from pyrite.opening import open_file
 from pyrite.record import Record, fit, load_pytorch, load_sharded, remap
 from pyrite.record.atomic import PathLike
@@ -30,10 +31,13 @@ PYTORCH_SUFFIXES = (".pt", ".pth", ".bin")
 WEIGHT_SUFFIXES = (".safetensors", *PYTORCH_SUFFIXES)
 
 
-def record_of(module: Any, metadata: Mapping[str, Any]) -> Record:
-    """Return parameters and states by path.  Tied ones share one array, which a file holds once."""
+def record_of(module: Any, metadata: Mapping[str, Any], only: str | None = None) -> Record:
+    """Return parameters and states by path.  Tied ones share one array, which a file holds once.
+
+    Raises ModuleError where ``only``, a pattern of paths, matches none.
+    """
     arrays: dict[int, Array] = {}
-    named = dict(_paths(module))
+    named = _named(module, only)
     for leaf in named.values():
         if leaf.id not in arrays:
             arrays[leaf.id] = leaf.numpy()
@@ -46,6 +50,7 @@ def with_arrays(
     *,
     rules: Rules = (),
     dtype: DTypeLike = "module",
+    only: str | None = None,
     partial: bool = False,
     allow_unused: bool = False,
 ) -> M:
@@ -53,7 +58,7 @@ def with_arrays(
 
     Raises MatchError with one report of every name, shape and dtype that does not fit.
     """
-    named = dict(_paths(module))
+    named = _named(module, only)
     first: dict[int, str] = {}
     for path, leaf in named.items():
         first.setdefault(leaf.id, path)
@@ -149,6 +154,19 @@ def is_safetensors(file: Path) -> bool:
             return stream.read(9)[8:] == b"{"
     except OSError:
         return False
+
+
+def _named(module: Any, only: str | None) -> dict[str, Identified]:
+    """Return parameters and states by each of their paths that the pattern ``only`` matches."""
+    named = dict(_paths(module))
+    if only is None:
+        return named
+    chosen = {path: leaf for path, leaf in named.items() if fnmatchcase(path, only)}
+    if not chosen:
+        raise ModuleError(
+            f"only requires a path of a parameter or state, got {only!r}; it has {', '.join(named)}"
+        )
+    return chosen
 
 
 def _paths(module: Any) -> Iterator[tuple[str, Identified]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from pyrite.onnx.memory import HostMemory
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.program import Context, Program, narrowed, run_whole
 from pyrite.tensor.creation import asarray
+from pyrite.tensor.frozen import FrozenDict
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_paths
 
@@ -33,7 +33,7 @@ class Weights(Module):
 
     def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
         """Return a copy with others under these names."""
-        return super().tree_rebuild({"children": MappingProxyType({**self.children, **children})})
+        return super().tree_rebuild({"children": FrozenDict({**self.children, **children})})
 
     def extra_repr(self) -> str:
         """Return nothing: it is its weights."""

@@ -125,6 +125,9 @@ class Optimizer(Configured, ABC):
         It shares with the old one what did not change: frozen parameters, and those without a
         gradient, which weight decay does not touch either.  Parameters keep their ids and ties.
 
+        A parameter that is new in the model starts with new state; that of one which a model of
+        this training no longer holds is dropped.
+
         Raises GradientError when there is no gradient at all, and when the gradients are of another
         version of a parameter, or also of parameters that the model does not hold; ShapeError for a
         gradient of another shape.
@@ -152,7 +155,7 @@ class Optimizer(Configured, ABC):
             stepped = tree_map(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
             )
-            state.parameters.update(kept)
+            state.keep(kept, among=held)
             state.newest = next(((i, t.version) for i, t in changed.items() if i in kept), None)
             state.norm = norm
             state.steps += 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyrite.errors import TrainError
+from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 
 #: What a rule keeps for one parameter: tensors by name, always under the names that `init` gave.
@@ -33,13 +34,15 @@ class ParameterUpdate(NamedTuple):
 class OptimizerState:
     """The steps made, and what is kept for each parameter by id, for one thread at a time."""
 
-    __slots__ = ("is_warned", "lock", "newest", "norm", "parameters", "rules", "steps")
+    __slots__ = ("is_warned", "lock", "models", "newest", "norm", "parameters", "rules", "steps")
 
     #: Held during every call.
     lock: threading.Lock
     #: Steps made; the schedules' argument.
     steps: int
     parameters: dict[int, ParameterState]
+    #: Of each model stepped, the ids of what it holds.
+    models: list[frozenset[int]]
     #: Number of the group, 0 for none, of each parameter seen so far, by id.
     rules: dict[int, int]
     #: Id and version of a parameter that the last step made; None before there is one.
@@ -54,15 +57,32 @@ class OptimizerState:
     ) -> None:
         self.steps = steps
         self.parameters = dict(parameters or {})
+        self.models = []
         self.rules = {}
         self.newest = None
         self.is_warned = False
         self.norm = None
         self.lock = threading.Lock()
 
+    def keep(self, stepped: Mapping[int, ParameterState], *, among: Iterable[Identified]) -> None:
+        """Take up what a step made, and drop what is kept for parameters that left the model.
+
+        ``among``: what the model holds.  It takes the place of those of which it holds something; a
+        model of which it holds nothing is another one, which may go on beside it.
+        """
+        held = frozenset([t.id for t in among])
+        if held not in self.models:
+            former = [ids for ids in self.models if not ids.isdisjoint(held)]
+            for id in frozenset().union(*former) - held:
+                self.parameters.pop(id, None)
+                self.rules.pop(id, None)
+            self.models = [*(ids for ids in self.models if ids not in former), held]
+        self.parameters.update(stepped)
+
     def copy(self) -> OptimizerState:
         """Return a state that goes on from the same point."""
         made = OptimizerState(self.steps, self.parameters)
+        made.models = list(self.models)
         made.norm = self.norm
         return made
 

@@ -78,6 +78,14 @@ class Identified(Tensor):
         made._handle = made._adopt(value)
         return made
 
+    def as_new(self, value: Tensor) -> Self:
+        """Return another one with this value: as trainable, with an id of its own."""
+        made = self._same(value._type, value._backend)
+        made.id = next(_ids)
+        made.version = 0
+        made._handle = made._adopt(value)
+        return made
+
     @public
     def to(self, where: DeviceLike, /) -> Any:
         """Return the same parameter or state on another device; one not yet drawn stays so."""

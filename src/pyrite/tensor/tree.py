@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from pyrite.tensor.frozen import FrozenDict, FrozenList
 from pyrite.tensor.tensor import Tensor
 
 #: Types that hold no tensor, told apart first because trees are full of them.
@@ -45,8 +46,8 @@ class TreeNode:
 #: What a pass over a tree remembers by identity.
 _SHARED = (Tensor, TreeNode)
 _SEQUENCES = (list, tuple)
-#: Containers that cannot come to hold other things; modules have their dicts in such proxies.
-_FROZEN = frozenset({tuple, MappingProxyType})
+#: Containers that cannot come to hold other things; modules have their lists and dicts in such.
+_FROZEN = frozenset({tuple, FrozenList, FrozenDict, MappingProxyType})
 
 
 def tree_map(change: Change, tree: T) -> T:
@@ -92,6 +93,23 @@ def tree_paths(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     for name, child in named:
         if type(child) not in _PLAIN:
             yield from tree_paths(child, f"{path}.{name}" if path else str(name))
+
+
+def with_children(tree: Any, changed: Mapping[Any, Any]) -> Any:
+    """Return a container with some of its children exchanged, by index, key or field name.
+
+    >>> with_children([1, 2], {0: 3}), with_children({"a": 1}, {"a": 2})
+    ([3, 2], {'a': 2})
+    """
+    if isinstance(tree, _SEQUENCES):
+        children = [changed.get(index, child) for index, child in enumerate(tree)]
+        return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
+    if isinstance(tree, dict) and not isinstance(tree, FrozenDict):
+        made = copy(tree)  # keeps what a subclass has besides its items
+        made.update(changed)
+        return made
+    kind: Any = type(tree)
+    return kind({**tree, **changed}) if isinstance(tree, Mapping) else replace(tree, **changed)
 
 
 def is_branch(value: Any) -> bool:
@@ -187,7 +205,7 @@ class _Mapping:
         changed = self._changes(names, children)
         return node.tree_rebuild(changed) if changed else node
 
-    def _changes(self, names: Iterable[Any], children: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _changes(self, names: Iterable[Any], children: Any) -> dict[Any, Any]:
         changed = {}
         for name in names:
             child = children[name]
@@ -198,20 +216,8 @@ class _Mapping:
 
     def _container(self, tree: Any) -> Any:
         if isinstance(tree, _SEQUENCES):
-            return self._sequence(tree)
-        children = _named(tree)
-        changed = self._changes(children, children)
-        if not changed:
-            return tree
-        if isinstance(tree, dict):
-            made = copy(tree)  # keeps what a subclass has besides its items
-            made.update(changed)
-            return made
-        kind: Any = type(tree)
-        return kind({**tree, **changed}) if isinstance(tree, Mapping) else replace(tree, **changed)
-
-    def _sequence(self, tree: list[Any] | tuple[Any, ...]) -> Any:
-        changed = [self.apply(child) for child in tree]
-        if all([new is old for new, old in zip(changed, tree, strict=True)]):
-            return tree
-        return type(tree)(*changed) if hasattr(tree, "_fields") else type(tree)(changed)
+            changed = self._changes(range(len(tree)), tree)
+        else:
+            children = _named(tree)
+            changed = self._changes(children, children)
+        return with_children(tree, changed) if changed else tree
