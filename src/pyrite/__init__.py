@@ -38,6 +38,7 @@ from pyrite.backend.explanation.report import explain as explain
 from pyrite.backend.fusion import Fusion as Fusion
 from pyrite.backend.fusion import fusion as fusion
 from pyrite.config import config as config
+from pyrite.nn.observation import activations as activations
 from pyrite.op import composite as composite
 from pyrite.op import custom_op as custom_op
 from pyrite.op import primitive as primitive
@@ -87,6 +88,7 @@ __all__ = [
     "State",
     "Tensor",
     "__version__",
+    "activations",
     "autodiff",
     "bfloat16",
     "bool",

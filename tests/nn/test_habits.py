@@ -15,17 +15,20 @@ from pyrite.nn.habits import INSTEAD
 
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_is_advised_works_and_the_name_is_not_here(name: str, tmp_path: Path) -> None:
-    model = nn.Linear(2, 2)
+    model = nn.Sequential(nn.Linear(2, 2))
     use = INSTEAD[name]
     path, record = tmp_path / "m.safetensors", model.record()
     model.save(path)
 
-    with pytest.raises(AttributeError, match=f"^'Linear' object has no attribute '{name}'; use "):
+    with pytest.raises(
+        AttributeError, match=f"^'Sequential' object has no attribute '{name}'; use "
+    ):
         getattr(model, name)
 
     if use.startswith(("nothing", "a field")):
         return
-    names = {"pyrite": pyrite, "path": path, "record": record, "change": lambda p: p + 1}
+    names = {"pyrite": pyrite, "path": path, "record": record, "change": lambda p: p}
+    names |= {"name": "0", "pattern": "0", "grads": pyrite.Gradients()}
     first, *other = use.replace("'wgpu'", "'numpy'").split(", or ")
     code = [first.partition(", of")[0], *(o for o in other if o.startswith("model.l"))]
     for expression in code:

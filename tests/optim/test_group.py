@@ -7,7 +7,8 @@ import pytest
 
 from pyrite import nn, optim
 from pyrite.autodiff import value_and_grad
-from pyrite.errors import ArgumentError
+from pyrite.errors import ArgumentError, RecordError
+from pyrite.record import Record
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.random import random_stream
 
@@ -104,3 +105,67 @@ def test_schedules_of_groups_run_side_by_side():
     schedule = optim.schedule.Exponential(1.0, gamma=0.5)
     optimizer = optim.SGD(schedule).with_group("head.*", learning_rate=0.1)
     assert optimizer.learning_rates() == {"*": 1.0, "head.*": 0.1}
+
+
+def no_decay(path, parameter):
+    return parameter.ndim < 2
+
+
+def test_a_group_by_a_predicate_has_its_own_settings(problem64):
+    gradients = problem64.gradients(problem64.net)
+    optimizer = optim.SGD(0.1).with_group(no_decay, name="no_decay", learning_rate=0.5)
+    moves = moved(problem64, optimizer)
+    for path, p in problem64.net.named_parameters():
+        rate = 0.5 if path.endswith("bias") else 0.1
+        np.testing.assert_allclose(moves[path], -rate * gradients[p].numpy(), rtol=1e-9)
+    assert optimizer.learning_rates() == {"*": 0.1, "no_decay": 0.5}
+    assert ").with_group('no_decay', SGD(learning_rate=0.5, " in repr(optimizer)
+
+
+def test_a_predicate_is_given_path_and_parameter(problem64):
+    seen = {}
+    optimizer = optim.SGD(0.1).with_group(
+        lambda path, p: seen.setdefault(path, p.shape) == (3,), name="last", learning_rate=0.0
+    )
+    moves = moved(problem64, optimizer)
+    assert seen == {path: p.shape for path, p in problem64.net.named_parameters()}
+    assert {path for path, move in moves.items() if not move.any()} == {"out.bias"}
+
+
+def test_what_a_predicate_needs_is_said_at_once(problem64):
+    with pytest.raises(ArgumentError, match=r"got none; write with_group\(lambda path, p"):
+        optim.SGD().with_group(no_decay, learning_rate=0.1)
+    with pytest.raises(ArgumentError, match="a function of path and parameter, got int"):
+        optim.SGD().with_group(3, learning_rate=0.1)
+    nothing = optim.SGD().with_group(lambda path, p: False, name="none", learning_rate=0.1)
+    with pytest.raises(ArgumentError, match=r"got 'none'; hidden\.weight"):
+        problem64.train(nothing, 1)
+
+
+def test_a_record_keeps_the_paths_of_groups_and_compares_them(problem64):
+    def grouped(predicate):
+        return optim.Adam(0.01).with_group(predicate, name="some", learning_rate=0.1)
+
+    net = problem64.train(grouped(no_decay), 1)
+    first = grouped(no_decay)
+    net = problem64.train(first, 2)
+    record = first.record(net)
+    assert record.metadata["groups"] == [["some", ["hidden.bias", "out.bias"]]]
+    assert grouped(no_decay).load_record(net, record).steps == 2
+    # The same name and settings, another meaning.
+    other = grouped(lambda path, p: path == "out.bias" or path == "out.weight")
+    with pytest.raises(
+        RecordError, match=r"got 'some' without hidden\.bias, with out\.weight; pass allow_changes"
+    ):
+        other.load_record(net, record)
+    assert other.steps == 0
+    assert other.load_record(net, record, allow_changes=True).steps == 2
+
+
+def test_a_record_of_before_paths_were_kept_still_loads(problem64):
+    optimizer = optim.Adam(0.01).with_group("*.bias", learning_rate=0.1)
+    net = problem64.train(optimizer, 2)
+    record = optimizer.record(net)
+    old = Record(record.arrays, {k: v for k, v in record.metadata.items() if k != "groups"})
+    again = optim.Adam(0.01).with_group("*.bias", learning_rate=0.1)
+    assert again.load_record(net, old).steps == 2

@@ -10,7 +10,8 @@ from pyrite.errors import GradientError
 from pyrite.op import public
 from pyrite.tensor.parameter import Identified, Renewal, State, constant
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import tree_leaves
+from pyrite.tensor.transaction import read
+from pyrite.tensor.tree import tree_items, tree_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,39 @@ class Gradients:
             e for e in self._emissions if all(state.id in ids for state in e.states)
         )
         return made
+
+    @public
+    def named(self, tree: Any) -> dict[str, Tensor]:
+        """Return the gradients of a module's parameters by path; tied ones once.
+
+        Parameters without one, which are frozen or not reached by the loss, are left out.  Raises
+        GradientError when the gradients are of another version of the module.
+
+        >>> import pyrite
+        >>> from pyrite import nn
+        >>> model = nn.Linear(2, 1)
+        >>> _, grads = pyrite.value_and_grad(lambda m: m(pyrite.ones((4, 2))).sum())(model)
+        >>> {path: g.tolist() for path, g in grads.named(model).items()}
+        {'weight': [[4.0, 4.0]], 'bias': [4.0]}
+        """
+        named = ((path, t) for path, t in tree_items(tree) if isinstance(t, Identified))
+        return {path: g for path, t in named if (g := self.get(t)) is not None}
+
+    @public
+    def norms(self, tree: Any) -> dict[str, float]:
+        """Return the 2-norm of each of `named`, read by one wait.
+
+        >>> import pyrite
+        >>> from pyrite import nn
+        >>> model = nn.Linear(2, 1)
+        >>> _, grads = pyrite.value_and_grad(lambda m: m(pyrite.ones((4, 2))).sum())(model)
+        >>> grads.norms(model)["bias"]
+        4.0
+        """
+        named = self.named(tree)
+        # A norm in float16 may be infinite.
+        norms = [g.astype(g.dtype.compute).vector_norm() for g in named.values()]
+        return dict(zip(named, (norm.item() for norm in read(*norms)), strict=True))
 
     @public
     def replace(self, of: Tensor, g: Tensor) -> Gradients:

@@ -24,6 +24,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError, RecordError
 from pyrite.nn import weights
 from pyrite.nn.habits import INSTEAD
+from pyrite.nn.observation import observers
 from pyrite.nn.part import At, frozen, tied
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
@@ -120,9 +121,13 @@ class Module(TreeNode, metaclass=_Declared):
         token = _trail.set((self, *_trail.get()))
         try:
             if training() is not None:
-                return self.forward(*args, **kwargs)
-            with training_mode(self._is_tracked()):
-                return self.forward(*args, **kwargs)
+                output = self.forward(*args, **kwargs)
+            else:
+                with training_mode(self._is_tracked()):
+                    output = self.forward(*args, **kwargs)
+            for observer in observers.get():
+                observer.observe(_trail.get(), output)
+            return output
         except AttributeError as error:
             met = met_among(args, error.obj)
             if met is None:

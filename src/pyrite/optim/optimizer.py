@@ -20,7 +20,7 @@ from pyrite.errors import ArgumentError, GradientError
 from pyrite.op import public
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
-from pyrite.optim.group import assigned
+from pyrite.optim.group import Choice, Predicate, assigned, choice, resolved
 from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import Configured, non_negative, require_rate, settings_of
@@ -175,14 +175,14 @@ class Optimizer(Configured, ABC):
         return self._state.norm
 
     def learning_rates(self) -> dict[str, float]:
-        """Return the rates of the next step by group pattern; ``"*"`` is all other parameters.
+        """Return the rates of the next step by group name; ``"*"`` is all other parameters.
 
         >>> from pyrite import optim
         >>> optim.SGD(0.1).with_group("head.*", learning_rate=1.0).learning_rates()
         {'*': 0.1, 'head.*': 1.0}
         """
-        patterns = ["*", *(group.pattern for group in self._groups)]
-        return dict(zip(patterns, self._rates(), strict=True))
+        names = ["*", *(group.choice.name for group in self._groups)]
+        return dict(zip(names, self._rates(), strict=True))
 
     @public
     def observe(self, metric: float) -> None:
@@ -203,25 +203,37 @@ class Optimizer(Configured, ABC):
 
     @public
     def with_group(
-        self, pattern: str, *, optimizer: Optimizer | None = None, **settings: Any
+        self,
+        where: str | Predicate,
+        *,
+        name: str | None = None,
+        optimizer: Optimizer | None = None,
+        **settings: Any,
     ) -> Self:
-        """Return the optimiser with other settings, or another rule, for parameters of some paths.
+        """Return the optimiser with other settings, or another rule, for some parameters.
 
-        The pattern is that of ``Module.freeze`` (``encoder.*``); later groups win.  A rule given as
-        ``optimizer`` brings its own clipping if it has one.  What has been learned so far is kept.
+        where: a pattern of paths, that of ``Module.freeze`` (``encoder.*``), or a function of path
+        and parameter that says whether it is in the group; later groups win.
+        name: what records and `learning_rates` call it: the pattern itself, if none is given.
+        optimizer: the rule; it brings its own clipping if it has one.
 
-        Raises ArgumentError for a setting that the rule lacks, and, at the first step, for a
-        pattern that matches nothing.
+        What has been learned so far is kept.  A record holds the paths of each group, and is not
+        loaded where they have become others.
+
+        Raises ArgumentError for a setting that the rule lacks, for a function without a name, and,
+        at the first step, for a group of nothing.
 
         >>> from pyrite import optim
         >>> optim.SGD(0.1).with_group("*.bias", learning_rate=0.2)
         SGD(learning_rate=0.1, ...).with_group('*.bias', SGD(learning_rate=0.2, ...))
+        >>> adam = optim.AdamW(1e-3)
+        >>> adam = adam.with_group(lambda path, p: p.ndim < 2, name="no_decay", weight_decay=0)
         """
         if optimizer is not None and optimizer._groups:
             raise ArgumentError("with_group requires an optimizer without groups, got one with")
         rule = (self if optimizer is None else optimizer)._with_settings(settings)
         clipping = None if optimizer is None else optimizer._clipping
-        group = Group(pattern, rule._like(_clipping=clipping))
+        group = Group(choice(where, name), rule._like(_clipping=clipping))
         return self._like(_groups=(*self._groups, group))
 
     @public
@@ -256,7 +268,8 @@ class Optimizer(Configured, ABC):
         """
         state = self._state
         with in_one_thread(state.lock):
-            return resume.record_of(self._configuration(), state, self._observers(), model)
+            groups = self._resolved(model)
+            return resume.record_of(self._configuration(), groups, state, self._observers(), model)
 
     @public
     def load_record(self, model: Any, record: Record, *, allow_changes: bool = False) -> Self:
@@ -266,7 +279,7 @@ class Optimizer(Configured, ABC):
         recorded ones that is an error unless ``allow_changes``, for then the training goes on
         differently.
 
-        Raises RecordError when settings, paths, shapes or dtypes differ.
+        Raises RecordError when settings, paths, those of groups, shapes or dtypes differ.
         """
         state = self._state
         with in_one_thread(state.lock):
@@ -278,6 +291,8 @@ class Optimizer(Configured, ABC):
                 lambda parameter: self._rules()[rules[parameter.id]].init(computed(parameter)),
                 allow_changes=allow_changes,
             )
+            if not allow_changes:
+                resume.require_groups(self._resolved(model), record)
             resume.load_observers(self._observers(), record, allow_changes=allow_changes)
             state.steps, state.parameters = loaded.steps, loaded.parameters
         return self
@@ -298,8 +313,12 @@ class Optimizer(Configured, ABC):
         """Return the group of each parameter, matched anew when one is met for the first time."""
         known = self._state.rules
         if any([isinstance(t, Parameter) and t.id not in known for t in held]):
-            known.update(assigned([group.pattern for group in self._groups], model))
+            known.update(assigned(self._groups, model))
         return known
+
+    def _resolved(self, model: Any) -> list[list[Any]]:
+        parameters = resume.parameters_of(model)
+        return resolved(self._groups, parameters, self._assigned(model, [*parameters.values()]))
 
     def _stepped(
         self, due: list[ParameterGradient], group_of: Mapping[int, int]
@@ -352,7 +371,7 @@ class Optimizer(Configured, ABC):
         return made
 
     def _configuration(self) -> dict[str, Any]:
-        groups = [[group.pattern, group.rule, group.rule._clipping] for group in self._groups]
+        groups = [[group.choice.name, group.rule, group.rule._clipping] for group in self._groups]
         return {"optimizer": self, "clipping": self._clipping, "groups": groups}
 
     def __repr__(self) -> str:
@@ -361,14 +380,14 @@ class Optimizer(Configured, ABC):
         if self._clipping is not None:
             text += f".with_clipping({self._clipping.by}={self._clipping.limit!r})"
         for group in self._groups:
-            text += f".with_group({group.pattern!r}, {group.rule!r})"
+            text += f".with_group({group.choice.name!r}, {group.rule!r})"
         return text
 
 
 class Group(NamedTuple):
-    """A path pattern, and the rule of the parameters that it matches."""
+    """Which parameters, and their rule."""
 
-    pattern: str
+    choice: Choice
     rule: Optimizer
 
 

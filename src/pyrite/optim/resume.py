@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyrite.errors import RecordError
+from pyrite.optim.group import regrouping
 from pyrite.optim.schedule.rate import Observer
 from pyrite.optim.settings import description, difference
 from pyrite.optim.state import OptimizerState, ParameterState, RuleState
@@ -23,7 +24,11 @@ from pyrite.types import Array
 
 
 def record_of(
-    configuration: Mapping[str, Any], state: OptimizerState, observers: list[Observer], model: Any
+    configuration: Mapping[str, Any],
+    groups: list[list[Any]],
+    state: OptimizerState,
+    observers: list[Observer],
+    model: Any,
 ) -> Record:
     """Return the state of an optimiser as a record."""
     own = state.parameters
@@ -36,6 +41,7 @@ def record_of(
         },
         {
             "settings": described(configuration),
+            "groups": groups,
             "steps": state.steps,
             "parameter_steps": {path: one.steps for path, one in kept.items()},
             "schedules": [observer.state() for observer in observers],
@@ -97,6 +103,19 @@ def require_settings(configuration: Mapping[str, Any], record: Record) -> None:
     if found:
         raise RecordError(
             f"load_record requires the settings that were recorded, got {found}; pass "
+            "allow_changes=True to go on with the new ones"
+        )
+
+
+def require_groups(groups: list[list[Any]], record: Record) -> None:
+    """Raise RecordError, naming the first difference, unless a record's groups have these paths.
+
+    Records of before groups were kept in them have none.
+    """
+    found = regrouping(record.metadata.get("groups", ()), groups)
+    if found:
+        raise RecordError(
+            f"load_record requires groups of the parameters that were recorded, got {found}; pass "
             "allow_changes=True to go on with the new ones"
         )
 
