@@ -33,8 +33,9 @@ def require_tidy(*paths: Path) -> None:
         command = ["ruff", "format", "--check", "--isolated", f"--line-length={width}"]
         done = run([*command, *map(str, paths)], paths[0].parent)
         assert done.returncode == 0, done.stdout + done.stderr
+    # In a folder of their own, as Pyrite is installed for those who import them.
     done = run(["ruff", "check", "--isolated", "--select=E,F,I,B,UP", "--ignore=E501",
-                *map(str, paths)])  # fmt: skip
+                *map(str, paths)], paths[0].parent)  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 

@@ -174,17 +174,19 @@ def made(text: str) -> Any:
 
 
 ABS = "net (float[N] x) => (float[N] y) { y = Abs (x) }"
-BRANCH = """
-net (bool c, float[N] x) => (float[N] y) {
-    y = If (c) <then_branch = a () => (float[N] u) { u = Abs (x) },
-                else_branch = b () => (float[N] v) { v = Neg (x) }>
+ENDLESS = """
+net (float[N] x) => (float[N] y) {
+    y = Loop (, , x) <body = b (int64 i, bool c, float[N] a) => (bool d, float[N] e)
+        { d = Identity (c) e = Add (a, a) }>
 }
 """
 
 
 def test_all_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ModelImportError, match=r"got 1 that cannot: If 'y' \(opset 21\)") as caught:
-        to_python(made(BRANCH).SerializeToString(), tmp_path / "out")
+    with pytest.raises(
+        ModelImportError, match=r"got 1 that cannot: Loop 'y' \(opset 21\)"
+    ) as caught:
+        to_python(made(ENDLESS).SerializeToString(), tmp_path / "out")
     assert len(caught.value.problems) == 1
     assert not (tmp_path / "out").exists()
 
@@ -211,18 +213,18 @@ def test_a_file_in_the_place_of_the_folder_is_kept(tmp_path: Path) -> None:
 
 def test_the_command_writes_a_model_and_names_what_it_cannot(tmp_path: Path) -> None:
     onnx.save(made(ABS), tmp_path / "abs.onnx")
-    onnx.save(made(BRANCH), tmp_path / "branch.onnx")
+    onnx.save(made(ENDLESS), tmp_path / "endless.onnx")
 
     done = CliRunner().invoke(app, ["to-python", str(tmp_path / "abs.onnx"), str(tmp_path / "out")])
     refused = CliRunner().invoke(
-        app, ["to-python", str(tmp_path / "branch.onnx"), str(tmp_path / "no")]
+        app, ["to-python", str(tmp_path / "endless.onnx"), str(tmp_path / "no")]
     )
 
     assert done.exit_code == 0
     assert "model.py" in done.output
     assert (tmp_path / "out" / "model.py").exists()
     assert refused.exit_code == 1
-    assert "If 'y' (opset 21)" in refused.output
+    assert "Loop 'y' (opset 21): it has no end" in refused.output
 
 
 def test_numbers_are_written_with_their_own_digits(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ the file; a name stands for one value in its graph and in the bodies within it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from pyrite.onnx.element import Element
@@ -73,6 +74,16 @@ class Node:
         """The graphs among its attributes."""
         return tuple(value for value in self.attributes.values() if isinstance(value, Graph))
 
+    def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
+        """Return it with the graphs among its attributes changed."""
+        if not self.bodies:
+            return self
+        attributes = {
+            name: change(value) if isinstance(value, Graph) else value
+            for name, value in self.attributes.items()
+        }
+        return replace(self, attributes=MappingProxyType(attributes))
+
     @property
     def uses(self) -> tuple[str, ...]:
         """The names that it reads: its inputs, and what its bodies take from around them."""
@@ -108,6 +119,17 @@ class Graph:
             own.update(node.outputs)
         free.update(dict.fromkeys(name for name in self.outputs if name and name not in own))
         return tuple(free)
+
+    def with_bodies(self, change: Callable[[Graph], Graph]) -> Graph:
+        """Return it with the bodies of its nodes changed."""
+        return replace(self, nodes=tuple(node.with_bodies(change) for node in self.nodes))
+
+    def graphs(self) -> Iterator[Graph]:
+        """Give it, and the bodies in it."""
+        yield self
+        for node in self.nodes:
+            for body in node.bodies:
+                yield from body.graphs()
 
     def walk(self) -> Iterator[tuple[Graph, Node]]:
         """Give each node with its graph, those of bodies after the node that has the body."""

@@ -9,51 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pyrite.onnx.python.code import (
-    AND,
-    ATOM,
-    COMPARISON,
-    OR,
-    PRODUCT,
-    SUM,
-    XOR,
-    Code,
-    Local,
-    Member,
-    Operator,
-    Part,
-    code,
-    flat,
-)
+from pyrite.onnx.python.code import Anchor, Code, Local, Member, Operator, Part, flat, listed
 from pyrite.onnx.python.layout import WIDTH, exploded
-from pyrite.onnx.python.value import TENSOR, Kind
-
-#: Calls in one expression; past that a reader wants a name for what is between.
-CALLS = 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """Values that an expression gives, once or in a loop over a list of modules."""
-
-    targets: tuple[str, ...]
-    code: Code
-    kinds: tuple[Kind, ...] = (TENSOR,)
-    hint: str = ""
-    #: The list that a loop is over, and its state before the first: (member, variable, state).
-    loop: tuple[Code, str, str] | None = None
-    #: The values that were put into it.
-    within: tuple[str, ...] = ()
-
-    @property
-    def uses(self) -> list[str]:
-        """The values that it reads, once for each time."""
-        found = self.code.locals
-        return found if self.loop is None else [self.loop[2], *found]
-
+from pyrite.onnx.python.line import Line, joined
+from pyrite.onnx.python.liveness import last_reads, successors
+from pyrite.onnx.python.step import OPENING
+from pyrite.onnx.python.value import INTEGER, TENSOR, TENSORS, Kind
 
 #: Writes a part that is not a local variable.
 Spell = Callable[[Part], str]
@@ -85,7 +49,7 @@ class FunctionWriter:
         """Return the function's lines; what is too long is taken apart again."""
         apart: set[str] = set()
         while True:
-            lines = _joined(self.lines, self.outputs, apart)
+            lines = joined(self.lines, self.outputs, apart)
             parameters, written, long = self._written(lines)
             if not long:
                 return Written(written, parameters)
@@ -111,86 +75,6 @@ class FunctionWriter:
             return self._written(lines, declared | names.untyped)
         found.append(f"return {names.result() if direct is None else direct}")
         return names.parameters, found, long
-
-
-def _joined(lines: Sequence[Line], outputs: Sequence[str], apart: set[str]) -> list[Line]:
-    """Return lines with expressions that are read once put where they are read."""
-    counts = Counter(name for line in lines for name in line.uses)
-    counts.update(outputs)
-    found: list[Line] = []
-    for line in lines:
-        while found and line.loop is None:
-            last = found[-1]
-            if not _fits(last, line, counts, apart):
-                break
-            found.pop()
-            line = _with(line, last)
-        found.append(line)
-    return found
-
-
-def _fits(last: Line, line: Line, counts: Counter[str], apart: set[str]) -> bool:
-    if last.loop is not None or len(last.targets) != 1 or last.kinds != (TENSOR,):
-        return False
-    (name,) = last.targets
-    if counts[name] != 1 or name in apart or name not in line.uses:
-        return False
-    return _calls(last.code) + _calls(line.code) <= CALLS
-
-
-def _calls(x: Code) -> int:
-    """Return how many calls and operators an expression has."""
-    text = "".join(part if isinstance(part, str) else "x" for part in flat(x))
-    return text.count("(") + text.count(" @ ") + text.count("[") // 2 + text.count(" + ")
-
-
-def _with(line: Line, inner: Line) -> Line:
-    """Return a line with the expression of another in the place of its value."""
-    (name,) = inner.targets
-    made = substituted(line.code, name, inner.code)
-    hint = line.hint or inner.hint
-    return replace(line, code=made, hint=hint, within=(*inner.within, *line.within, name))
-
-
-def substituted(x: Code, name: str, inner: Code) -> Code:
-    """Return an expression with a value's expression in its place."""
-    arguments = x.arguments
-    if arguments is not None:
-        arguments = tuple(
-            inner if a.parts == (Local(name),) and a.arguments is None
-            else substituted(a, name, inner)
-            for a in arguments
-        )  # fmt: skip
-    if Local(name) not in x.parts:
-        return replace(x, arguments=arguments)
-    at = x.parts.index(Local(name))
-    is_first, is_last = at == 0, at + 1 == len(x.parts)
-    before = "" if is_first else x.parts[at - 1]
-    after = ("(" if x.arguments is not None else "") if is_last else x.parts[at + 1]
-    put = inner if _may_stand(inner, before, after) else code("({})", inner)
-    parts = (*x.parts[:at], *flat(put), *x.parts[at + 1 :])
-    return replace(x, parts=code("{}" * len(parts), *parts).parts, arguments=arguments)
-
-
-#: How tightly operators bind.
-_LEVELS = {
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON), "|": OR, "^": XOR, "&": AND,
-    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "@": PRODUCT,
-}  # fmt: skip
-
-
-def _may_stand(inner: Code, before: Part, after: Part) -> bool:
-    """Whether an expression may stand between two pieces of text without parentheses."""
-    left = before if isinstance(before, str) else ""
-    right = after if isinstance(after, str) else ""
-    if right[:1] in (".", "[", "(") or left[-1:] in ("-", "~"):
-        return inner.binds == ATOM
-    words = left.split(), right.split()
-    over = _LEVELS.get(words[0][-1] if words[0] and left[-1:] == " " else "", -1)
-    under = _LEVELS.get(words[1][0] if words[1] and right[:1] == " " else "", -1)
-    # An operator takes what is on its left first: only there may something bind as it does.
-    is_left = inner.binds > under or (inner.binds == under and under > COMPARISON)
-    return inner.binds > over and is_left
 
 
 #: Names of layers that a reader wants to see as names of what they give.
@@ -220,12 +104,18 @@ class _Names:
     seen: set[str] = field(default_factory=set)
     #: Names of values by how they are used.
     hints: Mapping[str, str] = field(default_factory=dict)
+    #: Values that take a loop's variable.
+    successors: Mapping[str, str] = field(default_factory=dict)
+    #: The first parameter that is a tensor, on whose device the function computes.
+    anchor: str = ""
+    #: How many blocks the next line lies in.
+    depth: int = 0
 
     def __post_init__(self) -> None:
-        for position, line in enumerate(self.lines):
-            self.last.update(dict.fromkeys(line.uses, position))
+        for line in self.lines:
             self.counts.update(set(line.uses))
-        self.last.update(dict.fromkeys(self.writer.outputs, len(self.lines)))
+        self.last = last_reads(self.lines, self.writer.outputs)
+        self.successors = successors(self.lines)
         self.hints = hints = _hints(self.lines)
         for value, kind in self.writer.inputs.items():
             name = self.writer.given.get(value) or self._free(hints.get(value, ""), kind, -1)
@@ -235,11 +125,40 @@ class _Names:
             if kind == TENSOR:
                 self.typed.add(name)
                 self.told.add(name)
+                self.anchor = self.anchor or name
+
+    @property
+    def width(self) -> int:
+        """How many columns the next line has."""
+        return WIDTH - self.writer.indent - 4 * self.depth
 
     def statement(self, position: int, line: Line) -> list[str]:
         """Return the rows of one line."""
+        if line.mark == "end":
+            self.depth -= 1
+            return []
+        rows = self._rows(position, line)
+        depth = self.depth - 1 if line.mark == "else" else self.depth
+        self.depth = depth + (line.mark in OPENING)
+        return ["    " * depth + row for row in rows]
+
+    def _rows(self, position: int, line: Line) -> list[str]:
         if line.loop is not None:
             return self._loop(position, line)
+        if line.mark == "set":
+            return self._set(position, line)
+        text = self._text(line.code)
+        if line.mark == "for":
+            targets = ", ".join(self._targets(position, line)) or "_"
+            return [f"for {targets} in {text}:"]
+        if line.mark == "if":
+            self._targets(position, line)
+            return [f"if {text}:"]
+        plain = {"else": ["else:"], "while": ["while True:"], "do": [text],
+                 "unless": [f"if not {text}:", "    break"]}  # fmt: skip
+        return plain.get(line.mark) or self._assignment(position, line)
+
+    def _assignment(self, position: int, line: Line) -> list[str]:
         right = self._text(line.code)
         is_tensor = _is_tensor(line, self.typed, self.names)
         targets = self._targets(position, line)
@@ -251,9 +170,50 @@ class _Names:
             notes = [(t, self._type(t, False)) for t in targets if t != "_"]
             declared = [name + note for name, note in notes if note]
         row = f"{left} = {right}"
-        if len(row) <= WIDTH - self.writer.indent:
+        if len(row) <= self.width:
             return [*declared, row]
-        return declared + exploded(f"{left} = ", line.code, self._spell, indent=self.writer.indent)
+        return declared + self._exploded(f"{left} = ", line.code)
+
+    def _exploded(self, left: str, x: Code) -> list[str]:
+        return exploded(left, x, self._spell, indent=self.writer.indent + 4 * self.depth)
+
+    def _set(self, position: int, line: Line) -> list[str]:
+        """Return the row that gives values to the variables of a block: none that has them."""
+        items = line.code.arguments if len(line.targets) > 1 else (line.code,)
+        assert items is not None, "as many as targets"
+        left: list[str] = []
+        right: list[Code] = []
+        for target, item, kind in zip(line.targets, items, line.kinds, strict=True):
+            value = self.names.get(item.locals[0], "") if _is_local(item) else ""
+            if target and target not in self.names and not self._takes(target, item, position):
+                self._add(target, self._free(line.hint, kind, position), kind)
+            if not target or self.names[target] == value:
+                continue
+            name = self.names[target]
+            is_tensor = kind == TENSOR and _is_typed(item, self.typed, self.names)
+            note = f": {TENSORS}" if kind == TENSORS else self._type(name, is_tensor)
+            left.append(name + note)
+            right.append(item)
+        if not left:
+            return []
+        whole = right[0] if len(right) == 1 else listed(right)
+        text = ", ".join(map(self._text, right))
+        row = f"{', '.join(left)} = {text}"
+        return [row] if len(row) <= self.width else self._exploded(f"{', '.join(left)} = ", whole)
+
+    def _takes(self, target: str, item: Code, position: int) -> bool:
+        """Whether a new variable is a value's own, which nothing else reads any more."""
+        name = self.names.get(item.locals[0], "") if _is_local(item) else ""
+        if not name or name in self._living(position) or name in self._fixed():
+            return False
+        self.names[target] = name
+        return True
+
+    def _add(self, value: str, name: str, kind: Kind) -> None:
+        self.names[value] = name
+        self.kinds[name] = kind
+        if kind == TENSORS:
+            self.typed.add(name)
 
     def _type(self, name: str, is_tensor: bool) -> str:
         """Return the annotation of a variable's first value, if it needs one."""
@@ -283,7 +243,12 @@ class _Names:
     def returned(self, line: Line) -> str | None:
         """Return the last line's expression, if it can be returned without a variable."""
         is_it = len(self.writer.outputs) == 1 and line.targets == tuple(self.writer.outputs)
-        if not is_it or line.loop is not None or not _is_tensor(line, self.typed, self.names):
+        if (
+            not is_it
+            or line.mark
+            or line.loop is not None
+            or not _is_tensor(line, self.typed, self.names)
+        ):
             return None
         return self._text(line.code)
 
@@ -308,16 +273,21 @@ class _Names:
 
     def _targets(self, position: int, line: Line) -> list[str]:
         found: list[str] = []
+        # ``for x in x`` would be right, and hard to read.
+        read = [self.names[name] for name in line.uses] if line.mark == "for" else []
         for target, kind in zip(line.targets, line.kinds, strict=True):
             if not target:
                 found.append("_")
                 continue
-            is_one = len(line.targets) == 1 and kind == TENSOR
+            if target in self.successors and self.successors[target] in self.names:
+                self.names[target] = self.names[self.successors[target]]
+                found.append(self.names[target])
+                continue
+            is_one = len(line.targets) == 1 and kind == TENSOR and not line.mark
             told = self.hints.get(target, "") if kind == TENSOR else ""
             name = self._kept(position, line) if is_one and not told else ""
-            name = name or self._free(told or _telling(line.hint), kind, position, found)
-            self.names[target] = name
-            self.kinds[name] = kind
+            name = name or self._free(told or _telling(line.hint), kind, position, [*found, *read])
+            self._add(target, name, kind)
             found.append(name)
         return found
 
@@ -348,11 +318,10 @@ class _Names:
         taken = {*self._living(position), *self._fixed(), *self.writer.reserved, *also, *other}
         if position < 0:
             taken |= set(self.names.values())
-        wanted = [hint] if hint else []
-        wanted += _GENERIC if kind == TENSOR else []
-        base = hint or ("value" if kind != TENSOR else "t")
-        for name in wanted:
-            if name not in taken:
+        base = hint or _PLAIN.get(kind, "value")
+        wanted: tuple[str, ...] = _GENERIC if kind == TENSOR else (base,)
+        for name in (hint, *wanted):
+            if name and name not in taken:
                 return name
         number = 2
         while f"{base}{number}" in taken:
@@ -365,11 +334,16 @@ class _Names:
     def _spell(self, part: Part) -> str:
         if isinstance(part, Local):
             return self.names[part.value]
+        if isinstance(part, Anchor) and self.anchor:
+            return f"{self.anchor}.device"
         return part if isinstance(part, str) else self.writer.spell(part)
 
 
 #: Variables for values that nothing names.
 _GENERIC = ("x", "y", "z", "w")
+
+#: The same for other kinds, and where all of these are taken.
+_PLAIN = {TENSOR: "t", TENSORS: "outputs", INTEGER: "i"}
 
 
 def _telling(hint: str) -> str:
@@ -379,12 +353,20 @@ def _telling(hint: str) -> str:
 
 
 def _is_tensor(line: Line, typed: set[str], names: Mapping[str, str]) -> bool:
-    """Whether mypy sees that a line gives a tensor: no module and no op of ONNX is called in it."""
-    if line.kinds != (TENSOR,):
+    """Whether mypy sees that a line gives a tensor."""
+    return line.kinds == (TENSOR,) and _is_typed(line.code, typed, names)
+
+
+def _is_typed(x: Code, typed: set[str], names: Mapping[str, str]) -> bool:
+    """Whether mypy sees that an expression is a tensor: nothing calls a module or an op of ONNX."""
+    if any(isinstance(p, Operator) for p in x.walk()) or _calls_member(x):
         return False
-    if any(isinstance(p, Operator) for p in line.code.walk()) or _calls_member(line.code):
-        return False
-    return all(names.get(name) in typed or name not in names for name in line.uses)
+    return all(names.get(name) in typed or name not in names for name in x.locals)
+
+
+def _is_local(x: Code) -> bool:
+    """Whether an expression is a value alone."""
+    return x.arguments is None and len(x.parts) == 1 and isinstance(x.parts[0], Local)
 
 
 def _calls_member(x: Code) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyrite.onnx.python.code import Code, Local, Member, Part, call, code, flat, local
-from pyrite.onnx.python.function import FunctionWriter, Line, Written
+from pyrite.onnx.python.function import FunctionWriter, Written
+from pyrite.onnx.python.line import Line
 from pyrite.onnx.python.member import Held, Layer
 from pyrite.onnx.python.step import Scope, Step
 from pyrite.onnx.python.tree import Group
@@ -80,7 +81,7 @@ class Reader:
 
     def body(self, group: Group, at: Scope = ()) -> Body:
         """Return a module and those in it; ``at`` is where it lies in the generated model."""
-        lines = [self._line(item) for item in group.items]
+        lines = [line for item in group.items for line in self._lines(item)]
         fields, renamed, lines = self._fields(group, lines, at)
         is_root = not group.path
         kinds = {name: self.kinds.get(name, TENSOR) for name in group.inputs}
@@ -94,21 +95,23 @@ class Reader:
             self.given if is_root else {},
         )
         written = writer.write()
-        anchor = next((n for n, k in zip(written.parameters, kinds.values(), strict=True)
-                       if k == TENSOR), "")  # fmt: skip
-        written.lines = [_anchored(line, anchor) for line in written.lines]
+        written.lines = [_without_anchor(line) for line in written.lines]
         return Body(
             group.path, fields, written, written.parameters, list(kinds.values()),
             [self.kinds.get(name, TENSOR) for name in group.outputs], _label(group.path),
         )  # fmt: skip
 
-    def _line(self, item: Step | Group) -> Line:
+    def _lines(self, item: Step | Group) -> list[Line]:
         if isinstance(item, Step):
-            return Line(item.targets, item.code, item.kinds, self._hint(item))
+            return [
+                Line(step.targets, step.code, step.kinds, self._hint(step), step.mark)
+                for step in item.lines()
+            ]
         member = Code((Member(f"group:{'.'.join(item.path)}"),))
         made = call(member, *map(local, item.inputs))
         kinds = tuple(self.kinds.get(name, TENSOR) for name in item.outputs)
-        return Line(item.targets, made, kinds, "" if item.path[-1].isdecimal() else item.path[-1])
+        hint = "" if item.path[-1].isdecimal() else item.path[-1]
+        return [Line(item.targets, made, kinds, hint)]
 
     def _hint(self, step: Step) -> str:
         """Return the name of the layer that a step calls, for what it gives."""
@@ -190,14 +193,15 @@ class Reader:
     def _sequential(self, group: Group, at: Scope) -> Element | None:
         """Return layers one after the other, where that is all that a module of numbers is."""
         members = [self._path(p) for item in group.items if isinstance(item, Step)
-                   for p in item.code.walk() if isinstance(p, Member)]  # fmt: skip
+                   for p in item.walk() if isinstance(p, Member)]  # fmt: skip
         depth = len(group.path)
         numbered = all(len(p) == depth + 1 and p[-1].isdecimal() for p in members)
         if not members or not numbered or len(group.inputs) != 1 or len(group.outputs) != 1:
             return None
         value, found = group.inputs[0], Element("sequential")
         for item in group.items:
-            if not isinstance(item, Step) or item.uses != [value] or len(item.targets) != 1:
+            is_one = isinstance(item, Step) and not item.block and len(item.targets) == 1
+            if not isinstance(item, Step) or not is_one or item.uses != [value]:
                 return None
             element = self._link(item, value, (*at, str(len(found.items))))
             if element is None:
@@ -242,10 +246,8 @@ def _stem(label: str) -> str:
 ANCHOR = "<anchor>"
 
 
-def _anchored(line: str, name: str) -> str:
-    """Return a line with the device of a parameter of the function; without one if it has none."""
-    if name:
-        return line.replace(ANCHOR, f"{name}.device")
+def _without_anchor(line: str) -> str:
+    """Return a line of a function without tensors, which computes where the others do."""
     return line.replace(f", device={ANCHOR}", "").replace(f"device={ANCHOR}", "")
 
 
@@ -283,7 +285,7 @@ def _looped(
         arguments[slot] = local(f"{target}:before")
         made = call(code(variable), *arguments)
         loop = (code("self." + name), variable, state)
-        found.append(Line((target,), made, (TENSOR,), "x", loop))
+        found.append(Line((target,), made, (TENSOR,), "x", loop=loop))
     return found
 
 

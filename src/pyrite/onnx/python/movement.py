@@ -6,11 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pyrite.onnx.python.code import PRODUCT, SUM, Anchor, Code, call, code, listed, literal, method
+from pyrite.onnx.python.code import (
+    COMPARISON,
+    PRODUCT,
+    SUM,
+    Anchor,
+    Code,
+    call,
+    code,
+    infix,
+    listed,
+    literal,
+    method,
+)
 from pyrite.onnx.python.code import pyrite as named
 from pyrite.onnx.python.translation import SIZE_RULES, Several, Use, translates
 from pyrite.onnx.python.value import (
     TENSOR,
+    UNKNOWN,
     Fixed,
     Size,
     Sizes,
@@ -106,10 +119,6 @@ def arithmetic(use: Use) -> Value | None:
         return None
     if sign == "//" and not all(isinstance(d, int) and d > 0 for d in other.items):
         return None
-    if sign == "//" and not all(
-        isinstance(d, int) or d.symbol is not None or True for d in one.items
-    ):
-        return None
     count = max(len(one.items), len(other.items))
     if {len(one.items), len(other.items)} - {1, count}:
         return None
@@ -123,16 +132,36 @@ def _stretched(items: Sequence[Item], count: int) -> Sequence[Item]:
 
 
 def same(use: Use) -> Value | None:
-    """Give what it is given: a cast between integers."""
-    if use.node.op == "Cast" and use.attribute("to") != 7:
-        return None
-    return use.value(0)
+    """Give what it is given: a cast between integers; as a truth, whether a size is not 0."""
+    to, items = use.attribute("to"), as_sizes(use.value(0))
+    if use.node.op == "Identity" or to == _INT64:
+        return use.value(0)
+    if to == _BOOL and items is not None and not items.is_vector:
+        return _truth("!=", items.items[0], 0)
+    return None
+
+
+#: Numbers of ONNX's element types.
+_INT64, _BOOL = 7, 9
+
+
+def _truth(sign: str, one: Item, other: Item) -> Value:
+    """Return whether a size compares so with another, which the host knows."""
+    return Variable(infix(sign, size_code(one), size_code(other), COMPARISON), UNKNOWN)
+
+
+_SIGNS = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
 
 
 def compared(use: Use) -> Value | None:
-    """Give whether sizes equal a number that no size is."""
+    """Give how a size compares with another, or whether sizes equal a number that no size is."""
     one, other = as_sizes(use.value(0)), as_sizes(use.value(1))
     if one is None or other is None or len(one.items) != len(other.items):
+        return None
+    are_known = all(isinstance(item, int) for item in (*one.items, *other.items))
+    if not one.is_vector and not other.is_vector and not are_known:
+        return _truth(_SIGNS[use.node.op], one.items[0], other.items[0])
+    if use.node.op != "Equal":
         return None
     found = []
     for a, b in zip(one.items, other.items, strict=True):
@@ -161,8 +190,8 @@ def chosen(use: Use) -> Value | None:
 SIZE_RULES |= {
     "Shape": shape, "Gather": gathered, "Slice": sliced, "Concat": joined, "Reshape": reshaped,
     "Squeeze": reshaped, "Unsqueeze": reshaped, "Add": arithmetic, "Sub": arithmetic,
-    "Mul": arithmetic, "Div": arithmetic, "Cast": same, "Identity": same, "Equal": compared,
-    "Where": chosen,
+    "Mul": arithmetic, "Div": arithmetic, "Cast": same, "Identity": same, "Where": chosen,
+    **dict.fromkeys(_SIGNS, compared),
 }  # fmt: skip
 
 

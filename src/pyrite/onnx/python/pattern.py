@@ -38,9 +38,13 @@ def ends_in(*ops: str) -> Callable[[Pattern], Pattern]:
     return file
 
 
-def with_patterns(graph: Graph, constants: Mapping[str, Array]) -> Graph:
-    """Return a graph in which each pattern is one node."""
-    finder = Finder(graph, constants)
+def with_patterns(
+    graph: Graph, constants: Mapping[str, Array], outer: Mapping[str, Weight] | None = None
+) -> Graph:
+    """Return a graph in which each pattern is one node; a body may read weights around it."""
+    weights = {**(outer or {}), **graph.weights}
+    graph = graph.with_bodies(lambda body: with_patterns(body, constants, weights))
+    finder = Finder(graph, constants, weights)
     for node in graph.nodes:
         for pattern in PATTERNS.get(node.op, ()) if not node.domain else ():
             found = pattern(finder, node)
@@ -73,6 +77,7 @@ class Finder:
 
     graph: Graph
     constants: Mapping[str, Array]
+    weights: Mapping[str, Weight]
     makers: dict[str, Node] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     _instead: dict[Node, list[Node]] = field(default_factory=dict)
@@ -101,7 +106,7 @@ class Finder:
 
     def weight(self, name: str) -> Weight | None:
         """Return a weight of the file that lies on the device."""
-        return None if name in self.constants else self.graph.weights.get(name)
+        return None if name in self.constants else self.weights.get(name)
 
     def maker(self, name: str, *ops: str, alone: bool = True) -> Node | None:
         """Return the node that makes a value, if it is of these ops and nothing else reads it."""

@@ -29,10 +29,12 @@ class Scopes:
     """The paths of a graph's modules, layers and weights."""
 
     def __init__(self, graph: Graph) -> None:
-        keys = [w.key for w in graph.weights.values()]
-        self._paths = {key: _without_root(path) for key, path in _rooted(paths(keys)).items()}
-        uses = Counter(name for node in graph.nodes for name in node.inputs)
-        self._shared = {w.key for name, w in graph.weights.items() if uses[name] > 1}
+        graphs = list(graph.graphs())
+        weights = [(name, w.key) for each in graphs for name, w in each.weights.items()]
+        found = _rooted(paths(dict.fromkeys(key for _, key in weights)))
+        self._paths = {key: _without_root(path) for key, path in found.items()}
+        uses = Counter(n for each in graphs for node in each.nodes for n in node.inputs)
+        self._shared = {key for name, key in weights if uses[name] > 1}
         inner = (path for path in self._paths.values())
         self._modules = {path[:end] for path in inner for end in range(len(path))}
         self._plain: Counter[Scope] = Counter()

@@ -7,8 +7,10 @@ here if its operands are known, is arithmetic of sizes, or calls the op by `pyri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,9 @@ TRANSLATORS: dict[str, Translator] = {}
 
 #: By op: what it does to sizes of the host; returns None for what is none.
 SIZE_RULES: dict[str, Callable[[Use], Value | None]] = {}
+
+#: By op: writes a node with bodies into the statements of a translation.
+CONTROLS: dict[str, Callable[[Use], None]] = {}
 
 #: The domain of what `pattern` finds that is no op of ONNX.
 PATTERN = "pyrite.pattern"
@@ -207,11 +212,14 @@ class Translation:
     shapes: dict[str, tuple[int | str | None, ...]] = field(default_factory=dict)
     #: What cannot be written, by node.
     problems: list[str] = field(default_factory=list)
+    _lifted: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        self.read = {*self.graph.outputs, *(n for node in self.graph.nodes for n in node.uses)}
+        graphs = list(self.graph.graphs())
+        used = (name for graph in graphs for node in graph.nodes for name in node.uses)
+        self.read = {*used, *(name for graph in graphs for name in graph.outputs)}
         found = roles(self.graph)
-        for name, weight in self.graph.weights.items():
+        for name, weight in ((n, w) for graph in graphs for n, w in graph.weights.items()):
             if found[weight.key] == "host":
                 self.values[name] = Fixed(
                     weight.read(), weight.key if weight.is_initializer else ""
@@ -233,14 +241,26 @@ class Translation:
 
     def run(self) -> None:
         """Translate all nodes."""
-        for node in self.graph.nodes:
+        self.nodes(self.graph)
+
+    def nodes(self, graph: Graph) -> None:
+        """Translate the nodes of the graph, or of a body."""
+        for node in graph.nodes:
             self._translate(node)
+
+    @contextmanager
+    def block(self, steps: list[Step]) -> Iterator[None]:
+        """Put what is translated meanwhile behind other statements."""
+        outer, self.steps = self.steps, steps
+        try:
+            yield
+        finally:
+            self.steps = outer
 
     def _translate(self, node: Node) -> None:
         values = [self.values[name] if name else None for name in node.inputs]
         if node.bodies:
-            self.problems.append(f"{node.label}: its body cannot be written as Python")
-            self._bind_unknown(node)
+            self._control(Use(node, values, (None,) * len(values), self))
             return
         found = converter(node.domain, node.op, node.version)
         kinds = tuple(found.kind(i) if found else None for i in range(len(values)))
@@ -254,6 +274,19 @@ class Translation:
             assert found is not None, node.label
             made = self._called(use, found)
         self._bind(use, made)
+
+    def _control(self, use: Use) -> None:
+        """Write a branch or a loop."""
+        write = CONTROLS.get(use.node.op) if not use.node.domain else None
+        if write is None:
+            self.refuse(use.node)
+        else:
+            write(use)
+
+    def refuse(self, node: Node, reason: str = "its body cannot be written as Python") -> None:
+        """Note a node that cannot be written."""
+        self.problems.append(f"{node.label}: {reason}")
+        self.values.update({name: Variable(local(name), UNKNOWN) for name in node.outputs})
 
     def _sized(self, use: Use) -> Value | None:
         """Return what arithmetic of sizes gives, where the operands are sizes."""
@@ -283,9 +316,6 @@ class Translation:
                 self.values[name] = Variable(local(name), one.kind)
             else:
                 self.values[name] = one
-
-    def _bind_unknown(self, node: Node) -> None:
-        self.values.update({name: Variable(local(name), UNKNOWN) for name in node.outputs})
 
     def _step(
         self, node: Node, targets: tuple[str, ...], made: Code, kinds: tuple[str, ...], hint: str
@@ -326,7 +356,7 @@ class Translation:
         if isinstance(value, Variable) and value.kind == TENSOR:
             return value.code
         dtype = {"dtype": _INT64} if isinstance(value, Sizes) else {}
-        name = f"lifted:{len(self.steps)}"
+        name = f"lifted:{next(self._lifted)}"
         self.steps.append(Step((name,), call(_TENSOR, value.code, **dtype, device=_ANCHOR)))
         return local(name)
 
@@ -393,6 +423,10 @@ class Translation:
             return literal(value)
         written = literal(value.read())
         return written if written.parts else call(code("{}.array", _NUMPY), written)
+
+    def plain(self, value: Value | None) -> Code:
+        """Return a value as it is: a tensor, an array of the host, a sequence, None."""
+        return self._argument(value, None)
 
     def _argument(self, value: Value | None, kind: str | None) -> Code:
         if value is None:

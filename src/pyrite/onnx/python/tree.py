@@ -52,7 +52,7 @@ class Tree:
 def grown(steps: Sequence[Step], members: Members, inputs: Sequence[str],
           outputs: Sequence[str]) -> Tree:  # fmt: skip
     """Return statements as a tree of modules."""
-    used = {p.key for step in steps for p in step.code.walk() if isinstance(p, Member)}
+    used = {p.key for step in steps for p in step.walk() if isinstance(p, Member)}
     paths = _member_paths(members, used)
     while True:
         scopes = _scopes(steps, paths)
@@ -98,7 +98,7 @@ def _reachable(
     modules: dict[str, set[Scope]] = {}
     for step, scope in zip(steps, scopes, strict=True):
         inner = {scope[:end] for end in range(len(scope) + 1)}
-        for part in step.code.walk():
+        for part in step.walk():
             if isinstance(part, Member):
                 modules.setdefault(_owner(part.key, members) or part.key, set()).update(inner)
     found: dict[str, Scope] = {}
@@ -128,7 +128,7 @@ def _scopes(steps: Sequence[Step], paths: Mapping[str, Scope]) -> list[Scope]:
     layers = {path for path in paths.values()}
     found: list[Scope | None] = []
     for step in steps:
-        owners = [paths[p.key] for p in step.code.walk() if isinstance(p, Member)]
+        owners = [paths[p.key] for p in step.walk() if isinstance(p, Member)]
         scope: Scope | None = step.scope
         for path in owners:
             inside = path[:-1] if path[:-1] not in layers else path[:-2]
@@ -178,7 +178,7 @@ def _lists(steps: Sequence[Step], scopes: Sequence[Scope | None]) -> set[Scope]:
     numbered = {s[:end] for s in scopes if s for end in range(len(s)) if s[end].isdecimal()}
     named = {s[:end] for s in scopes if s for end in range(len(s)) if not s[end].isdecimal()}
     own = {s for step, s in zip(steps, scopes, strict=True)
-           if s and any(isinstance(p, Member) for p in step.code.walk())}  # fmt: skip
+           if s and any(isinstance(p, Member) for p in step.walk())}  # fmt: skip
     return numbered - named - own
 
 

@@ -12,7 +12,7 @@ from pyrite.types import Array
 
 #: What a variable holds, as its annotation says.
 Kind = str
-TENSOR, HOST, UNKNOWN = "Tensor", "Array", "Any"
+TENSOR, UNKNOWN, TENSORS, INTEGER = "Tensor", "Any", "list[Tensor]", "int"
 
 
 @dataclass(frozen=True, slots=True)

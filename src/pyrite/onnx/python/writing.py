@@ -18,9 +18,11 @@ from pyrite.onnx.inspection import Inspection, inspect_apart
 from pyrite.onnx.loading import require_supported
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.optimization import pruned
-from pyrite.onnx.python import elementwise as elementwise  # the translators file themselves
+from pyrite.onnx.python import control as control  # the translators file themselves
+from pyrite.onnx.python import elementwise as elementwise
 from pyrite.onnx.python import layer as layer
 from pyrite.onnx.python import movement as movement
+from pyrite.onnx.python.body import with_own_names
 from pyrite.onnx.python.classes import Classes
 from pyrite.onnx.python.code import Anchor, Imported, Local, Member, Operator, Part, literal, local
 from pyrite.onnx.python.layout import broken
@@ -28,7 +30,7 @@ from pyrite.onnx.python.member import Layer, Members
 from pyrite.onnx.python.module import ANCHOR, Body, Element, Reader
 from pyrite.onnx.python.pattern import with_patterns, without_aliases
 from pyrite.onnx.python.scope import Scopes
-from pyrite.onnx.python.step import Step
+from pyrite.onnx.python.step import Step, needed
 from pyrite.onnx.python.translation import Translation, constants
 from pyrite.onnx.python.tree import grown
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Variable
@@ -101,7 +103,7 @@ def written(source: PathLike | bytes, inspection: Inspection, name: str = "") ->
     try:
         graph = read_graph(*read_model(source), inspection)
         require_supported(graph)
-        graph = without_aliases(pruned(graph))
+        graph = with_own_names(without_aliases(pruned(graph)))
         return _source(with_patterns(graph, constants(graph)), name)
     except PyriteError:
         raise
@@ -122,7 +124,7 @@ def _source(graph: Graph, name: str) -> Source:
             f"cannot: {'; '.join(problems)}",
             problems,
         )
-    steps = _needed(translation.steps, outputs)
+    steps = needed(translation.steps, outputs)
     members = translation.members
     tree = grown(steps, members, graph.inputs, outputs)
     kinds = {t: k for s in steps for t, k in zip(s.targets, s.kinds, strict=True)}
@@ -158,18 +160,6 @@ def _outputs(graph: Graph, translation: Translation) -> list[str]:
     return found
 
 
-def _needed(steps: Iterable[Step], outputs: Iterable[str]) -> list[Step]:
-    """Return the statements that outputs depend on."""
-    wanted = set(outputs)
-    kept = []
-    for step in reversed(list(steps)):
-        if wanted.intersection(step.targets):
-            wanted.update(step.uses)
-            targets = tuple(t if t in wanted else "" for t in step.targets)
-            kept.append(Step(targets, step.code, step.scope, step.kinds, step.hint))
-    return kept[::-1]
-
-
 def _parameter_names(inputs: Iterable[str], reserved: frozenset[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in inputs:
@@ -201,7 +191,7 @@ class _Words:
     """The names that a file has for what it imports, and for ops of ONNX."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        parts = [part for step in steps for part in step.code.walk()]
+        parts = [part for step in steps for part in step.walk()]
         self.imported = {part for part in parts if isinstance(part, Imported)}
         self.operators: dict[Operator, str] = {}
         names = {part.name for part in self.imported} | _FIXED
