@@ -43,12 +43,13 @@ def images() -> nn.Module:
     )  # fmt: skip
 
 
-#: Networks, shapes of what they take, and the most kernels of a step on a processor, of which one
-#: for each parameter are the optimiser's.
+#: Networks, shapes of what they take, and the most kernels of a step on a processor.  Updates of
+#: weights are in the kernels of their gradients, where these are products; one for each of the
+#: other parameters are the optimiser's.
 STEPS = {
-    "mlp": (perceptron, (9, 20), 9, 24),
-    "cnn": (images, (7, 1, 8, 8), 7, 39),
-    "gpt": (Language, (3, 12), 36, 137),
+    "mlp": (perceptron, (9, 20), 9, 17),
+    "cnn": (images, (7, 1, 8, 8), 7, 38),
+    "gpt": (Language, (3, 12), 36, 120),
 }
 
 

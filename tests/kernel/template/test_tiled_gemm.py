@@ -86,9 +86,9 @@ def test_an_epilogue_gets_each_sum_with_its_place(problem: Make) -> None:
     def bias_of(b: KernelBuilder) -> Any:
         bias = b.buffer("bias", float32, "read")
 
-        def apply(value: Value, batch: Any, row: Any, column: Any) -> Value:
+        def apply(value: Value, batch: Any, row: Any, column: Any) -> list[Value]:
             lanes = column + b.const((0, 1, 2, 3), b.index_type.with_width(4))
-            return value + bias.load(lanes, mask=lanes < 22)
+            return [value + bias.load(lanes, mask=lanes < 22)]
 
         return apply
 

@@ -141,6 +141,8 @@ def compile_graph(
 class _ProgramRun(GraphRun):
     """The run of a graph that is recorded: it knows of which nodes each launch is."""
 
+    has_tails = True
+
     def __init__(
         self, recorder: RecordingLauncher, graph: Graph, choose: Choice, names: Sequence[str]
     ) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.means import BODY, KERNELS, OWN
@@ -35,6 +36,9 @@ Input = CubeTensor | Constant | None
 Types = tuple[TensorType, ...] | None
 Lowering = Callable[[Launcher, Op, Sequence[Input], Attributes, Any], Sequence[CubeTensor]]
 L = TypeVar("L", bound=Lowering)
+#: What runs an op and an epilogue by the same kernels; False where it cannot, and has done nothing.
+Finishing = Callable[[Launcher, Op, Sequence[Input], Attributes, Any, Epilogue], bool]
+F = TypeVar("F", bound=Finishing)
 
 Condition = Callable[[Machine, Sequence[Input]], bool]
 Preference = Callable[[Machine, Op, Sequence[Input], Attributes], bool]
@@ -44,6 +48,8 @@ LOWERINGS: dict[str, Lowering] = {}
 #: Lowerings by the class of an op's rule: what an op without a lowering of its own becomes.
 SKELETONS: dict[type[Rule], Lowering] = {}
 CONDITIONS: dict[str, Condition] = {}
+#: Of lowerings whose kernels take an epilogue, what runs them with one.
+FINISHING: dict[Lowering, Finishing] = {}
 #: When the lowering of a class is better for a composite than its body.
 PREFERENCES: dict[type[Rule], Preference] = {}
 
@@ -78,6 +84,18 @@ def lowers_rule(rule: type[Rule], *, over_body: Preference | None = None) -> Cal
         if over_body is not None:
             PREFERENCES[rule] = over_body
         return lowering
+
+    return mark
+
+
+def finishes(*lowerings: Lowering) -> Callable[[F], F]:
+    """Mark a function as what runs lowerings with an epilogue on each element of the result."""
+
+    def mark(finishing: F) -> F:
+        for lowering in lowerings:
+            assert lowering not in FINISHING, "two ways to finish a lowering"
+            FINISHING[lowering] = finishing
+        return finishing
 
     return mark
 

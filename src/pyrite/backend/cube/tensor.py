@@ -97,6 +97,11 @@ class CubeTensor:
         return self._view(shape, strides)
 
 
+def unstored(type: TensorType) -> CubeTensor:
+    """Return a dense tensor without memory, for who asks where its elements would lie."""
+    return CubeTensor.dense(None, type)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryHandle:
     """The memory of a tensor; holding it keeps the memory."""

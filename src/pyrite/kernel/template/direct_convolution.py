@@ -47,24 +47,25 @@ from pyrite.kernel.template.polyphase import Part, Polyphase
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.types import int64
 
-#: What is made of sums before they are stored: of a value whose lanes lie along the last axis, the
+#: What is made of sums for each of the outputs: of a value whose lanes lie along the last axis, the
 #: coordinates of the first in out, and which of them exist.
-Finish = Callable[[Value, Sequence[Index], Value | None], Value]
+Finish = Callable[[Value, Sequence[Index], Value | None], Sequence[Value]]
 
 
 def direct_convolution(
     p: Polyphase, x: OperandLayout, weight: OperandMap, out: OperandLayout, config: DirectConfig, *,
     grid: int = 1, epilogue: Callable[[KernelBuilder], Finish] | None = None,
+    outputs: Sequence[OperandLayout] = (),
 ) -> Kernel:  # fmt: skip
     """Return the kernel of a convolution.
 
     Parameters: the weight, of which (output, (channel, *tap)) are rows and columns and the batch is
-    the group; x (N, G C, *S), the epilogue's, and out (N, G O, *S'); each followed by its offset if
-    it has one.
+    the group; x (N, G C, *S), the epilogue's, and out (N, G O, *S'), or other outputs in its place;
+    each followed by its offset if it has one.
     """
     assert config.is_legal(), config
     b = KernelBuilder("direct_convolution", workgroup_size=1, grid=grid, index=int64)
-    kernel = _DirectConvolution(b, p, x, weight, out, config, epilogue)
+    kernel = _DirectConvolution(b, p, x, weight, outputs or (out,), config, epilogue)
     number = group_number(b)
     with b.if_(number < workgroups(p, config)):
         kernel.write(number)
@@ -74,7 +75,7 @@ def direct_convolution(
 class _DirectConvolution:
     def __init__(
         self, b: KernelBuilder, p: Polyphase, x: OperandLayout, weight: OperandMap,
-        out: OperandLayout, config: DirectConfig,
+        outs: Sequence[OperandLayout], config: DirectConfig,
         epilogue: Callable[[KernelBuilder], Finish] | None,
     ) -> None:  # fmt: skip
         self.b = b
@@ -85,7 +86,8 @@ class _DirectConvolution:
         self.weight = Operand(b, "weight", weight, "read")
         self.x = Volume(b, "x", x, "read")
         self.finish = epilogue(b) if epilogue else None
-        self.out = Volume(b, "out", out, "write")
+        names = ["out", *(f"out{n}" for n in range(1, len(outs)))]
+        self.outs = [Volume(b, n, of, "write") for n, of in zip(names, outs, strict=True)]
         self.packed = PackedImages(w, c.images, c.rows, c.width)
         self.size, self.taps = c.room, self.packed.taps
         self.steps, self.channel_size = self.packed.steps(b), len(self.packed.phases) * self.size
@@ -247,7 +249,7 @@ class _DirectConvolution:
 
     def store_rows(self, before: tuple[Index, Index], piece: Piece) -> None:
         """Write a piece of each row of out that is made of the same windows."""
-        p, out, width = self.polyphase, self.out, self.config.width
+        p, width = self.polyphase, self.config.width
         across = p.stride[-1]
         for first in range(0, len(p.parts), across):
             sums = [
@@ -256,7 +258,7 @@ class _DirectConvolution:
             ]
             starts = zip(piece.coordinates, p.stride, p.parts[first].start, strict=True)
             place = [plus(times(at, s), r) for at, s, r in starts]
-            at = out.at([*before, *place])
+            places = [out.at([*before, *place]) for out in self.outs]
             exists = both(piece.is_row, self.is_row(p.parts[first].start, place))
             for i, value in enumerate(interleaved(sums)):
                 each = plus(place[-1], i * width) + iota(self.b, width)
@@ -265,11 +267,14 @@ class _DirectConvolution:
                 mask = None if exists is None else repeated(exists, width)
                 if not is_within:
                     mask = both(each < self.end(), mask)
-                to = out.lanes(plus(at, i * width * out.layout.strides[-1]), 1, width)
+                along = i * width
+                values: Sequence[Value] = [value]
                 if self.finish is not None:
-                    lane = plus(place[-1], i * width)
-                    value = self.finish(value, [*before, *place[:-1], lane], mask)
-                out.memory.store(to, self.b.cast(value, out.layout.dtype), mask=mask)
+                    first_lane = [*before, *place[:-1], plus(place[-1], along)]
+                    values = self.finish(value, first_lane, mask)
+                for out, at, x in zip(self.outs, places, values, strict=True):
+                    to = out.lanes(plus(at, along * out.layout.strides[-1]), 1, width)
+                    out.memory.store(to, self.b.cast(x, out.layout.dtype), mask=mask)
 
     def is_row(self, start: tuple[int, ...], place: list[Index]) -> Value | None:
         """Whether out reaches to a row; None if it does wherever there is a window."""

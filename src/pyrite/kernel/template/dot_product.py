@@ -7,6 +7,7 @@ up the lanes of each sum at the end.  So y is read once, as it lies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +27,7 @@ from pyrite.kernel.template.index import (
     times,
 )
 from pyrite.kernel.template.lanes import sum_of_lanes
-from pyrite.kernel.template.operand import AxisPlace
+from pyrite.kernel.template.operand import AxisPlace, OperandMap
 from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
 from pyrite.types import int64
 
@@ -81,15 +82,17 @@ def workgroups(product: Product, config: DotConfig) -> int:
 
 
 def dot_product(
-    product: Product, config: DotConfig, *, grid: int = 1, epilogue: Fuse | None = None
-) -> Kernel:
+    product: Product, config: DotConfig, *, grid: int = 1, epilogue: Fuse | None = None,
+    outputs: Sequence[OperandMap] = (),
+) -> Kernel:  # fmt: skip
     """Return the kernel of a product.
 
-    Parameters: x, y, the epilogue's, out; each operand's offset follows it if it has one.
+    Parameters: x, y, the epilogue's, outputs; each operand's offset follows it if it has one.
     """
     assert config.is_legal(), config
     b = KernelBuilder("dot_product", workgroup_size=1, grid=grid, index=int64)
-    kernel = _DotProduct(Parts(b, product, epilogue=epilogue, aligns=False), config)
+    parts = Parts(b, product, epilogue=epilogue, outputs=outputs, aligns=False)
+    kernel = _DotProduct(parts, config)
     number = group_number(b)
     with b.if_(number < workgroups(product, config)):
         kernel.write(number)
@@ -116,7 +119,7 @@ class _DotProduct:
     def block(self, batch: Index, row: Index, column: Index) -> None:
         """Make ``rows`` x ``columns`` sums."""
         parts, product, c = self.parts, self.product, self.config
-        x, y, out = parts.x, parts.y, parts.out
+        x, y = parts.x, parts.y
         # Rows and columns beyond the last are the last again, and not stored.
         rows = [
             x.join(
@@ -143,15 +146,16 @@ class _DotProduct:
             with branch.else_():
                 branch.yield_(*sums)
             sums = list(branch.results)
-        to = out.at(out.map.batch, batch)
         for i, sum in enumerate(sums):
             r, n = plus(row, i // c.columns), plus(column, i % c.columns)
-            value = parts.finish(sum_of_lanes(sum), batch, r, n)
-            places = (
-                out.at(out.map.rows, r, limit=product.m),
-                out.at(out.map.columns, n, limit=product.n),
-            )
-            out.store(value, to, *places)
+            values = parts.finish(sum_of_lanes(sum), batch, r, n)
+            for out, value in zip(parts.outs, values, strict=True):
+                places = (
+                    out.at(out.map.batch, batch),
+                    out.at(out.map.rows, r, limit=product.m),
+                    out.at(out.map.columns, n, limit=product.n),
+                )
+                out.store(value, *places)
 
     def add(
         self, rows: list[AxisPlace], columns: list[AxisPlace], k: Index, limit: Index | None,

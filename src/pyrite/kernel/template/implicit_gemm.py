@@ -119,9 +119,9 @@ def weight_map(w: Windows, weight: OperandLayout, *, is_transposed: bool = False
     return operand_map(weight, (group,), (Digit(w.outputs, outputs),), columns, [])
 
 
-def result_map(w: Windows, tensor: OperandLayout) -> OperandMap:
+def result_map(w: Windows, tensor: OperandLayout, lanes: int = 1) -> OperandMap:
     """Return where what is as large as the result lies, as a matrix (outputs, N positions)."""
-    return _result(w, tensor, w.outputs, w.counts, 1)
+    return _result(w, tensor, w.outputs, w.counts, lanes)
 
 
 def _result(

@@ -27,7 +27,7 @@ since processors repeat a scalar from memory for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Final
@@ -48,7 +48,7 @@ from pyrite.kernel.template.index import (
     times,
 )
 from pyrite.kernel.template.lanes import part_of
-from pyrite.kernel.template.operand import Axis
+from pyrite.kernel.template.operand import Axis, Operand, OperandMap
 from pyrite.kernel.template.panel_config import PanelConfig, tile_count
 from pyrite.kernel.template.panel_packing import (
     SQUARE,
@@ -75,16 +75,18 @@ def panel_gemm(
     name: str = "panel_gemm",
     grid: int = 1,
     epilogue: Fuse | None = None,
+    outputs: Sequence[OperandMap] = (),
 ) -> Kernel:
     """Return the kernel of a product, for at least `workgroups` workgroups on ``grid`` axes.
 
-    Parameters: x, y, the epilogue's, out; each operand's offset follows it if it has one.
+    Parameters: x, y, the epilogue's, outputs; each operand's offset follows it if it has one.
     """
     assert config.is_legal(), config
     # Processors add 64-bit indices for nothing, in the address itself; GPUs lack them.
     index = int64 if config.invocations == 1 else int32
     b = KernelBuilder(name, workgroup_size=config.invocations, grid=grid, index=index)
-    kernel = _PanelGemm(Parts(b, product, epilogue=epilogue, aligns=config.aligns), config)
+    parts = Parts(b, product, epilogue=epilogue, outputs=outputs, aligns=config.aligns)
+    kernel = _PanelGemm(parts, config)
     number, count = group_number(b), tile_count(product, config)
     if config.invocations > 1:
         number = number * config.invocations + b.local_index()
@@ -163,10 +165,9 @@ class _PanelGemm:
             self.first_own = self.first_row
             self.first_row = least(self.b, self.first_row, product.m - config.rows)
         self.height = least(self.b, config.block_m, minus(product.m, self.first_row))
-        x, y, out = self.parts.x, self.parts.y, self.parts.out
+        x, y = self.parts.x, self.parts.y
         self.x_batch = x.at(x.map.batch, self.batch)
         self.y_batch = y.at(y.map.batch, self.batch)
-        self.out_batch = out.at(out.map.batch, self.batch)
         if not self.waits:
             self.slab(0)
             return
@@ -310,18 +311,18 @@ class _PanelGemm:
         return [plus(first, i * self.config.width) for i in range(rows.count * panel.vectors)]
 
     def finish(self, rows: _Rows, panel: _Panel, sums: list[Value]) -> None:
-        out, width = self.parts.out, self.config.width
+        width = self.config.width
         column = plus(self.first_column, panel.first)
-        lanes_of_out = panel_pieces(out, column, panel.vectors * width, width, panel.limit)
+        writers = [_Writer(self, out, column, panel) for out in self.parts.outs]
         for i in range(rows.count):
             at = plus(self.first_row, plus(rows.first, i))
-            place = out.join(self.out_batch, out.at(out.map.rows, at, first=self.first_own))
+            for writer in writers:
+                writer.begin(at)
             for v in range(panel.vectors):
                 first = plus(column, v * width)
-                value = self.parts.finish(sums[i * panel.vectors + v], self.batch, at, first)
-                for start, lanes in lanes_of_out:
-                    if start // width == v:
-                        out.store(part_of(value, start % width, lanes.width), place, lanes)
+                values = self.parts.finish(sums[i * panel.vectors + v], self.batch, at, first)
+                for writer, value in zip(writers, values, strict=True):
+                    writer.store(value, v)
 
     def finish_sums(self, rows: _Rows, panel: _Panel) -> None:
         """Store sums that waited for the last slab."""
@@ -329,6 +330,28 @@ class _PanelGemm:
         assert sums is not None
         found = [sums.load(place, width=width) for place in self.waiting(rows, panel)]
         self.finish(rows, panel, found)
+
+
+class _Writer:
+    """What stores the sums of a panel in one of the outputs."""
+
+    def __init__(self, gemm: _PanelGemm, out: Operand, column: Index, panel: _Panel) -> None:
+        self.out, self.width = out, gemm.config.width
+        self._first_own = gemm.first_own
+        self._batch = out.at(out.map.batch, gemm.batch)
+        size = panel.vectors * self.width
+        self._lanes = panel_pieces(out, column, size, self.width, panel.limit)
+
+    def begin(self, row: Index) -> None:
+        """Go to a row."""
+        out = self.out
+        self._place = out.join(self._batch, out.at(out.map.rows, row, first=self._first_own))
+
+    def store(self, value: Value, vector: int) -> None:
+        """Store a vector of the panel."""
+        for start, lanes in self._lanes:
+            if start // self.width == vector:
+                self.out.store(part_of(value, start % self.width, lanes.width), self._place, lanes)
 
 
 #: Rows of which one vector of columns is enough sums to be added to without a wait; nearly.

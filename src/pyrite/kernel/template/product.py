@@ -2,14 +2,15 @@
 
 Every template of the family takes a `Product` and callbacks.  A `Fuse` adds what stands around it
 to the kernel: it is called once, after the operands are declared and before out, declares what it
-reads, and returns a function of a value and its place.  A prologue gets (value, batch, row, column)
-of an operand in the accumulator's dtype; the epilogue the same of the result, before it is rounded
-to out's dtype.  The value may have lanes, along the axis of which it gets the index of the first.
+reads, and returns a function of a value and its place.  The epilogue gets (value, batch, row,
+column) of the result in the accumulator's dtype, and gives a value for each of the outputs, which
+is rounded to that one's dtype.  The value may have lanes, along the columns, of which it gets the
+index of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyrite.kernel.builder import KernelBuilder, Value
@@ -27,7 +28,7 @@ from pyrite.kernel.template.index import (
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of, axis_size
 from pyrite.types import DType
 
-Apply = Callable[[Value, Index, Index, Index], Value]
+Apply = Callable[[Value, Index, Index, Index], Sequence[Value]]
 Fuse = Callable[[KernelBuilder], Apply]
 
 
@@ -74,7 +75,10 @@ class Product:
 
 
 class Parts:
-    """The operands of a product inside a kernel, and what is fused onto them."""
+    """The operands of a product inside a kernel, and what is fused onto them.
+
+    ``outputs`` are what is written where that is not the product's own result alone.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Parts:
         product: Product,
         *,
         epilogue: Fuse | None = None,
+        outputs: Sequence[OperandMap] = (),
         aligns: bool = True,
     ) -> None:
         self.builder = b
@@ -90,7 +95,7 @@ class Parts:
         self.x = Operand(b, "x", product.x, "read", aligns=aligns)
         self.y = Operand(b, "y", product.y, "read", aligns=aligns)
         self._epilogue = epilogue(b) if epilogue else None
-        self.out = Operand(b, "out", product.out, "write", aligns=aligns)
+        self.outs = declared_outputs(b, outputs or (product.out,), aligns=aligns)
 
     def zero(self, width: int) -> Value:
         """Return the empty sum."""
@@ -100,11 +105,23 @@ class Parts:
         """Return elements of an operand in the accumulator's dtype."""
         return self.builder.cast(value, self.accumulator)
 
-    def finish(self, sum: Value, batch: Index, row: Index, column: Index) -> Value:
-        """Return a sum as it is stored."""
-        if self._epilogue is not None:
-            sum = self._epilogue(sum, batch, row, column)
-        return self.builder.cast(sum, self.product.out.dtype)
+    def finish(self, sum: Value, batch: Index, row: Index, column: Index) -> list[Value]:
+        """Return a sum as it is stored: a value for each of ``outs``."""
+        found = [sum] if self._epilogue is None else self._epilogue(sum, batch, row, column)
+        return rounded(found, self.outs)
+
+
+def declared_outputs(
+    b: KernelBuilder, maps: Sequence[OperandMap], *, aligns: bool = True
+) -> list[Operand]:
+    """Return what a kernel writes: the first is called out."""
+    names = ["out", *(f"out{n}" for n in range(1, len(maps)))]
+    return [Operand(b, n, m, "write", aligns=aligns) for n, m in zip(names, maps, strict=True)]
+
+
+def rounded(values: Sequence[Value], outs: Sequence[Operand]) -> list[Value]:
+    """Return values in the dtypes of the outputs that they are stored to."""
+    return [x.builder.cast(x, out.map.dtype) for x, out in zip(values, outs, strict=True)]
 
 
 def accumulate(x: Value, y: Value, sum: Value) -> Value:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyrite.kernel.builder import KernelBuilder
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import divided, pieces, remainder
-from pyrite.kernel.template.operand import Operand
-from pyrite.kernel.template.product import Fuse, Product, group_number
+from pyrite.kernel.template.operand import OperandMap
+from pyrite.kernel.template.product import (
+    Fuse,
+    Product,
+    declared_outputs,
+    group_number,
+    rounded,
+)
 
 #: Invocations of a workgroup, one for each sum.
 SIZE = 64
@@ -17,15 +25,18 @@ def workgroups(product: Product) -> int:
     return pieces(product.batch * product.m * product.n, SIZE)
 
 
-def split_k(product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | None = None) -> Kernel:
+def split_k(
+    product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | None = None,
+    outputs: Sequence[OperandMap] = (),
+) -> Kernel:  # fmt: skip
     """Return the kernel that makes out of partial sums, which lie dense: (parts, batch, M, N).
 
-    Parameters: sums, the epilogue's, out, and out's offset if it has one.
+    Parameters: sums, the epilogue's, outputs; each output's offset follows it if it has one.
     """
     b = KernelBuilder("split_k", workgroup_size=SIZE, grid=grid)
     sums = b.buffer("sums", product.accumulator, "read")
     apply = epilogue(b) if epilogue else None
-    out = Operand(b, "out", product.out, "write")
+    outs = declared_outputs(b, outputs or (product.out,))
     number = group_number(b) * SIZE + b.local_index()
     with b.if_(number < product.batch * product.m * product.n):
         size = product.m * product.n
@@ -37,12 +48,12 @@ def split_k(product: Product, parts: int, *, grid: int = 1, epilogue: Fuse | Non
             part = sums.load(number + loop.index * (product.batch * size))
             loop.yield_(loop.carried[0] + part)
         (total,) = loop.results
-        if apply is not None:
-            total = apply(total, batch, row, column)
-        out.store(
-            b.cast(total, product.out.dtype),
-            out.at(product.out.batch, batch),
-            out.at(product.out.rows, row),
-            out.at(product.out.columns, column),
-        )
+        values = [total] if apply is None else apply(total, batch, row, column)
+        for out, value in zip(outs, rounded(values, outs), strict=True):
+            out.store(
+                value,
+                out.at(out.map.batch, batch),
+                out.at(out.map.rows, row),
+                out.at(out.map.columns, column),
+            )
     return b.build()

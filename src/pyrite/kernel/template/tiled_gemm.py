@@ -22,6 +22,7 @@ Measured on an H200 (benchmarks/gpu_matmul.py): 128 x 128 x 16 with 256 invocati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -199,18 +200,20 @@ def tiled_gemm(
     name: str = "tiled_gemm",
     grid: int = 1,
     epilogue: Fuse | None = None,
+    outputs: Sequence[OperandMap] = (),
 ) -> Kernel:
     """Return the kernel of a product, for at least `workgroups` workgroups on ``grid`` axes.
 
-    Parameters: x, y, the epilogue's, out; each operand's offset follows it if it has one.  With
+    Parameters: x, y, the epilogue's, outputs; each operand's offset follows it if it has one.  With
     ``split_k`` > 1 out is `partial_sums`, and there is no epilogue.
     """
     assert config.is_legal(), config
     b = KernelBuilder(name, workgroup_size=config.threads, grid=grid)
     if config.split_k > 1:
         assert epilogue is None
+        assert not outputs
         product = Product(product.x, product.y, partial_sums(product, config))
-    parts = Parts(b, product, epilogue=epilogue)
+    parts = Parts(b, product, epilogue=epilogue, outputs=outputs)
     kernel = _TiledGemm(parts, config)
     number, count = group_number(b), workgroups(kernel.whole, config)
     if grid == 1:
@@ -410,17 +413,21 @@ class _TiledGemm:
         return sums
 
     def store(self, sums: list[Value]) -> None:
-        out, map = self.parts.out, self.product.out
-        batch = out.at(map.batch, self.batch)
+        outs = self.parts.outs
         m, n = self.product.m, self.product.n
         row_limit = m if m % self.config.block_m else None
         column_limit = n if n % self.config.block_n else None
         columns = [plus(self.first[1], c) for c in self.columns]
-        lanes = [out.lanes(map.columns, c, VECTOR, limit=column_limit) for c in columns]
+        batches = [out.at(out.map.batch, self.batch) for out in outs]
+        lanes = [
+            [out.lanes(out.map.columns, c, VECTOR, limit=column_limit) for c in columns]
+            for out in outs
+        ]
         for i in range(self.config.thread_m):
             row = plus(self.first[0], plus(self.rows[i // VECTOR], i % VECTOR))
-            place = out.at(map.rows, row, limit=row_limit)
+            places = [out.at(out.map.rows, row, limit=row_limit) for out in outs]
             for j in range(self.blocks_n):
-                value = sums[i * self.blocks_n + j]
-                value = self.parts.finish(value, self.batch, row, columns[j])
-                out.store(value, batch, place, lanes[j])
+                sum = sums[i * self.blocks_n + j]
+                values = self.parts.finish(sum, self.batch, row, columns[j])
+                for n, (out, value) in enumerate(zip(outs, values, strict=True)):
+                    out.store(value, batches[n], places[n], lanes[n][j])

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
+from pyrite.backend.cube.body.epilogue import TailSearch, epilogue_of
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.group import (
     KEPT_WEIGHT,
@@ -32,7 +33,7 @@ from pyrite.backend.cube.body.region import (
 )
 from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.registry import Input, Lowering, lowering_of
+from pyrite.backend.cube.registry import FINISHING, Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Graph, Literal, Node, Part, reaching
@@ -106,6 +107,9 @@ def run_graph(
 class GraphRun:
     """One run of a graph: the values that lie in memory by now, by their numbers."""
 
+    #: Whether what follows a node is computed by its kernel, where that takes it.
+    has_tails = False
+
     def __init__(
         self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
     ) -> None:
@@ -113,6 +117,8 @@ class GraphRun:
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
         self._heavy: dict[Node, bool] = {}
         self._inside = {node for node in graph.nodes if is_inside(node, graph)}
+        #: Nodes outside of regions that were run, with all that needs their results or without.
+        self._done: set[Node] = set()
 
     def realise_results(self) -> None:
         """Have the results of the graph lie in memory, in the order in which they were asked for.
@@ -128,7 +134,9 @@ class GraphRun:
         for node in (self.graph.nodes[i] for i in needed):
             if node in self._inside:
                 continue
-            self.realise(node.results)
+            self.realise(node.values)
+            if node not in self._done:
+                self._run_alone(node)
             for fold in [f for f in folds if self._base(f.values[0]) in self.real]:
                 self.realise([v for v in fold.results if v in wanted])
                 folds.remove(fold)
@@ -146,7 +154,8 @@ class GraphRun:
             outside = next((n for n in nodes if n not in self._inside), None)
             if outside is not None:
                 self.realise(outside.values)
-                self._run_alone(outside)
+                if outside not in self._done:
+                    self._run_alone(outside)
                 continue
             bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
             if len(nodes) > MOST_NODES and (first := self._first_half(bases)):
@@ -272,16 +281,37 @@ class GraphRun:
         return found
 
     def _run_alone(self, node: Node) -> None:
-        """Run a node by its own kernels."""
+        """Run a node by its own kernels, and what follows it with them where they take that."""
+        self._done.add(node)
         inputs = [
             self.real[x] if isinstance(x, int)
             else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
             for x in node.operands
         ]  # fmt: skip
         lowering = self.lowering(node, inputs)
+        if self._run_with_tail(node, lowering, inputs):
+            return
         results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
         self.real.update(zip(node.results, results, strict=True))
         self.note([node])
+
+    def _run_with_tail(self, node: Node, lowering: Lowering, inputs: Sequence[Input]) -> bool:
+        """Run a node and what follows it by one kernel, if its kernels take that."""
+        finish = FINISHING.get(lowering) if self.has_tails else None
+        if finish is None:
+            return False
+        left = ancestors(self.graph, self.graph.results, self.real.keys())
+        search = TailSearch(self.graph, self.real, self._inside, left)
+        # Its own operands, of which there are at most three.
+        tail = search.of(node, self.launcher.machine.buffers - 3)
+        if tail is None:
+            return False
+        epilogue, made = epilogue_of(self.launcher, self.graph, tail, self.real)
+        if not finish(self.launcher, node.op, inputs, node.attrs, node.types, epilogue):
+            return False
+        self.real |= made
+        self.note([node, *tail.nodes])
+        return True
 
     def name_of(self, nodes: Sequence[Node]) -> str:
         """Return the name of a kernel of some nodes: in a body that of the composite."""

@@ -11,16 +11,17 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
+from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
-from pyrite.backend.cube.registry import Input, lowers
+from pyrite.backend.cube.registry import Input, finishes, lowers
 from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
-from pyrite.backend.cube.skeleton.contraction.epilogue import add
+from pyrite.backend.cube.skeleton.contraction.epilogue import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.contraction.gradient import (
     WEIGHT_GRADIENT,
     AnyParts,
@@ -31,11 +32,11 @@ from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM
 from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
 from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
-from pyrite.backend.cube.skeleton.protocol import Fused, Stage, launch
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.skeleton.protocol import launch
+from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
-from pyrite.kernel.template import implicit_gemm, polyphase
+from pyrite.kernel.template import polyphase
 from pyrite.kernel.template.direct_config import DirectConfig
 from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.operand import accumulator_of
@@ -89,19 +90,19 @@ def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig 
 
 def convolve_directly(
     launcher: Launcher, p: Polyphase, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
-    config: DirectConfig, *, is_transposed: bool = False, stage: Stage | None = None,
-    sources: Sequence[CubeTensor] = (),
+    config: DirectConfig, *, is_transposed: bool = False, around: Around = ALONE,
 ) -> None:  # fmt: skip
     """Write convolutions of x to the target by one kernel; ``is_transposed`` as in `weight_map`.
 
-    The stage, which reads sources, is applied to each sum.
+    Or write to the outputs of what is ``around`` them.
     """
     of = layout_of(weight)
     known = (of.dtype, of.strides, of.offset)
     problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
     problem = replace(problem, is_first=launcher.is_first(problem.with_batch(0)))
-    bindings = [b for t in (weight, x, *sources, target) for b in bindings_of(t)]
-    launch(launcher, DIRECT, problem, bindings, config=config, fused=Fused(epilogue=stage))
+    bindings = [*bindings_of(weight), *bindings_of(x)]
+    bindings += bindings_around(around.sources, around.outputs or (target,))
+    launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
 
 
 @lowers("convolution")
@@ -113,7 +114,9 @@ def convolution(
     (type,) = out
     if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
         return [zeros(launcher, type)]
-    return [convolve(launcher, x, weight, None, type, attrs)]
+    target = launcher.empty(type)
+    convolve(launcher, x, weight, (), target, attrs)
+    return [target]
 
 
 def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
@@ -130,30 +133,58 @@ def biased_convolution(
     (type,) = out
     if type.size == 0:
         return [launcher.empty(type)]
-    return [convolve(launcher, x, weight, bias, type, attrs)]
+    target = launcher.empty(type)
+    convolve(launcher, x, weight, [bias], target, attrs)
+    return [target]
+
+
+@finishes(convolution, biased_convolution)
+def convolve_and_finish(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
+    epilogue: Epilogue,
+) -> bool:  # fmt: skip
+    """Write what an epilogue makes of a convolution, where its border needs no look at the sums."""
+    x, weight, *biases = inputs
+    (type,) = out
+    if 0 in (x.type.size, weight.type.size):
+        return False
+    sums = terms.Forward(windows_of(x.shape, weight.shape, type.shape[2:], attrs))
+    if not border.takes_epilogue(launcher.machine, sums, weight):
+        return False
+    convolve(launcher, x, weight, biases, unstored(type), attrs, epilogue)
+    return True
 
 
 def convolve(
-    launcher: Launcher, x: CubeTensor, weight: CubeTensor, bias: CubeTensor | None,
-    type: TensorType, attrs: Attributes,
-) -> CubeTensor:  # fmt: skip
-    """Return the weight times the windows of x, and the bias of each channel."""
-    target = launcher.empty(type)
-    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
-    stage, sources = None, [] if bias is None else [_by_channel(bias, len(w.counts))]
-    if sources:
-        stage = Stage(add, tuple(tensor_layout_of(s) for s in sources))
+    launcher: Launcher, x: CubeTensor, weight: CubeTensor, biases: Sequence[CubeTensor],
+    target: CubeTensor, attrs: Attributes, epilogue: Epilogue | None = None,
+) -> None:  # fmt: skip
+    """Write the weight times the windows of x with biases of the channels, or what follows it."""
+    w = windows_of(x.shape, weight.shape, target.shape[2:], attrs)
+    spread = [_by_channel(bias, len(w.counts)) for bias in biases]
     whole = polyphase.single(w)
-    config = direct_config(whole, type.dtype, launcher.machine)
+    config = direct_config(whole, target.dtype, launcher.machine)
     if config is not None:
-        convolve_directly(launcher, whole, weight, x, target, config, stage=stage, sources=sources)
+        around = around_directly(launcher, spread, epilogue)
+        convolve_directly(launcher, whole, weight, x, target, config, around=around)
     else:
         problem = windowed(w, weight, x, target, launcher.machine)
-        maps = tuple(implicit_gemm.result_map(w, layout_of(s)) for s in sources)
-        fused = Fused(epilogue=Stage(add, maps) if maps else None)
-        contract_windows(launcher, problem, weight, x, target, fused=fused, sources=sources)
-    border.mend(launcher, terms.Forward(w), x, weight, target, stage, sources)
-    return target
+        around = Around.of(launcher, spread, epilogue, layout_of)
+        contract_windows(
+            launcher, problem, weight, x, target,
+            fused=around.fused, sources=around.sources, outputs=around.outputs,
+        )  # fmt: skip
+    around = Around.of(launcher, spread, epilogue, tensor_layout_of)
+    border.mend(launcher, terms.Forward(w), x, weight, target, around)
+
+
+def around_directly(
+    launcher: Launcher, biases: Sequence[CubeTensor], epilogue: Epilogue | None
+) -> Around:
+    """Return what is fused onto a direct convolution: sources lie by coordinates, as outputs do."""
+    around = Around.of(launcher, biases, epilogue, tensor_layout_of)
+    outputs = tuple([layout_of(t) for t in around.outputs])
+    return replace(around, fused=replace(around.fused, outputs=outputs))
 
 
 def _by_channel(bias: CubeTensor, rank: int) -> CubeTensor:
@@ -184,6 +215,28 @@ def convolution_input_gradient(
         convolve_by_phases(launcher, w, weight, g, target)
     border.mend(launcher, terms.InputGradient(w), g, weight, target)
     return [target]
+
+
+@finishes(convolution_input_gradient)
+def convolve_gradient_and_finish(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
+    epilogue: Epilogue,
+) -> bool:  # fmt: skip
+    """Write what an epilogue makes of the gradient of x, where one kernel makes all of it."""
+    g, weight = inputs
+    (type,) = out
+    if 0 in (g.type.size, weight.type.size):
+        return False
+    w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
+    whole, sums = polyphase.joined(w), terms.InputGradient(w)
+    config = direct_config(whole, type.dtype, launcher.machine)
+    if config is None or not border.takes_epilogue(launcher.machine, sums, weight):
+        return False
+    around, target = around_directly(launcher, (), epilogue), unstored(type)
+    convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True, around=around)
+    around = Around.of(launcher, (), epilogue, tensor_layout_of)
+    border.mend(launcher, sums, g, weight, target, around)
+    return True
 
 
 def convolve_by_phases(

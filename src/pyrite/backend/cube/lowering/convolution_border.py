@@ -27,12 +27,17 @@ from pyrite.backend.cube.operand import (
     unravel,
     workgroup_of,
 )
-from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
+from pyrite.backend.cube.skeleton.contraction.epilogue import (
+    ALONE,
+    Around,
+    Finish,
+    bindings_around,
+)
 from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
-from pyrite.kernel.ir import WIDTHS, vector
+from pyrite.kernel.ir import WIDTHS, Access, scalar, vector
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.polyfill.floats import FORMATS, any_of, isnan, magnitude
 from pyrite.kernel.template.index import Index, plus
@@ -63,13 +68,14 @@ _MOST_ROUNDS: Final = (1 << 16) - 1
 class _Problem:
     """All that a kernel depends on; ``size`` is how many elements there are of what is looked at.
 
-    ``layouts`` are of the left factor, the right one, and out.
+    ``layouts`` are of the factors, and of what is written: out, or what the stage makes of it.
     """
 
     sums: Sums
     layouts: tuple[Layout, ...]
     config: BorderConfig
     stage: Stage | None
+    has_out: bool
     size: int = extent()
 
 
@@ -80,12 +86,15 @@ class _Border:
         p = problem
         workgroup = 1 if p.config.channels else _SIZE
         self.b = KernelBuilder("convolution_border", workgroup_size=workgroup, grid=grid)
-        left, right, out = p.layouts
+        left, right, *outs = p.layouts
         self.sums, self.config, self.size = p.sums, p.config, p.size
         self.left = Operand(self.b, "left", left, "read")
         self.right = Operand(self.b, "right", right, "read")
         self.finish = Finish(self.b, p.stage)
-        self.out = Operand(self.b, "out", out, "read_write")
+        self.has_out = p.has_out
+        names = ["out", *(f"out{n}" for n in range(1, len(outs)))]
+        access: Access = "read_write" if p.has_out else "write"
+        self.outs = [Operand(self.b, n, of, access) for n, of in zip(names, outs, strict=True)]
         self.boxes = boxes(p.sums.edges)
         self.count = border_size(p.sums)
 
@@ -122,7 +131,7 @@ class _Border:
     def is_suspect(self, first: Value, end: Value) -> Value:
         """Whether anything of what is looked at is not finite."""
         b, look = self.b, self.config.look
-        source = self.out if look == "rows of out" else self.right
+        source = self.outs[0] if look == "rows of out" else self.right
         format = FORMATS[source.layout.dtype.compute]
         nothing = b.const(0, vector(format.bits, self.config.width))
         if look == "factor":
@@ -169,15 +178,33 @@ class _Border:
 
     def mend(self, leading: list[Index], number: Index) -> None:
         at = [*leading, *self.position(number)]
-        place = self.out.at(at)
-        with self.b.if_(isnan(self.b, self.out.load(place))):
-            self.out.store(place, self.finish(self.total(at), at))
+        with self.b.if_(self.is_wrong(at)):
+            for out, value in zip(self.outs, self.finish(self.total(at), at), strict=True):
+                out.store(out.at(at), value)
+
+    def is_wrong(self, at: Sequence[Index]) -> Value:
+        """Whether an output is NaN; where its sum is not written, whether that must be.
+
+        It is where padding was multiplied by what is not finite.
+        """
+        b = self.b
+        if self.has_out:
+            (out,) = self.outs
+            return isnan(b, out.load(out.at(at)))
+        format = FORMATS[self.right.layout.dtype.compute]
+        worst = b.const(0, scalar(format.bits))
+        with b.for_(0, prod(self.sums.terms), carried=[worst]) as loop:
+            term = self.sums.term(b, at, unravel(b, loop.index, self.sums.terms))
+            found = magnitude(b, self.right.load(self.right.at(term.right)))
+            (before,) = loop.carried
+            loop.yield_(b.select(term.exists, before, b.max(before, found)))
+        return loop.results[0] >= format.infinity
 
     def total(self, at: Sequence[Index]) -> Value:
         """Add up an output, until it is NaN."""
         b, count = self.b, prod(self.sums.terms)
         each = 1 if self.config.channels else -(-count // _MOST_ROUNDS)
-        with b.while_([b.index(0), self.out.const(0)]) as loop:
+        with b.while_([b.index(0), self.left.const(0)]) as loop:
             number, found = loop.carried
             loop.condition((number < count) & ~isnan(b, found))
             number, found = loop.carried
@@ -201,23 +228,32 @@ class _Border:
 
 def mend(
     launcher: Launcher, sums: Sums, left: CubeTensor, right: CubeTensor, out: CubeTensor,
-    stage: Stage | None = None, sources: Sequence[CubeTensor] = (),
+    around: Around = ALONE,
 ) -> None:  # fmt: skip
     """Add up again what is NaN in out because its factors were multiplied by padding.
 
-    The stage, which reads sources, is what was applied to each sum.
+    What is ``around`` the sums is applied to them; if that writes outputs, nobody has out.
     """
     if not out.dtype.is_float or not boxes(sums.edges):
         return
-    config = select(launcher.machine, sums, right, out)
+    has_out = not around.outputs
+    config = select(launcher.machine, sums, right, out, has_out=has_out)
     size = out.type.size if config.look == "rows of out" else right.type.size
-    layouts = tuple(layout_of(t) for t in (left, right, out))
-    problem = _Problem(sums, layouts, config, stage, size)
-    bindings = [b for t in (left, right, *sources, out) for b in bindings_of(t)]
+    outs = around.outputs or (out,)
+    layouts = tuple(layout_of(t) for t in (left, right, *outs))
+    problem = _Problem(sums, layouts, config, around.fused.epilogue, has_out, size)
+    bindings = [*bindings_of(left), *bindings_of(right), *bindings_around(around.sources, outs)]
     launcher.launch_for(
         problem, "convolution border", lambda of, grid: _Border(of, grid).build(), bindings,
         workgroups(sums, config),
     )  # fmt: skip
+
+
+def takes_epilogue(machine: Machine, sums: Sums, right: CubeTensor) -> bool:
+    """Whether what must be mended is known by the right factor alone, or nothing must be."""
+    if not right.dtype.is_float or not boxes(sums.edges):
+        return True
+    return machine.kind == "cpu" and right.is_contiguous
 
 
 def workgroups(sums: Sums, config: BorderConfig) -> int:
@@ -231,13 +267,20 @@ def workgroups(sums: Sums, config: BorderConfig) -> int:
 _VECTOR, _WORTHWHILE = 0.5, 10_000
 
 
-def select(machine: Machine, sums: Sums, right: CubeTensor, out: CubeTensor) -> BorderConfig:
-    """Return how the border is looked at: by the fewest loads."""
+def select(
+    machine: Machine, sums: Sums, right: CubeTensor, out: CubeTensor, *, has_out: bool = True
+) -> BorderConfig:
+    """Return how the border is looked at: by the fewest loads.
+
+    Unless it ``has_out``, that is not in memory.
+    """
     if machine.kind == "gpu":
         return BorderConfig("outputs")
     channels = sums.leading[sums.channel]
     found = []
     for look in sums.looks:
+        if look == "rows of out" and not has_out:
+            continue
         x = out if look == "rows of out" else right
         rows = {"factor": 1, "factor's rows": channels, "rows of out": prod(sums.leading)}[look]
         if sums.channel == 0 and look == "rows of out":

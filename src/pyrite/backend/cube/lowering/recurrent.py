@@ -137,7 +137,7 @@ def _matrix(x: CubeTensor, row: int, column: int, rows: int, columns: int) -> Op
     )
 
 
-def _added(_: RecordingAlgebra, value: Value, *others: Value) -> Value:
+def _added(k: RecordingAlgebra, value: Value, *others: Value) -> Value:
     """Return the sum of all."""
     return sum(others, start=value)
 

@@ -22,6 +22,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.template.implicit_gemm import OperandLayout
 from pyrite.kernel.template.operand import OperandMap
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number
@@ -37,26 +38,26 @@ class Stage:
 
     ``k`` is the algebra that records a kernel.  A source is a tensor's layout by the coordinates of
     the element, 0 along those on which it does not depend (of products a map of matrices), or the
-    dtype of a number.
+    dtype of a number.  The rule gets it in the dtype in which is computed with it.
     """
 
     rule: Callable[..., Any]
-    sources: tuple[Layout | OperandMap | DType, ...] = ()
+    sources: tuple[Layout | OperandLayout | OperandMap | DType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
     """What stands in the kernel around the work of a skeleton; nothing by default.
 
-    There is a prologue, or None, for each input.  The epilogue's rule gives a value for each of the
-    ``outputs``, which are the problem's own where none are said.  Parameters of the kernel come in
+    There is a prologue, or None, for each input.  The epilogue's rule gives values for all
+    ``outputs``, or where none are said one for the problem's own.  Parameters of the kernel come in
     this order: inputs, each followed by its prologue's sources; the epilogue's sources; outputs.
     """
 
     prologues: tuple[Stage | None, ...] = ()
     body: Hashable = None
     epilogue: Stage | None = None
-    outputs: tuple[Layout, ...] = ()
+    outputs: tuple[Layout | OperandLayout | OperandMap, ...] = ()
 
 
 NOTHING: Final = Fused()

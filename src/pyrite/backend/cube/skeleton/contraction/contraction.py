@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.contraction.epilogue import Around
 from pyrite.backend.cube.skeleton.contraction.matrices import matrices_of
 from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
 from pyrite.backend.cube.skeleton.contraction.terms import add_terms, mend
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.rule import Terms
+from pyrite.types import DType
+
+
+def takes_epilogue(terms: Terms, dtype: DType) -> bool:
+    """Whether a contraction is a product alone, of which nothing has to be mended."""
+    is_mended = bool(terms.bounds) and dtype.is_float
+    return matrices_of(terms) is not None and not is_mended
 
 
 def contract_terms(
-    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor, target: CubeTensor
-) -> None:
-    """Write what a contraction adds up to a target, which has the axes of the terms."""
+    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor, target: CubeTensor,
+    epilogue: Epilogue | None = None,
+) -> None:  # fmt: skip
+    """Write what a contraction adds up to a target, which has the axes of the terms.
+
+    Or write what an epilogue makes of that, if it `takes_epilogue`.
+    """
     matrices = matrices_of(terms)
     if matrices is None:
         add_terms(launcher, terms, left, right, target)
@@ -22,5 +35,15 @@ def contract_terms(
     matrices = matrices.split(of_left, of_right, of_target)
     product = matrices.product(of_left, of_right, of_target, launcher.machine)
     x, y = (right, left) if matrices.is_swapped else (left, right)
+    if epilogue is not None:
+        lanes, machine = matrices.lanes(of_left, of_right, launcher.machine), launcher.machine
+        around = Around.of(
+            launcher, (), epilogue, lambda t: matrices.result(layout_of(t, machine), lanes)
+        )
+        contract(
+            launcher, product, x, y, target,
+            fused=around.fused, sources=around.sources, outputs=around.outputs,
+        )  # fmt: skip
+        return
     contract(launcher, product, x, y, target)
     mend(launcher, terms, left, right, target)

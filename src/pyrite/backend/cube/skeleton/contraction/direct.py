@@ -60,7 +60,7 @@ class DirectSkeleton:
     def build(
         self, problem: DirectConvolution, config: DirectConfig, fused: Fused, grid: int
     ) -> Kernel:
-        """Return the kernel.  Parameters: the weight, x, the epilogue's sources, out."""
+        """Return the kernel.  Parameters: the weight, x, the epilogue's sources, the outputs."""
         if problem.is_first:
             batch = problem.convolution.windows.batch
             known, config, fused = with_known((problem.with_batch(0), config, fused))
@@ -69,9 +69,12 @@ class DirectSkeleton:
         w = replace(p.windows, kernel_size=p.kernel_size)
         filters = weight_map(w, OperandLayout(*problem.weight), is_transposed=problem.is_transposed)
         epilogue = None if stage is None else lambda b: Finish(b, stage)
+        outputs = [of for of in fused.outputs if isinstance(of, OperandLayout)]
+        assert len(outputs) == len(fused.outputs), "outputs lie by the coordinates of the result"
         return direct_convolution(
-            p, problem.x, filters, problem.out, config, grid=grid, epilogue=epilogue
-        )
+            p, problem.x, filters, problem.out, config, grid=grid, epilogue=epilogue,
+            outputs=outputs,
+        )  # fmt: skip
 
 
 DIRECT: Final = DirectSkeleton()

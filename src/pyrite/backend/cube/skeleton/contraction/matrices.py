@@ -62,7 +62,7 @@ class Matrices:
         """
         maps = (self.terms.left, left), (self.terms.right, right)
         (x, of_x), (y, of_y) = reversed(maps) if self.is_swapped else maps
-        lanes = self._lanes(y, machine, of_y)
+        lanes = self.lanes(left, right, machine)
         return Product(
             self._map(x, of_x, self.rows, self.summed, 1),
             self._map(y, of_y, self.summed, self.columns, lanes),
@@ -78,7 +78,9 @@ class Matrices:
 
         return operand_map(out, axis(self.batch), axis(self.rows), axis(self.columns), [], lanes)
 
-    def _lanes(self, y: IndexMap, machine: Machine, layout: OperandLayout) -> int:
+    def lanes(self, left: OperandLayout, right: OperandLayout, machine: Machine) -> int:
+        """Return the lanes to which rows of images are filled up in thought."""
+        y, layout = (self.terms.left, left) if self.is_swapped else (self.terms.right, right)
         if not self.columns or not y.bounds:
             return 1
         shape = y.shape

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.layout import merged, row_major
+from pyrite.backend.cube.skeleton.contraction.epilogue import Around
 from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused
 from pyrite.backend.cube.tensor import CubeTensor
@@ -39,16 +40,41 @@ def multiply(
 
     ``sources`` of what is fused depend on the column alone.
     """
-    target, k = launcher.empty(type), x.shape[-1]
+    target = launcher.empty(type)
+    multiply_to(launcher, x, y, target, Around(fused, tuple(sources)))
+    return target
+
+
+def multiply_to(
+    launcher: Launcher, x: CubeTensor, y: CubeTensor, target: CubeTensor, around: Around
+) -> None:
+    """Write the product, or what is fused onto it makes of it; see `multiply`."""
+    k, type = x.shape[-1], target.type
     batch, (m, n) = type.shape[:-2], type.shape[-2:]
-    if batch and len(y.shape) == 2:
-        rows = x.reshaped((x.type.size // k, k))
-        if rows is not None:
-            batch, m, x = (), x.type.size // k, rows
+    rows = flat_rows(x, y)
+    if batch and rows is not None:
+        batch, m, x = (), x.type.size // k, rows
     if batch:
         x, y = x.broadcast_to((*batch, m, k)), y.broadcast_to((*batch, k, n))
     product = matmul_product(
         (*batch, m, k, n), layout_of(x, launcher.machine), layout_of(y, launcher.machine)
     )
-    contract(launcher, product, x, y, target, fused=fused, sources=sources)
-    return target
+    contract(
+        launcher, product, x, y, target,
+        fused=around.fused, sources=around.sources, outputs=around.outputs,
+    )  # fmt: skip
+
+
+def flat_rows(x: CubeTensor, y: CubeTensor) -> CubeTensor | None:
+    """Return a batch of matrices as the rows of one, where all share y and it lies so."""
+    k = x.shape[-1]
+    return x.reshaped((x.type.size // k, k)) if len(y.shape) == 2 else None
+
+
+def rows_of_result(x: CubeTensor, machine: Machine) -> OperandMap:
+    """Return what has a result's axes as a matrix with all but the last axis as its rows."""
+    *lead, n = x.shape
+    ((sizes, steps),) = merged(tuple(lead), [x.strides[:-1]])
+    digits = tuple(Digit(size, step) for size, step in zip(sizes, steps, strict=True))
+    columns = () if n == 1 else (Digit(n, x.strides[-1]),)
+    return OperandMap(x.dtype, (), digits, columns, (), layout_of(x, machine).offset)

@@ -13,7 +13,12 @@ from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import fuse_of
+from pyrite.backend.cube.skeleton.contraction.epilogue import (
+    Source,
+    bindings_around,
+    fuse_of,
+    outputs_of,
+)
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
@@ -97,16 +102,17 @@ class ProductSkeleton:
         return panel.workgroups(product, chosen)
 
     def build(self, problem: Product, config: Schedule, fused: Fused, grid: int) -> Kernel:
-        """Return the kernel.  Parameters: the left operand, the right one, the epilogue's, out."""
+        """Return the kernel.  Parameters: the left operand, the right, the epilogue's, outputs."""
         product, chosen = config.turned(problem), config.config
         epilogue = fuse_of(
             fused.epilogue, product, is_swapped=config.is_swapped, aligns=config.aligns
         )
+        outs = outputs_of(fused, is_swapped=config.is_swapped)
         if isinstance(chosen, tiled.TiledConfig):
-            return tiled.tiled_gemm(product, chosen, grid=grid, epilogue=epilogue)
+            return tiled.tiled_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
         if isinstance(chosen, dot.DotConfig):
-            return dot.dot_product(product, chosen, grid=grid, epilogue=epilogue)
-        return panel_gemm(product, chosen, grid=grid, epilogue=epilogue)
+            return dot.dot_product(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
+        return panel_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
 
 
 @lru_cache(maxsize=4096)
@@ -160,9 +166,10 @@ class SumSkeleton:
         return split_k.workgroups(problem.product)
 
     def build(self, problem: PartialSums, config: int, fused: Fused, grid: int) -> Kernel:
-        """Return the kernel.  Parameters: the sums, the epilogue's, out."""
-        epilogue = fuse_of(fused.epilogue, problem.product)
-        return split_k.split_k(problem.product, problem.parts, grid=grid, epilogue=epilogue)
+        """Return the kernel.  Parameters: the sums, the epilogue's, outputs."""
+        product = problem.product
+        epilogue, outs = fuse_of(fused.epilogue, product), outputs_of(fused)
+        return split_k.split_k(product, problem.parts, grid=grid, epilogue=epilogue, outputs=outs)
 
 
 PRODUCT: Final = ProductSkeleton()
@@ -178,13 +185,17 @@ def contract(
     *,
     schedule: Schedule | None = None,
     fused: Fused = NOTHING,
-    sources: Sequence[CubeTensor] = (),
+    sources: Sequence[Source] = (),
+    outputs: Sequence[CubeTensor] = (),
 ) -> None:
-    """Run a product on its operands; ``sources`` are what the epilogue reads."""
+    """Run a product on its operands.
+
+    ``sources`` are what the epilogue reads, ``outputs`` what is written in place of the target.
+    """
     chosen = schedule or PRODUCT.select(product, launcher.machine)
     left, right = (y, x) if chosen.is_swapped else (x, y)
     inputs = [*bindings_of(left), *bindings_of(right)]
-    results = [b for t in (*sources, target) for b in bindings_of(t)]
+    results = bindings_around(sources, outputs or (target,))
     if chosen.parts == 1:
         launch(launcher, PRODUCT, product, [*inputs, *results], config=chosen, fused=fused)
     else:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.skeleton.contraction.epilogue import Source, bindings_around
 from pyrite.backend.cube.skeleton.contraction.product import (
     PRODUCT,
     SUM,
@@ -19,7 +20,7 @@ from pyrite.backend.cube.skeleton.contraction.product import (
     Schedule,
     contract,
 )
-from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
+from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import with_known
@@ -54,6 +55,22 @@ class WindowedProduct:
             w, self.x, self.left, self.out, self.lanes, is_transposed=self.is_transposed
         )
 
+    def mapped(self, fused: Fused) -> Fused:
+        """Return what is fused by maps of matrices, of layouts by the coordinates of out."""
+
+        def map(of: Any) -> Any:
+            if not isinstance(of, OperandLayout):
+                return of
+            if self.is_gradient:
+                return implicit_gemm.weight_map(self.windows, of)
+            return implicit_gemm.result_map(self.windows, of, self.lanes)
+
+        stage = fused.epilogue
+        if stage is not None:
+            stage = Stage(stage.rule, tuple([map(s) for s in stage.sources]))
+        outputs = tuple([map(of) for of in fused.outputs])
+        return replace(fused, epilogue=stage, outputs=outputs)
+
     def with_batch(self, batch: int) -> WindowedProduct:
         """Return the same of other images."""
         return replace(self, windows=replace(self.windows, batch=batch))
@@ -78,9 +95,9 @@ class WindowedSkeleton:
 
     def build(self, problem: WindowedProduct, config: Schedule, fused: Fused, grid: int) -> Kernel:
         """Return the kernel, as of the product."""
-        known: WindowedProduct = with_known(problem.with_batch(0))
+        known, around = with_known((problem.with_batch(0), fused))
         known = known.with_batch(problem.windows.batch)
-        return PRODUCT.build(known.product, config, fused, grid)
+        return PRODUCT.build(known.product, config, known.mapped(around), grid)
 
 
 WINDOWED: Final = WindowedSkeleton()
@@ -88,17 +105,21 @@ WINDOWED: Final = WindowedSkeleton()
 
 def contract_windows(
     launcher: Launcher, problem: WindowedProduct, left: CubeTensor, x: CubeTensor,
-    target: CubeTensor, *, fused: Fused = NOTHING, sources: Sequence[CubeTensor] = (),
+    target: CubeTensor, *, fused: Fused = NOTHING, sources: Sequence[Source] = (),
+    outputs: Sequence[CubeTensor] = (),
 ) -> None:  # fmt: skip
-    """Run the product on its operands; ``sources`` are what the epilogue reads."""
-    product = problem.product
+    """Run the product on its operands; what is fused has layouts by the coordinates of out.
+
+    ``sources`` are what the epilogue reads, ``outputs`` what is written in place of the target.
+    """
+    product, mapped = problem.product, problem.mapped(fused)
     if not launcher.is_first(problem.with_batch(0)):
-        contract(launcher, product, left, x, target, fused=fused, sources=sources)
+        contract(launcher, product, left, x, target, fused=mapped, sources=sources, outputs=outputs)
         return
     chosen = WINDOWED.select(problem, launcher.machine)
     operands = (x, left) if chosen.is_swapped else (left, x)
     inputs = [b for t in operands for b in bindings_of(t)]
-    results = [b for t in (*sources, target) for b in bindings_of(t)]
+    results = bindings_around(sources, outputs or (target,))
     if chosen.parts == 1:
         launch(launcher, WINDOWED, problem, [*inputs, *results], config=chosen, fused=fused)
         return
@@ -106,4 +127,4 @@ def contract_windows(
     partial = launcher.allocate(count * product.accumulator.itemsize)
     launch(launcher, WINDOWED, problem, [*inputs, partial], config=chosen)
     sums = PartialSums(product, chosen.parts)
-    launch(launcher, SUM, sums, [partial, *results], config=0, fused=fused)
+    launch(launcher, SUM, sums, [partial, *results], config=0, fused=mapped)
