@@ -13,9 +13,11 @@ import pytest
 from safetensors.numpy import save_file
 
 import pyrite
-from pyrite import nn
+from pyrite import nn, optim
+from pyrite.data import DataLoader, InMemoryDataset
 from pyrite.errors import RecordError
-from pyrite.record import Record
+from pyrite.record import MatchError, Record
+from pyrite.train import Learner, supervised
 
 VALUES = {
     "first.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -178,3 +180,75 @@ def test_rules_may_join_the_names_of_one_array(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.load(tmp_path / "tied", rules=rules).weight.numpy(), TABLE)
     with pytest.raises(RecordError, match="distinct names"):
         net.load(tmp_path / "apart", rules=rules)
+
+
+# ---- what wrote the file ----
+
+
+def torch_names(prefix: str) -> dict[str, np.ndarray]:
+    return {f"{prefix}{name}": array for name, array in VALUES.items()}
+
+
+FILES: dict[str, tuple[dict[str, np.ndarray], str]] = {
+    "of torch.compile": (torch_names("_orig_mod."), "torch.compile"),
+    "of a compiled part": (
+        {name.replace("first.", "first._orig_mod."): a for name, a in VALUES.items()},
+        "torch.compile",
+    ),
+    "of DataParallel": (torch_names("module."), "DataParallel"),
+    "of both": (torch_names("_orig_mod.module."), "torch.compile and DataParallel"),
+    "of a checkpoint": (
+        {**torch_names("model._orig_mod."), "optimizer.step": np.ones(1)},
+        "torch.compile",
+    ),
+    "of a bare part": ({name.removeprefix("first."): a for name, a in VALUES.items()}, "lack"),
+}
+
+
+@pytest.mark.parametrize("what", list(FILES))
+def test_a_prefix_is_named_and_what_is_offered_loads(tmp_path: Path, what: str) -> None:
+    arrays, named = FILES[what]
+    save_file(arrays, tmp_path / "file")
+
+    with pytest.raises(MatchError) as raised:
+        Net().load(tmp_path / "file")
+
+    *_, advice = str(raised.value).splitlines()
+    assert named in advice
+    options = eval(f"dict({advice.partition('load with ')[2]})")
+    assert_loaded(Net().load(tmp_path / "file", **options))
+
+
+def test_the_checkpoint_of_a_training_loads(tmp_path: Path) -> None:
+    learner = Learner(
+        Net(), optim.Adam(0.1), supervised(nn.MSELoss()), metrics=[], directory=tmp_path / "run"
+    )
+    items = [(np.ones(3, np.float32) * i, np.ones(2, np.float32)) for i in range(8)]
+    loader = DataLoader(InMemoryDataset(items), 4)
+    result = learner.fit(loader, loader, epochs=2)
+    assert result.best is not None
+
+    (newest,) = sorted((tmp_path / "run" / "checkpoints").glob("epoch-0002.*"))
+    for file in (newest, tmp_path / "run" / "model.safetensors"):
+        loaded = Net().load(file)
+        np.testing.assert_array_equal(
+            loaded.first.weight.numpy(), result.model.first.weight.numpy()
+        )
+    best = Net().load(result.best)
+    assert best.first.weight.shape == (2, 3)
+    again = Net().load_record(Record.load(newest))
+    np.testing.assert_array_equal(again.first.bias.numpy(), result.model.first.bias.numpy())
+
+
+def test_metadata_of_ones_own_makes_no_checkpoint(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(2, 2))
+    net.record({"checkpoint": 1, "epoch": 2}).save(tmp_path / "file")
+    np.testing.assert_array_equal(
+        nn.Sequential(nn.Linear(2, 2)).load(tmp_path / "file")[0].weight.numpy(),
+        net[0].weight.numpy(),
+    )
+
+
+def test_no_file_is_an_error_that_says_so() -> None:
+    with pytest.raises(RecordError, match="requires the path of a file, got NoneType"):
+        Net().load(None)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from pyrite.nn import weights
 from pyrite.nn.habits import INSTEAD
 from pyrite.nn.observation import observers
 from pyrite.nn.part import At, frozen, tied
+from pyrite.nn.transport import sendable
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
@@ -272,7 +273,7 @@ class Module(TreeNode, metaclass=_Declared):
     @public
     def load_record(self, record: Record, **options: Any) -> Self:
         """Return the module with the values of a record; options as of `load`."""
-        return weights.with_arrays(self, record.arrays, **options)
+        return weights.with_arrays(self, weights.arrays_of(record), **options)
 
     @public
     def save(self, path: PathLike, *, only: str | None = None) -> None:
@@ -298,8 +299,9 @@ class Module(TreeNode, metaclass=_Declared):
     ) -> Self:
         r"""Return the module with values from a file.
 
-        The file may be safetensors, whoever wrote it, a sharded checkpoint's index or folder, or a
-        PyTorch state dict (``.pt``, ``.pth``, ``.bin``), which is read without running its code.
+        The file may be safetensors, whoever wrote it, a checkpoint of a training, a sharded
+        checkpoint's index or folder, or a PyTorch state dict (``.pt``, ``.pth``, ``.bin``), which
+        is read without running its code.
 
         rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.
         dtype: "module" casts to what the module has, "file" keeps what was saved, or a float dtype.
@@ -348,6 +350,10 @@ class Module(TreeNode, metaclass=_Declared):
         A snapshot needs no copy: a step does not change the module that it is given.
         """
         return tree_map(lambda t: deepcopy(t, memo), self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled of it: all of its fields, and nothing that can be found again."""
+        return sendable({**self.__dict__, "_tree_leaves": None})
 
     def _is_tracked(self) -> bool:
         return any(p.trainable and p._backend.level for p in self.parameters())

@@ -15,7 +15,7 @@ from pyrite.errors import ModuleError, RecordError
 from pyrite.opening import open_file
 from pyrite.record import Record, fit, load_pytorch, load_sharded, remap
 from pyrite.record.atomic import PathLike
-from pyrite.record.record import is_record, same_bits
+from pyrite.record.record import CHECKPOINT, is_record, same_bits
 from pyrite.record.remap import Rules
 from pyrite.record.safetensors import SafetensorsFile
 from pyrite.record.sharded import INDEX_NAME
@@ -97,6 +97,11 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
 
     Raises RecordError for a file that cannot be read.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise RecordError(
+            f"load requires the path of a file, got {type(path).__name__}; a record is loaded by "
+            "load_record, and a run has a best checkpoint where its policy names a goal"
+        )
     file = Path(path)
     if is_safetensors(file) or file.suffix == ".safetensors":
         return read_safetensors(file)
@@ -114,6 +119,12 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     )
 
 
+def arrays_of(record: Record) -> Mapping[str, Array]:
+    """Return the weights that a record holds: those of the model, of a training's checkpoint."""
+    is_checkpoint = CHECKPOINT in record.metadata and "model" in record.metadata
+    return record.part("model").arrays if is_checkpoint else record.arrays
+
+
 def read_safetensors(path: PathLike) -> Mapping[str, Array]:
     """Return the arrays of a record, or of any other safetensors file, by name.
 
@@ -124,8 +135,7 @@ def read_safetensors(path: PathLike) -> Mapping[str, Array]:
     """
     file = SafetensorsFile(path)
     if is_record(file):
-        arrays: Mapping[str, Array] = Record.load(path).arrays
-        return arrays
+        return arrays_of(Record.load(path))
     shared = {
         name: file[kept]
         for name, kept in file.metadata.items()

@@ -37,6 +37,9 @@ MAX_DEPTH = 64
 #: Python converts no number of more than 4300 digits; random states need a few hundred bits.
 MAX_INT_BITS = 8192
 
+#: Stands in the metadata of a checkpoint, of which the part "model" is the weights.
+CHECKPOINT = "checkpoint"
+
 _VERSION, _METADATA, _ALIASES = "pyrite.record", "pyrite.metadata", "pyrite.aliases"
 
 
@@ -64,6 +67,23 @@ class Record:
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
         metadata = _json_value(self.metadata, "metadata")
         object.__setattr__(self, "metadata", MappingProxyType(metadata))
+
+    def part(self, name: str) -> Record:
+        """Return the record of one part of several in this one: what stands under its name.
+
+        >>> both = Record({"model.w": np.ones(2), "optimizer.w": np.ones(2)}, {"model": {"a": 1}})
+        >>> list(both.part("model").arrays), both.part("model").metadata["a"]
+        (['w'], 1)
+        """
+        metadata = self.metadata.get(name)
+        return Record(
+            {
+                path.removeprefix(f"{name}."): array
+                for path, array in self.arrays.items()
+                if path.startswith(f"{name}.")
+            },
+            metadata if isinstance(metadata, Mapping) else {},
+        )
 
     def save(self, path: PathLike) -> None:
         """Write one safetensors file that replaces ``path`` as a whole.

@@ -25,6 +25,12 @@ Expected = Mapping[str, tuple[Shape, DTypeLike]]
 #: A report shows so many names of a group; its fields hold all.
 SHOWN = 20
 
+#: What puts which words among the names of its parameters.
+_WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
+#: The one that stands in the middle of names too, where a part of a model was compiled.
+_COMPILED = ((r"_orig_mod\.", ""),)
+_NOTHING: Array = np.empty(0)
+
 
 def fit(
     arrays: Mapping[str, Array],
@@ -291,22 +297,40 @@ def _suggest(missing: Sequence[str], unexpected: Sequence[str]) -> dict[str, str
 
 
 def _advice(report: MatchReport) -> str:
-    """Return what to do: strip or add the prefix that explains it, or allow what is allowed."""
-    for name, other in report.suggestions.items():
-        if prefix := _prefix(other, name):
-            rule = ("^" + re.escape(prefix), "")
-            return f"\nthe file's names have a prefix: load with rules=[{rule!r}]"
-        if prefix := _prefix(name, other):
-            return f"\nthe file's names lack a prefix: load with rules=[{('^', prefix)!r}]"
+    """Return what to do: rules for the names that explain it, and what then is still to be allowed.
+
+    What it says to load with is what loads.
+    """
+    what, rules = _renaming(report)
+    names = remap(dict.fromkeys(report.unexpected, _NOTHING), rules)
     flags = [
         flag
         for flag, is_needed in (
-            ("partial=True", report.missing and not report.partial),
-            ("allow_unused=True", report.unexpected and not report.allow_unused),
+            ("partial=True", set(report.missing) - names.keys() and not report.partial),
+            ("allow_unused=True", names.keys() - set(report.missing) and not report.allow_unused),
         )
         if is_needed
     ]
-    return f"\nif that is meant, load with {', '.join(flags)}" if flags else ""
+    if rules:
+        return f"\n{what}: load with {', '.join([f'rules={list(rules)!r}', *flags])}"
+    return f"\n{what}, load with {', '.join(flags)}" if flags else ""
+
+
+def _renaming(report: MatchReport) -> tuple[str, Rules]:
+    """Return in words how the file's names differ from the module's, and rules that mend it."""
+    wrappers = [word for word in _WRAPPERS if any(word in name for name in report.unexpected)]
+    compiled = [rule for rule in _COMPILED if rule[0].replace("\\", "") in wrappers]
+    plain = list(remap(dict.fromkeys(report.unexpected, _NOTHING), compiled))
+    by = " and ".join(_WRAPPERS[word] for word in wrappers)
+    for name, other in _suggest(report.missing[:SHOWN], plain).items():
+        if prefix := _prefix(other, name):
+            words = "the file's names have a prefix" + f", as of {by}" * bool(by)
+            return words, [*compiled, ("^" + re.escape(prefix), "")]
+        if prefix := _prefix(name, other):
+            return "the file's names lack a prefix", [*compiled, ("^", prefix)]
+    if compiled:
+        return f"the file's names are of {by}", compiled
+    return "if that is meant", ()
 
 
 def _prefix(longer: str, shorter: str) -> str:

@@ -17,8 +17,9 @@ from pyrite.backend.device import DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError
 from pyrite.op import instead, located, public
+from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor, destination
-from pyrite.types import DType, Shape, TensorType
+from pyrite.types import Array, DType, Shape, TensorType
 
 _ids = itertools.count(1)
 _lock = threading.RLock()
@@ -110,6 +111,11 @@ class Identified(Tensor):
         made.trainable = self.trainable
         return made
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The value of a tracked one lies under its level, which another process has not.
+        value = self.detach()
+        return _restored, (type(self), value.numpy(), self.device.name, self.trainable)
+
     def __deepcopy__(self, memo: Any) -> Self:
         """Return one with the same value and an id of its own, which is trained by itself."""
         made = self._same(self._type, self._backend)
@@ -174,6 +180,13 @@ class Parameter(Identified):
         made = self._same(self._type, backend)
         made._handle = handle
         return made
+
+
+def _restored(kind: type[Identified], array: Array, where: str, trainable: bool) -> Identified:
+    """Return a parameter or state that was pickled, with an id of its own."""
+    made = kind(tensor(array, device=where))
+    made.trainable = trainable
+    return made
 
 
 class State(Identified):

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyrite.errors import ArgumentError, RecordError, TrainError
 from pyrite.record import Record
+from pyrite.record.record import CHECKPOINT
 from pyrite.train.history import Goal, History, SplitResult
 from pyrite.types import Array
 
@@ -103,7 +104,7 @@ class Checkpoint:
         return Record(
             {f"{part}.{name}": a for part, named in arrays.items() for name, a in named.items()},
             {
-                "checkpoint": FORMAT,
+                CHECKPOINT: FORMAT,
                 "epoch": self.position.epoch,
                 "step": self.position.step,
                 "steps": self.steps,
@@ -120,18 +121,18 @@ class Checkpoint:
     def from_record(cls, record: Record) -> Checkpoint:
         """Return the checkpoint that a record holds.  Raises RecordError if it holds none."""
         metadata = record.metadata
-        if metadata.get("checkpoint") != FORMAT:
+        if metadata.get(CHECKPOINT) != FORMAT:
             raise RecordError(
                 f"checkpoint requires a record of format {FORMAT}, got "
-                f"{metadata.get('checkpoint')!r}; it is of another version of pyrite, or of "
+                f"{metadata.get(CHECKPOINT)!r}; it is of another version of pyrite, or of "
                 "something else"
             )
         try:
             return cls(
                 Position(int(metadata["epoch"]), int(metadata["step"])),
-                Record(_part(record, "model"), metadata["model"]),
-                Record(_part(record, "optimizer"), metadata["optimizer"]),
-                _by_metric(_part(record, "metric")),
+                _part(record, "model"),
+                _part(record, "optimizer"),
+                _by_metric(record.part("metric").arrays),
                 metadata["random"],
                 History(tuple(SplitResult.from_json(fields) for fields in metadata["history"])),
                 metadata["batches"],
@@ -218,13 +219,10 @@ class CheckpointFolder:
         return self.path.glob(".epoch-*.tmp")
 
 
-def _part(record: Record, part: str) -> dict[str, Array]:
-    prefix = f"{part}."
-    return {
-        name.removeprefix(prefix): array
-        for name, array in record.arrays.items()
-        if name.startswith(prefix)
-    }
+def _part(record: Record, name: str) -> Record:
+    """Return a part of a checkpoint.  Raises KeyError where its metadata is missing."""
+    record.metadata[name]
+    return record.part(name)
 
 
 def _by_metric(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
