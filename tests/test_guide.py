@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from pathlib import Path
 
@@ -23,7 +24,10 @@ def test_the_blocks_of_a_page_run_in_order(page: Path, capsys: pytest.CaptureFix
             pytest.skip(problem)
     namespace: dict[str, object] = {"__name__": page.stem}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+        name = f"<{page.name}, block {number}>"
+        # As in a notebook: what reads a function's source finds it.
+        linecache.cache[name] = (len(block), None, block.splitlines(keepends=True), name)
+        exec(compile(block, name, "exec"), namespace)
         printed = capsys.readouterr().out
         for promised in re.findall(r"print\(.*\)  # ([\d.\[\], ]+)$", block, re.MULTILINE):
             assert promised in printed or promised.replace(", ", "\n") in printed

@@ -7,9 +7,11 @@ from typing import NoReturn
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import not_iterable, require_own, shown
+from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.builder import Operand as Number
+from pyrite.kernel.ir import scalar
 from pyrite.types import DType, Shape, element_count
 
 Coordinates = tuple[Number, ...] | Number
@@ -76,6 +78,8 @@ class TensorArgument:
         if not isinstance(value, Value):
             return self._operand.const(value)
         require_own(self._scope, f"{self.name}[...]", (value,))
+        if isinstance(value, WeakValue):
+            value = self._scope.value(value, scalar(self.dtype.compute))
         if value.dtype not in (self.dtype, self.dtype.compute) or value.width != 1:
             wanted = self.dtype.compute.name
             raise KernelError(

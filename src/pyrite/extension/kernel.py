@@ -3,20 +3,25 @@
     @kernel
     def linear_relu(k, x, weight, bias, out):
         i, j = k.at
-        with k.for_(0, x.shape[1], carried=[bias[j]]) as loop:
-            loop.yield_(k.fma(x[i, loop.index], weight[loop.index, j], loop.carried[0]))
-        out[i, j] = k.math.maximum(loop.results[0], 0.0)
+        total = bias[j]
+        for n in range(x.shape[1]):
+            total += x[i, n] * weight[n, j]
+        out[i, j] = max(total, 0.0)
 
 The function is called once for each set of dtypes, shapes, attributes, and values of the globals
-and closures that it reads: Python runs while the kernel is written, so these are constants of it
-and a Python loop unrolls.
+and closures that it reads: Python runs while the kernel is written, and what depends on values is
+recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
+(`pyrite.extension.direct`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, overload
+
+import numpy as np
 
 from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.launcher import Launcher
@@ -24,10 +29,14 @@ from pyrite.backend.cube.operand import bindings_of, layout_of
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DTypeError, KernelError, PyriteError, UnsupportedDTypeError
 from pyrite.extension.argument import TensorArgument
+from pyrite.extension.direct import DirectArgument, run
+from pyrite.extension.flow import Flow
+from pyrite.extension.rewriting import bound, source_of
 from pyrite.extension.scope import KernelScope
-from pyrite.op import Op, attributes_key, raised_at
+from pyrite.op import Attributes, Op, attributes_key, raised_at
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
-from pyrite.types import Number
+from pyrite.types import Array, Number, TensorType, float64
+from pyrite.types import dtype as as_dtype
 
 #: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
 WORKGROUP_SIZE = 64
@@ -59,6 +68,8 @@ class PythonKernel(CustomKernel[PythonForm]):
         self.__doc__ = function.__doc__
         self._parameters = positional_names(function)[1:]
         self._reads = Functions(function)
+        if isinstance(function, FunctionType):
+            source_of(function)
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""
@@ -74,6 +85,25 @@ class PythonKernel(CustomKernel[PythonForm]):
                 f"{len(self._parameters) + 1}"
             )
         return self._parameters
+
+    def results(
+        self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
+    ) -> Sequence[Array]:
+        """Return what the function makes of arrays, run by Python: see `extension.direct`."""
+        names = self.names_of(op, len(out))
+        made = [np.zeros(t.shape, t.dtype.compute.numpy) for t in out]
+        every = [*arrays, *made]
+        types = [None if a is None else TensorType(a.shape, as_dtype(a.dtype)) for a in every]
+        tensors = [
+            None
+            if array is None or type is None
+            else DirectArgument(name, array, type.dtype, is_output=position >= len(arrays))
+            for position, (name, array, type) in enumerate(zip(names, every, types, strict=True))
+        ]
+        grid = self.grid and self.counts(self.grid, names, types, attrs)
+        run(self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid)
+        self._require_writes([t for t in tensors[len(arrays) :] if t is not None])
+        return [a.astype(t.dtype.numpy) for a, t in zip(made, out, strict=True)]
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of types, strides or attributes is compiled first."""
@@ -113,8 +143,10 @@ class PythonKernel(CustomKernel[PythonForm]):
             for position, (name, t) in enumerate(zip(call.names, call.tensors, strict=True))
         ]
         scope.is_written = True
+        if any(t is not None and t.dtype is float64 for t in call.tensors):
+            scope.weak_float = float64
         try:
-            self._write(scope, tensors, call)
+            self._write(bound(self.function, Flow(scope)), scope, tensors, call)
         except PyriteError as error:
             error.location = error.location or raised_at(error)[0]
             raise
@@ -134,14 +166,16 @@ class PythonKernel(CustomKernel[PythonForm]):
             raise UnsupportedDTypeError(str(error)) from None
         return PythonForm(executable, tuple(scope.tested))
 
-    def _write(self, scope: KernelScope, tensors: Sequence[Any], call: Call) -> None:
+    def _write(
+        self, function: Function, scope: KernelScope, tensors: Sequence[Any], call: Call
+    ) -> None:
         if self.grid is not None:
-            return self.function(scope, *tensors, **call.attrs)
+            return function(scope, *tensors, **call.attrs)
         output = call.outputs[0].type
         with scope.if_(scope.stand_at(output.shape) < output.size):
-            self.function(scope, *tensors, **call.attrs)
+            function(scope, *tensors, **call.attrs)
 
-    def _require_writes(self, outputs: Sequence[TensorArgument]) -> None:
+    def _require_writes(self, outputs: Sequence[TensorArgument | DirectArgument]) -> None:
         """Raise unless each result is written: what is not holds what was in memory before."""
         unwritten = [t.name for t in outputs if t.size and not t.is_written]
         if unwritten:

@@ -11,12 +11,13 @@ kernel of an application touches memory that is not its own, or ends the process
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
 from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import checked, not_iterable, require_own, shown
+from pyrite.extension.number import WeakValue, adopted, is_weak, meeting
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop
 from pyrite.kernel.ir import ACCESSES, ATOMICS, Access, Kernel, Kind, Node, Region, Type, scalar
@@ -24,8 +25,10 @@ from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
 from pyrite.kernel.verify import broken_rule
 from pyrite.op import user_location
-from pyrite.types import DType, DTypeLike, Number, Shape, bool_, int32, uint32
+from pyrite.types import DType, DTypeLike, Number, Shape, bool_, float32, int32, uint32
 from pyrite.types import dtype as as_dtype
+
+T = TypeVar("T")
 
 #: Elements of one private memory.
 MOST_PRIVATE = 4096
@@ -50,6 +53,8 @@ class KernelScope(Arithmetic):
     ) -> None:
         super().__init__(name, workgroup_size=workgroup_size, grid=grid, counts=counts)
         self.at: tuple[Value, ...] = ()
+        #: What numbers with a fraction that change are kept in: see `pyrite.extension.number`.
+        self.weak_float = float32
         #: What was recorded an access of that may be outside; if any, an error word is bound last.
         self.tested: dict[str, None] = {}
         self._fault: tuple[Memory, Value] | None = None
@@ -79,7 +84,7 @@ class KernelScope(Arithmetic):
         index = invocation_of(self.plain)
         self._is_by_element = True
         found = unravel(self.plain, index, shape)
-        self.at = tuple(self.of(self.plain.index(c).node) for c in found)
+        self.at = tuple(WeakValue(self, self.plain.index(c).node) for c in found)
         for coordinate, size in zip(self.at, shape, strict=True):
             self._noted(coordinate, (0, size - 1))
         return self.of(index.node)
@@ -139,7 +144,23 @@ class KernelScope(Arithmetic):
     def value(self, x: Operand, type: Type) -> Value:
         """Return x as a value of the type: a number as a constant, a scalar repeated."""
         require_own(self, f"kernel {self.name!r}", (x,))
+        if isinstance(x, WeakValue) and x.dtype is not type.dtype:
+            x = adopted(x, type)
         return super().value(x, type)
+
+    def _common_type(self, name: str, operands: tuple[Operand, ...]) -> Type:
+        strong = tuple(x for x in operands if not is_weak(x))
+        if strong or not any(isinstance(x, WeakValue) for x in operands):
+            return super()._common_type(name, strong or operands)
+        return meeting(self, operands)
+
+    def cast(self, x: Value, dtype: DTypeLike) -> Value:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        return super().cast(self.of(x.node), dtype)
+
+    def static(self, items: Iterable[T]) -> tuple[T, ...]:
+        """Return what a loop is written out over: ``for j in k.static(range(4))``."""
+        return tuple(items)
 
     def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:
         """Allocate memory of the workgroup; undefined until written."""
@@ -192,6 +213,22 @@ class KernelScope(Arithmetic):
                 f"{name} requires to be called by Pyrite alone, got a call in kernel "
                 f"{self.name!r}; what a kernel reads and writes are inputs and outputs of its op"
             )
+
+    # ---- what loops in plain Python ask for: see `pyrite.extension.flow` ----
+
+    def memories(self) -> int:
+        """Return how many shared and private memories there are."""
+        return len(self._allocations)
+
+    def forget_memories(self, count: int) -> None:
+        """Drop those after so many: the body that has them is written again."""
+        del self._allocations[count:]
+
+    def note_counter(self, counter: Node, start: Value, stop: Value) -> None:
+        """Take in how far a counter goes, where its bounds are known."""
+        (low, _), (_, high) = self._range(start.node), self._range(stop.node)
+        if low is not None and high is not None:
+            self._known[counter] = (low, high - 1)
 
     # ---- what a loop or a branch computed ends with it ----
 

@@ -22,7 +22,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import TensorType
+from pyrite.types import Array, TensorType
 
 #: So many compiled forms of one kernel are kept for each device.
 FORMS = 256
@@ -92,6 +92,12 @@ class CustomKernel(ABC, Generic[F]):
             self.launch(launcher, Call(op, names, sources, targets, attrs))
         return targets
 
+    def results(
+        self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
+    ) -> Sequence[Array] | None:
+        """Return what it makes of arrays, run by Python; None if it is not in Python."""
+        return None
+
     def refusals(self) -> dict[str, str]:
         """Return why devices cannot run it, by their names: what comes after it was taken there."""
         with self._lock:
@@ -128,7 +134,17 @@ class CustomKernel(ABC, Generic[F]):
         """Return the counts of workgroups of a call; ``invocations`` has those of a workgroup."""
         if self.grid is None:
             return launcher.machine.grid(-(-call.outputs[0].type.size // invocations))
-        counts = self._counts(self.grid, call)
+        return self.counts(self.grid, call.names, call.types, call.attrs)
+
+    def counts(
+        self,
+        grid: Grid,
+        names: Sequence[str],
+        types: Sequence[TensorType | None],
+        attrs: Attributes,
+    ) -> tuple[int, ...]:
+        """Return what a grid function says.  Raises KernelError for what is no grid."""
+        counts = self._counted(grid, names, types, attrs)
         is_sequence = isinstance(counts, Sequence) and not isinstance(counts, str)
         if (
             not is_sequence
@@ -142,14 +158,20 @@ class CustomKernel(ABC, Generic[F]):
             )
         return tuple(counts)
 
-    def _counts(self, grid: Grid, call: Call) -> tuple[int, ...]:
+    def _counted(
+        self,
+        grid: Grid,
+        names: Sequence[str],
+        types: Sequence[TensorType | None],
+        attrs: Attributes,
+    ) -> tuple[int, ...]:
         """Return what the grid function says, if it takes what it is given."""
         try:
-            return grid(*call.types, **call.attrs)
+            return grid(*types, **attrs)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
-            given = ", ".join([*call.names, *["*"][: len(call.attrs)], *call.attrs])
+            given = ", ".join([*names, *["*"][: len(attrs)], *attrs])
             raise KernelError(
                 f"kernel '{self.name}' requires a grid function of the types and attributes, got "
                 f"one that does not take them: {error}; write grid=lambda {given}: ..."

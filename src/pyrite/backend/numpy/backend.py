@@ -81,6 +81,8 @@ class NumPy(Backend):
             if op.rule is not None and (self.prefers_rules or op.reference is None):
                 assert out is not None
                 results = evaluate(ARRAYS, op, arrays, attrs, out)
+            elif (made := _of_kernels(op, arrays, attrs, out)) is not None:
+                results = made
             else:
                 results = _referred(op, arrays, attrs)
             types = out or (None,) * len(results)
@@ -118,6 +120,16 @@ def _operand(value: Any) -> Array | None:
     array: Array = value
     narrow = array.dtype.itemsize == 2 and dtype(array.dtype).is_float
     return array.astype(np.float32) if narrow else array
+
+
+def _of_kernels(
+    op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: tuple[TensorType, ...] | None
+) -> Sequence[Array] | None:
+    """Return the results of the first of an op's kernels that Python runs, without a reference."""
+    if op.reference is not None or out is None:
+        return None
+    found = (kernel.results(op, arrays, attrs, out) for kernel in op.kernels)
+    return next((results for results in found if results is not None), None)
 
 
 def _referred(op: Op, arrays: Sequence[Array | None], attrs: Attributes) -> Sequence[Any]:

@@ -148,7 +148,7 @@ class Operators(ABC):
     def __bool__(self) -> bool:
         raise _known_later(
             "if, while, and, or, not require a Python bool",
-            "use select, if_ or while_, and & | ~",
+            "use select, if_ or while_, and & | ~; or plain Python in a kernel with a file",
         )
 
     def __int__(self) -> int:
@@ -163,7 +163,7 @@ class Operators(ABC):
     def __index__(self) -> int:
         raise _known_later(
             "range and indices of Python's sequences require a Python int",
-            "use k.for_(0, n), and k.select",
+            "use k.for_(0, n), loop over k.static(range(n)) to have Python's ints, or k.select",
         )
 
     def __round__(self, digits: int | None = None) -> NoReturn:

@@ -13,7 +13,7 @@ _SHARED = frozenset(
 )
 
 
-class _Scope:
+class RegionScope:
     """A region that is being written."""
 
     __slots__ = ("body", "made", "parameters")
@@ -31,7 +31,7 @@ class NodeRecorder:
     """Where nodes are recorded: the outermost region, and those that are open in it."""
 
     def __init__(self) -> None:
-        self._scopes = [_Scope()]
+        self._scopes = [RegionScope()]
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -68,7 +68,7 @@ class NodeRecorder:
 
     def open(self, parameters: Iterable[Node] = ()) -> None:
         """Begin a region."""
-        self._scopes.append(_Scope(parameters))
+        self._scopes.append(RegionScope(parameters))
 
     def close(self, yields: Iterable[Node] = ()) -> Region:
         """End the region begun last and return it."""
@@ -77,6 +77,14 @@ class NodeRecorder:
     def discard(self) -> None:
         """Drop the region begun last, of which an exception broke the writing."""
         self._scopes.pop()
+
+    def suspend(self) -> RegionScope:
+        """Leave the region begun last as it is, to be gone on with by `resume`."""
+        return self._scopes.pop()
+
+    def resume(self, scope: RegionScope) -> None:
+        """Go on with a region."""
+        self._scopes.append(scope)
 
     def position(self) -> int:
         """Return the number of nodes in the region that is being written."""

@@ -1,0 +1,125 @@
+"""Tensors and memories as a kernel sees them that Python runs: arrays, each index tested."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyrite.errors import IndexRangeError, KernelError
+from pyrite.types import Array, DType, Shape
+
+
+class DirectArgument:
+    """An input or output: ``x[i, j]`` is a number of NumPy in the dtype that it is computed in."""
+
+    def __init__(self, name: str, array: Array, dtype: DType, *, is_output: bool) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape: Shape = array.shape
+        self.ndim = array.ndim
+        self.size = array.size
+        self.is_written = False
+        self.is_output = is_output
+        self._array = array
+
+    def __getitem__(self, coordinates: Any) -> Any:
+        self._require_input()
+        return self._array[self._inside(coordinates)]
+
+    def get(self, *coordinates: Any, other: Any = 0) -> Any:
+        """Return the element at the coordinates, or ``other`` where there is none."""
+        self._require_input()
+        at = self._at(coordinates)
+        if all(0 <= i < n for i, n in zip(at, self.shape, strict=True)):
+            return self._array[at]
+        return self._array.dtype.type(other)
+
+    def prefetch(self, *coordinates: Any) -> None:
+        """Nothing: a hint."""
+
+    def __setitem__(self, coordinates: Any, value: Any) -> None:
+        if not self.is_output:
+            raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
+        self.is_written = True
+        self._array[self._inside(coordinates)] = value
+
+    def _require_input(self) -> None:
+        if self.is_output:
+            raise KernelError(
+                f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
+                "in a variable, or in shared memory"
+            )
+
+    def _at(self, coordinates: Any) -> tuple[int, ...]:
+        given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
+        if len(given) != self.ndim:
+            raise KernelError(
+                f"{self.name}[...] requires {self.ndim} coordinates of shape {self.shape}, got "
+                f"{len(given)}"
+            )
+        return tuple(operator.index(i) for i in given)
+
+    def _inside(self, coordinates: Any) -> tuple[int, ...]:
+        at = self._at(coordinates)
+        if not all(0 <= i < n for i, n in zip(at, self.shape, strict=True)):
+            raise IndexRangeError(
+                f"{self.name}[...] requires an index inside of shape {self.shape}, got {at}; read "
+                "by x.get(i, j), which is 0 there, and write under an if"
+            )
+        return at
+
+
+class DirectMemory:
+    """Shared or private memory: NaN or a pattern until it is written."""
+
+    def __init__(self, array: Array, size: int) -> None:
+        self.size = size
+        self._array = array
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._array[self._inside(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[self._inside(index)] = value
+
+    def load(self, index: Any) -> Any:
+        """Return the element at an index."""
+        return self[index]
+
+    def store(self, index: Any, value: Any) -> None:
+        """Write the element at an index."""
+        self[index] = value
+
+    def atomic(self, name: str, index: Any, value: Any = 0, *, expected: Any = None) -> Any:
+        """Change one element; return what it was."""
+        if name not in _ATOMIC:
+            raise KernelError(f"atomic requires one of {', '.join(_ATOMIC)}, got {name!r}")
+        at = self._inside(index)
+        old = self._array[at]
+        self._array[at] = _ATOMIC[name](old, old.dtype.type(value), expected)
+        return old
+
+    def _inside(self, index: Any) -> int:
+        at = operator.index(index)
+        if not 0 <= at < self.size:
+            raise IndexRangeError(
+                f"shared or private memory requires an index of 0 to {self.size - 1}, got {at}"
+            )
+        return at
+
+
+_ATOMIC: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "load": lambda old, value, _: old,
+    "store": lambda old, value, _: value,
+    "exchange": lambda old, value, _: value,
+    "exchange_equal": lambda old, value, expected: value if old == expected else old,
+    "add": lambda old, value, _: old + value,
+    "min": lambda old, value, _: np.minimum(old, value),
+    "max": lambda old, value, _: np.maximum(old, value),
+    "and": lambda old, value, _: old & value,
+    "or": lambda old, value, _: old | value,
+    "xor": lambda old, value, _: old ^ value,
+}

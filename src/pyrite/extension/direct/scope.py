@@ -1,0 +1,169 @@
+"""The scope of one invocation that Python runs: ``k`` of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyrite.backend.numpy.algebra import NumPyAlgebra
+from pyrite.errors import KernelError
+from pyrite.extension.direct.memory import DirectMemory
+from pyrite.kernel.interpret.memory import undefined
+from pyrite.types import DType, DTypeLike, Shape
+from pyrite.types import dtype as as_dtype
+
+
+class Group:
+    """A workgroup: where it is, and the memory that its invocations share."""
+
+    def __init__(self, position: Shape, grid: Shape, sizes: Shape, number: DType) -> None:
+        self.position, self.grid, self.sizes = position, grid, sizes
+        #: The dtype of numbers that have none.
+        self.number = number
+        self.memories: list[DirectMemory] = []
+
+    def shared(self, dtype: DType, size: int, count: int) -> DirectMemory:
+        """Return the memory that is the next in an invocation that has had so many."""
+        if count == len(self.memories):
+            self.memories.append(DirectMemory(undefined(dtype, size), size))
+        return self.memories[count]
+
+
+class DirectScope:
+    """What `pyrite.extension.KernelScope` is to a recording, for one invocation."""
+
+    def __init__(
+        self, group: Group, local: Shape, at: Shape, wait: Callable[[], None] | None
+    ) -> None:
+        self.at = at
+        self.math: Any = _Mathematics(group.number)
+        self._group, self._local, self._wait = group, local, wait
+        self._shared = 0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Name what only a recording has."""
+            raise KernelError(
+                f"k.{name} requires a kernel that is recorded for a device, got one that Python "
+                "runs on numpy; write if, for and while, or run it on cpu"
+            )
+
+    # ---- where it is ----
+
+    def workgroup_id(self, axis: int = 0) -> int:
+        """Return the position of the workgroup in the grid."""
+        return _of(self._group.position, axis, 0)
+
+    def num_workgroups(self, axis: int = 0) -> int:
+        """Return the number of workgroups."""
+        return _of(self._group.grid, axis, 1)
+
+    def local_id(self, axis: int = 0) -> int:
+        """Return the position of the invocation in its workgroup."""
+        return _of(self._local, axis, 0)
+
+    def local_index(self) -> int:
+        """Return the number of the invocation in its workgroup, axis 0 fastest."""
+        x, y, _ = (*self._group.sizes, 1, 1)[:3]
+        return self.local_id(0) + x * (self.local_id(1) + y * self.local_id(2))
+
+    def global_id(self, axis: int = 0) -> int:
+        """Return the position of the invocation in the whole grid."""
+        return self.workgroup_id(axis) * _of(self._group.sizes, axis, 1) + self.local_id(axis)
+
+    # ---- memory ----
+
+    def shared(self, dtype: DTypeLike, size: int, *, access: str = "read_write") -> DirectMemory:
+        """Return memory of the workgroup."""
+        self._shared += 1
+        return self._group.shared(as_dtype(dtype), size, self._shared - 1)
+
+    def private(self, dtype: DTypeLike, size: int) -> DirectMemory:
+        """Return memory of the invocation."""
+        return DirectMemory(undefined(as_dtype(dtype), size), size)
+
+    def barrier(self, scope: str = "workgroup") -> None:
+        """Let the other invocations of the workgroup come here."""
+        if self._wait is None:
+            raise KernelError(
+                "a barrier requires a kernel with a grid, got one without, where some invocations "
+                "have no element; give it one: kernel(grid=...)"
+            )
+        self._wait()
+
+    # ---- numbers ----
+
+    def static(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the items of a loop that is written out."""
+        return tuple(items)
+
+    def const(self, value: Any, type: DTypeLike) -> Any:
+        """Return a number of a dtype."""
+        return as_dtype(type).numpy.type(value)
+
+    def cast(self, x: Any, dtype: DTypeLike) -> Any:
+        """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
+        return self.math.cast(x, as_dtype(dtype))
+
+    def bitcast(self, x: Any, dtype: DTypeLike) -> Any:
+        """Return the same bits as another dtype."""
+        return self.math.bitcast(x, as_dtype(dtype))
+
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        """Return x where the condition holds, else y."""
+        return x if condition else y
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """Return x * y + z."""
+        return x * y + z
+
+    def min(self, x: Any, y: Any) -> Any:
+        """Return x if x < y else y."""
+        return x if x < y else y
+
+    def max(self, x: Any, y: Any) -> Any:
+        """Return x if x > y else y."""
+        return x if x > y else y
+
+    def sqrt(self, x: Any) -> Any:
+        """Return the square root."""
+        return self.math.sqrt(x)
+
+    def floor(self, x: Any) -> Any:
+        """Return the greatest whole number <= x."""
+        return self.math.floor(x)
+
+    def rint(self, x: Any) -> Any:
+        """Return the nearest whole number, halves to even."""
+        return self.math.rint(x)
+
+
+class _Mathematics:
+    """The functions of `pyrite.algebra`: numbers of Python take the dtype of the others."""
+
+    def __init__(self, number: DType) -> None:
+        self._number = number
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            function = getattr(NumPyAlgebra(), name)
+
+            def compute(*operands):
+                return function(*self._met(operands))
+
+            return compute
+
+    def _met(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        dtype = next((x.dtype for x in operands if isinstance(x, np.generic)), self._number.numpy)
+        return tuple(
+            dtype.type(x) if isinstance(x, float | int) and not isinstance(x, np.generic) else x
+            for x in operands
+        )
+
+
+def _of(sizes: Shape, axis: int, other: int) -> int:
+    return sizes[axis] if axis < len(sizes) else other
