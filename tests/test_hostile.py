@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import random
+import re
 import resource
 import traceback
 import warnings
@@ -190,6 +191,42 @@ def _ones(*shape: int, device: str) -> Tensor:
 def test_a_result_beyond_memory_is_refused(call: Any, device: str) -> None:
     with pytest.raises(DeviceError, match=r"requires memory that|requires at most \d+ elements"):
         call(device)
+
+
+#: Every way in which the values of a tensor leave it.
+READS: dict[str, Callable[[Tensor], Any]] = {
+    "numpy": lambda x: x.numpy(),
+    "tolist": lambda x: x.tolist(),
+    "torch": lambda x: x.torch(),
+    "to numpy": lambda x: x.to("numpy"),
+    "to cpu": lambda x: x.to("cpu"),
+    "to torch:cpu": lambda x: x.to("torch:cpu"),
+    "array": np.array,
+    "asarray": np.asarray,
+    "asarray of another dtype": lambda x: np.asarray(x, dtype="float64"),
+    "from_dlpack": np.from_dlpack,
+    "a copy through from_dlpack": lambda x: np.from_dlpack(x, copy=True),
+    "repr": repr,
+}
+
+
+#: What is said of memory, and of uint16 on candle.
+BEYOND = r"requires memory that there is|requires at most \d+ elements|requires a dtype that candle"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("dtype", ["float32", "uint16"])
+def test_values_beyond_memory_are_shared_or_refused(read: str, device: str, dtype: str) -> None:
+    if device_problem("torch:cpu") and "torch" in read:
+        pytest.skip("PyTorch is not installed")
+    for length in (2**50, 2**62):
+        refused = ""
+        try:
+            READS[read](pyrite.tensor(1, dtype=dtype, device=device).expand((length,)))
+        except PyriteError as error:
+            refused = str(error)
+        assert not refused or re.search(BEYOND, refused), refused
 
 
 @pytest.mark.parametrize("device", DEVICES)

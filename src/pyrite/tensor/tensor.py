@@ -122,6 +122,7 @@ class Tensor(
         self._handle = self._backend.renew(self._handle)
         return self
 
+    @public
     def torch(self) -> Any:
         """Return the values as a torch.Tensor: the memory itself on a torch device, else a copy.
 
@@ -336,6 +337,7 @@ class Tensor(
             )
         return sys.modules["pyrite"]
 
+    @public
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's name of the device."""
         return self._exported().__dlpack_device__()

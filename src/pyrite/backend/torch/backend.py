@@ -43,7 +43,7 @@ from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.gather import Gather
 from pyrite.backend.torch.joint import alike, cached, joined
 from pyrite.backend.torch.loss import Loss
-from pyrite.backend.torch.memory import memory_error
+from pyrite.backend.torch.memory import memory_error, within_memory
 from pyrite.backend.torch.movement import Movement
 from pyrite.backend.torch.native import Demand
 from pyrite.backend.torch.normalization import Normalization
@@ -328,6 +328,7 @@ class Torch(
 
     # ---- values ----
 
+    @within_memory
     def upload(self, array: Array) -> torch.Tensor:
         """Return a copy of the array on the device."""
         copy = np.array(array, order="C")
@@ -346,6 +347,7 @@ class Torch(
         is_shareable = self.is_host and array.flags.writeable and min(array.strides, default=0) >= 0
         return torch.from_numpy(_known_to_torch(array)) if is_shareable else None
 
+    @within_memory
     def download(self, handle: torch.Tensor) -> Array:
         """Return the values as a read-only array; on the host the memory itself.
 
@@ -365,6 +367,7 @@ class Torch(
         """Return shape and dtype of the tensor."""
         return _type(handle.shape, handle.dtype)
 
+    @within_memory
     def export(self, handle: torch.Tensor) -> torch.Tensor:
         """Return a torch.Tensor with the handle's memory; of a stretched one, a copy."""
         is_stretched = any(
