@@ -50,10 +50,10 @@ from pyrite.tensor.einops import declare_to_einops as _declare_to_einops
 from pyrite.tensor.functions import *  # noqa: F403 - its __all__ is repeated below
 from pyrite.tensor.parameter import Parameter as Parameter
 from pyrite.tensor.parameter import State as State
-from pyrite.tensor.random import random_state as random_state
-from pyrite.tensor.random import random_stream as random_stream
-from pyrite.tensor.random import seed as seed
-from pyrite.tensor.random import set_random_state as set_random_state
+from pyrite.tensor.stream import random_state as random_state
+from pyrite.tensor.stream import random_stream as random_stream
+from pyrite.tensor.stream import seed as seed
+from pyrite.tensor.stream import set_random_state as set_random_state
 from pyrite.tensor.tensor import Tensor as Tensor
 from pyrite.tensor.transaction import read as read
 from pyrite.tensor.transaction import read_async as read_async

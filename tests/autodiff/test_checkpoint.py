@@ -9,7 +9,8 @@ from pyrite.autodiff import autodiff, checkpoint, grad, saved_bytes, training_mo
 from pyrite.autodiff.mode import training
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
-from pyrite.tensor.random import random_bits, random_stream
+from pyrite.tensor.random import random_bits
+from pyrite.tensor.stream import random_stream
 
 
 def chain(x):

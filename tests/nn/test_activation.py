@@ -12,7 +12,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.errors import ArgumentError
 from pyrite.nn.activation import ACTIVATIONS
 from pyrite.tensor.creation import full, tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 torch = pytest.importorskip("torch")
 T = torch.nn

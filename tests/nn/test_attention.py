@@ -10,7 +10,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.mask import causal_mask
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 5, 8))

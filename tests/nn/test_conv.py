@@ -10,7 +10,7 @@ import pytest
 from pyrite import nn
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import full, tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 torch = pytest.importorskip("torch")
 

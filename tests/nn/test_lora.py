@@ -10,7 +10,7 @@ from pyrite.autodiff import autodiff, value_and_grad
 from pyrite.errors import ArgumentError, ModuleError
 from pyrite.record import MatchError, load_safetensors, save_safetensors
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tree import tree_leaves
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8))

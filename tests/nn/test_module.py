@@ -19,7 +19,7 @@ from pyrite.errors import ArgumentError, ModuleError, RecordError, ShapeError
 from pyrite.record import MatchError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
-from pyrite.tensor.random import random_stream, seed
+from pyrite.tensor.stream import random_stream, seed
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_items, tree_leaves, tree_map
 

@@ -11,7 +11,7 @@ from pyrite import nn
 from pyrite.autodiff import grad, value_and_grad
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Parameter
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tree import tree_map
 from pyrite.testing.differences import directional_difference
 

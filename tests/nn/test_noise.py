@@ -10,7 +10,7 @@ import pytest
 from pyrite import nn
 from pyrite.errors import ArgumentError
 from pyrite.tensor.creation import full
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 
 def in_training(layer: nn.Module, x: Any) -> Any:

@@ -12,7 +12,7 @@ from pyrite.autodiff import Gradients, autodiff, checkpoint, no_grad, value_and_
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import State
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
 

@@ -14,7 +14,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.errors import DTypeError, ModuleError, ShapeError
 from pyrite.tensor.creation import full, ones, tensor, zeros
 from pyrite.tensor.parameter import Parameter, State
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 
 

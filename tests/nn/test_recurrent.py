@@ -9,7 +9,7 @@ from pyrite import nn
 from pyrite.autodiff import grad, value_and_grad
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 
 def pair(torch, name: str, **options):

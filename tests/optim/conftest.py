@@ -11,7 +11,7 @@ import pytest
 from pyrite import nn
 from pyrite.autodiff import value_and_grad
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 
 class Net(nn.Module):

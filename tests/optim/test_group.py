@@ -10,7 +10,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.errors import ArgumentError, RecordError
 from pyrite.record import Record
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 
 def moved(problem, optimizer) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from pyrite.optim.optimizer import Optimizer
 from pyrite.synchronization import no_sync
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 
 

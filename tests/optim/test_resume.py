@@ -8,7 +8,7 @@ import pytest
 from pyrite import nn, optim
 from pyrite.errors import RecordError
 from pyrite.record import Record
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 schedule = optim.schedule
 

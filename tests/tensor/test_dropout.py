@@ -12,7 +12,8 @@ from pyrite.autodiff.tape import autodiff
 from pyrite.errors import ArgumentError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.dropout import dropout
-from pyrite.tensor.random import draw_words, random_stream
+from pyrite.tensor.random import draw_words
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import bfloat16
 

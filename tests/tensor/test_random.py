@@ -25,14 +25,11 @@ from pyrite.tensor.random import (
     randint,
     randint_like,
     random_bits,
-    random_state,
-    random_stream,
-    replaying_draws,
-    set_random_state,
     shuffle,
     uniform,
     uniform_like,
 )
+from pyrite.tensor.stream import random_state, random_stream, replaying_draws, set_random_state
 
 N = 20_000
 

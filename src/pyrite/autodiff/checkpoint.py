@@ -15,7 +15,7 @@ from pyrite.autodiff.gradients import Emission
 from pyrite.autodiff.mode import collecting_emissions, is_recording, no_grad, recording
 from pyrite.autodiff.node import Applied, Checkpoint, Node, Recomputed, Variable
 from pyrite.autodiff.tape import Autodiff
-from pyrite.tensor.random import replaying_draws
+from pyrite.tensor.stream import replaying_draws
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
 

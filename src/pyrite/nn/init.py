@@ -19,7 +19,8 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Parameter, State
-from pyrite.tensor.random import current_stream, words
+from pyrite.tensor.random import words
+from pyrite.tensor.stream import current_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DTypeLike, Shape, default_float, element_count
 from pyrite.types import dtype as as_dtype

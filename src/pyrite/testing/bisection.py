@@ -22,7 +22,7 @@ from pyrite.errors import ArgumentError
 from pyrite.nn.module import module_path
 from pyrite.op import Attributes, Constant, Handle, Op, Plan, apply, public, user_location
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import replaying_draws
+from pyrite.tensor.stream import replaying_draws
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_leaves, tree_map
 from pyrite.types import Array, DType, TensorType

@@ -13,7 +13,8 @@ from pyrite.errors import DTypeError
 from pyrite.tensor.comparison import where
 from pyrite.tensor.creation import arange, full, ones_like, tensor
 from pyrite.tensor.joining import concat, stack
-from pyrite.tensor.random import normal, random_stream, uniform
+from pyrite.tensor.random import normal, uniform
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.random_graphs import KINDS, RandomGraph, Step, Value
 from pyrite.types import dtype

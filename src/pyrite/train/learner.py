@@ -28,7 +28,7 @@ from pyrite.data.loader import DataLoader
 from pyrite.errors import ArgumentError, TrainError
 from pyrite.nn.module import Module
 from pyrite.optim import Optimizer
-from pyrite.tensor.random import random_state, set_random_state
+from pyrite.tensor.stream import random_state, set_random_state
 from pyrite.tensor.tree import tree_leaves
 from pyrite.train.checkpoint import Checkpoint, CheckpointFolder, CheckpointPolicy, Position
 from pyrite.train.directory import RunDirectory

@@ -8,7 +8,8 @@ import pytest
 from pyrite.backend.torch import words
 from pyrite.errors import DeviceError
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_bits, random_stream
+from pyrite.tensor.random import random_bits
+from pyrite.tensor.stream import random_stream
 
 SHAPES = [(0,), (), (1,), (3,), (4, 5), (1025,), (7, 0), (3, 1, 1000)]
 

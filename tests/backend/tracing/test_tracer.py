@@ -18,7 +18,8 @@ from pyrite.backend.graph import Graph
 from pyrite.backend.tracing import traced, why_untraceable
 from pyrite.op import OPS, Constant, Op, bind
 from pyrite.tensor.creation import full_like, zeros_like
-from pyrite.tensor.random import random_state, uniform
+from pyrite.tensor.random import uniform
+from pyrite.tensor.stream import random_state
 from pyrite.testing import examples
 from pyrite.types import (
     TensorType,

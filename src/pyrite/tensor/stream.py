@@ -1,0 +1,132 @@
+"""Streams of draws: which random numbers come next.
+
+A draw reserves an id from its stream; `pyrite.tensor.random` says which words it takes.  Each
+thread draws from a stream of its own, named after the thread; `random_stream` names one.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pyrite.backend.tracing import forbid_in_bodies
+from pyrite.errors import ArgumentError
+from pyrite.op import Constant
+from pyrite.types import TensorType, uint32
+
+_WORD = 0xFFFFFFFF
+
+
+class Stream:
+    """An endless row of draws: a seed, a name, and the id of the next draw."""
+
+    __slots__ = ("_lock", "name", "next_draw", "seed")
+
+    def __init__(self, seed: int, name: str, next_draw: int = 0) -> None:
+        self.seed = seed
+        self.name = name
+        self.next_draw = next_draw
+        self._lock = threading.Lock()
+
+    def reserve(self) -> tuple[int, int, int, int, int]:
+        """Return the words of the next draw: key low and high, stream, draw low and high."""
+        forbid_in_bodies("a draw of random numbers")
+        with self._lock:
+            draw = self.next_draw
+            self.next_draw += 1
+        return (
+            self.seed & _WORD, self.seed >> 32,
+            zlib.crc32(self.name.encode()), draw & _WORD, draw >> 32,
+        )  # fmt: skip
+
+    def next_words(self) -> tuple[Constant, ...]:
+        """Return the words of the next draw as `random_bits` takes them."""
+        number = TensorType((), uint32)
+        return tuple(Constant(word, number) for word in self.reserve())
+
+
+_lock = threading.Lock()
+_seed = 0
+_streams: dict[str, Stream] = {}
+_current: ContextVar[Stream | None] = ContextVar("pyrite_stream", default=None)
+
+
+def seed(value: int) -> None:
+    """Start all streams of this process anew from a seed, 0 <= seed < 2**64.
+
+    >>> seed(7)
+    >>> first = current_stream().reserve()
+    >>> seed(7)
+    >>> first == current_stream().reserve()
+    True
+    """
+    global _seed
+    _check_seed(value)
+    with _lock:
+        _seed = value
+        _streams.clear()
+
+
+@contextmanager
+def random_stream(seed: int, name: str = "") -> Iterator[Stream]:
+    """Draw from a stream of one's own in the block, whatever other threads draw."""
+    _check_seed(seed)
+    stream = Stream(seed, name)
+    token = _current.set(stream)
+    try:
+        yield stream
+    finally:
+        _current.reset(token)
+
+
+def current_stream() -> Stream:
+    """Return the stream from which this thread draws now."""
+    stream = _current.get()
+    if stream is not None:
+        return stream
+    thread = threading.current_thread()
+    name = "" if thread is threading.main_thread() else thread.name
+    with _lock:
+        if name not in _streams:
+            _streams[name] = Stream(_seed, name)
+        return _streams[name]
+
+
+def random_state() -> dict[str, Any]:
+    """Return the state of this thread's stream: what a checkpoint saves."""
+    stream = current_stream()
+    return {"seed": stream.seed, "name": stream.name, "next_draw": stream.next_draw}
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put this thread's stream where `random_state` found it."""
+    stream = current_stream()
+    stream.seed = int(state["seed"])
+    stream.name = str(state["name"])
+    stream.next_draw = int(state["next_draw"])
+
+
+@contextmanager
+def replaying_draws() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Give a function that makes contexts in which the block's draws are drawn again."""
+    stream = current_stream()
+    seed, name, start = stream.seed, stream.name, stream.next_draw
+
+    @contextmanager
+    def replay() -> Iterator[None]:
+        token = _current.set(Stream(seed, name, start))
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    yield replay
+
+
+def _check_seed(value: int) -> None:
+    if not isinstance(value, int) or not 0 <= value < 1 << 64:
+        raise ArgumentError(f"seed requires 0 <= seed < 2**64, got {value!r}")
