@@ -10,7 +10,6 @@ from peer_cases import RANDOM, Case, Function, normal, size_of
 from pyrite import nn
 from pyrite.autodiff import value_and_grad
 from pyrite.tensor.dropout import dropout as dropped_out
-from pyrite.tensor.random import random_bits
 from pyrite.types import Array
 
 # ---- products ----
@@ -98,12 +97,7 @@ def attend(name: str, inputs: tuple[Array, ...], options: dict[str, Any]) -> Ite
     """Yield attention forward, and with the gradients of query, key and value."""
 
     def ours(q: Any, k: Any, v: Any, *mask: Any) -> Any:
-        bits = (
-            random_bits((*q.shape[:-1], k.shape[-2]), device=q.device)
-            if options.get("dropout_p")
-            else None
-        )
-        return q.scaled_dot_product_attention(k, v, *mask, dropout_bits=bits, **options)
+        return q.scaled_dot_product_attention(k, v, *mask, **options)
 
     def theirs(q: Any, k: Any, v: Any, *mask: Any) -> Any:
         import torch

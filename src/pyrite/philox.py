@@ -27,6 +27,9 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 """Key increments, section 4.1: the golden ratio and sqrt(3) - 1, as 32-bit fractions."""
 
+WORDS = 4
+"""Words that a counter gives."""
+
 _WORD = 0xFFFFFFFF
 
 Words = NDArray[np.uint32]

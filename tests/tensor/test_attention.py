@@ -13,7 +13,7 @@ from pyrite.autodiff.tape import autodiff
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.tensor.attention import dropout_threshold
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_bits
+from pyrite.tensor.random import random_bits, words
 from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import bfloat16, float16, float32, float64
@@ -138,11 +138,11 @@ def reference(q: Any, k: Any, v: Any, *, softcap: float, bias: Any, keep: Any) -
 
 def test_scores_are_capped_before_the_bias_and_probabilities_dropped_last() -> None:
     q, k, v, bias = normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4), normal(3, 5)
-    bits = rng.integers(0, 2**32, (2, 3, 5), dtype=np.uint32)
-    keep = (bits >= 0.25 * 2**32) / 0.75
+    draw = rng.integers(0, 2**32, 2, dtype=np.uint32)
+    keep = (words(*draw, 0, 0, 0, shape=(2, 3, 8))[..., :5] >= 0.25 * 2**32) / 0.75
     got = attend(
         *map(tensor, (q, k, v)), bias=tensor(bias), softcap=1.5,
-        dropout_p=0.25, dropout_bits=tensor(bits),
+        dropout_p=0.25, dropout_key=tensor(draw),
     )  # fmt: skip
     want = reference(q, k, v, softcap=1.5, bias=bias, keep=keep)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
@@ -234,13 +234,35 @@ def test_no_probabilities_are_kept_for_the_backward_pass() -> None:
 def test_a_replay_drops_the_same_probabilities() -> None:
     q, k, v = (tensor(normal(2, 3, 4)) for _ in range(3))
 
-    def run() -> Any:
+    def run(**options: Any) -> Any:
         with random_stream(3):
-            bits = random_bits((2, 3, 3))
-        return attend(q, k, v, dropout_p=0.5, dropout_bits=bits).numpy()
+            return attend(q, k, v, dropout_p=0.5, **options).numpy()
 
     np.testing.assert_array_equal(run(), run())
+    with random_stream(3):
+        draw = random_bits((2,))
+    np.testing.assert_array_equal(run(), run(dropout_key=draw))
     assert (run() != attend(q, k, v).numpy()).any()
+
+
+def test_each_call_drops_others() -> None:
+    q, k, v = (tensor(normal(2, 3, 4)) for _ in range(3))
+    with random_stream(3):
+        first, second = (attend(q, k, v, dropout_p=0.5).numpy() for _ in range(2))
+    assert (first != second).any()
+
+
+def test_dropout_keeps_the_mean_and_drops_the_share_that_is_said() -> None:
+    keys, rows = 64, 256
+    q, k = tensor(np.zeros((rows, 1))), tensor(np.zeros((keys, 1)))
+    with random_stream(5):
+        # Equal scores, and values that are unit vectors: the weights themselves.
+        weights = attend(q, k, tensor(np.eye(keys)), dropout_p=0.3).numpy() * keys
+    assert abs((weights == 0).mean() - 0.3) < 0.02
+    np.testing.assert_allclose(weights[weights != 0], 1 / 0.7)
+    # No row repeats another, and no column: what a counter that is used twice would give.
+    assert len({row.tobytes() for row in weights == 0}) == rows
+    assert len({column.tobytes() for column in (weights == 0).T}) == keys
 
 
 def test_the_dropout_threshold_is_a_word() -> None:
@@ -294,11 +316,7 @@ def test_arguments_out_of_range_are_errors() -> None:
         attend(q, q, q, softcap=0.0)
     with pytest.raises(ArgumentError, match=r"requires 0 <= p <= 1, got 1\.5"):
         attend(q, q, q, dropout_p=1.5)
-    with pytest.raises(
-        ArgumentError, match=r"requires dropout_bits .*\.random_bits\(\(2, 3, 3\)\)"
-    ):
-        attend(q, q, q, dropout_p=0.5)
-    with pytest.raises(
-        ShapeError, match=r"requires random bits uint32\[2, 3, 3\], got uint32\[3\]"
-    ):
-        attend(q, q, q, dropout_p=0.5, dropout_bits=random_bits((3,)))
+    with pytest.raises(ArgumentError, match=r"requires a dropout_key .*\.random_bits\(\(2,\)\)"):
+        q._scaled_dot_product_attention(q, q, None, None, None, dropout_p=0.5)
+    with pytest.raises(ShapeError, match=r"requires random bits uint32\[2\], got uint32\[3\]"):
+        attend(q, q, q, dropout_p=0.5, dropout_key=random_bits((3,)))

@@ -16,7 +16,6 @@ from pyrite.nn.module import Module
 from pyrite.tensor.creation import full
 from pyrite.tensor.joining import concat
 from pyrite.tensor.mask import causal_mask
-from pyrite.tensor.random import random_bits
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
 
@@ -161,8 +160,6 @@ class MultiHeadAttention(Module):
     ) -> Tensor:
         if self.quiet:
             memory, mask, bias, is_causal = _with_silent_key(q, memory, mask, bias, is_causal)
-        scores = (*q.shape[:-1], memory.length)
-        p = self.dropout if self.training else 0.0
         return q.scaled_dot_product_attention(
             memory.key,
             memory.value,
@@ -170,8 +167,7 @@ class MultiHeadAttention(Module):
             bias=bias,
             is_causal=is_causal,
             softcap=self.softcap,
-            dropout_p=p,
-            dropout_bits=random_bits(scores, device=q.device) if p else None,
+            dropout_p=self.dropout if self.training else 0.0,
         )
 
 

@@ -1,5 +1,9 @@
 """Attention: softmax of scaled products, applied to values; and dropout, which it may contain.
 
+Dropout inside attention is drawn where it is needed, from a key of two random words, so that no
+word of a score is ever kept: four keys in a row share a counter of Philox, so a row has as many
+words as keys, rounded up to fours.
+
 The forward op gives the output and, per query, the logarithm of the sum of the exponentials of its
 scores.  From that the backward op makes the probabilities again, as FlashAttention-2 does (Dao
 2023, arXiv:2307.08691), so no matrix of queries by keys is kept, and a backend that runs both whole
@@ -27,11 +31,13 @@ from pyrite.op import (
     public,
     sample,
 )
+from pyrite.philox import WORDS
 from pyrite.tensor.contraction import Contraction
 from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.mathematics import Mathematics
 from pyrite.tensor.reduction import Reduction
+from pyrite.tensor.stream import current_stream
 from pyrite.types import Number, Shape, TensorType, bool_, broadcast, uint32
 
 T = TypeVar("T", bound="Attention")
@@ -92,7 +98,7 @@ def _require_words(op: str, bits: TensorType, shape: Shape) -> None:
     if bits.dtype is not uint32 or bits.shape != shape:
         raise ShapeError(
             f"{op} requires random bits uint32{list(shape)}, got {bits}; "
-            "draw them: pyrite.random_bits(shape)"
+            f"draw them: pyrite.random_bits({shape})"
         )
 
 
@@ -133,7 +139,7 @@ def _types(
     value: TensorType,
     mask: Given,
     bias: Given,
-    dropout_bits: Given,
+    dropout_key: Given,
     *,
     dropout_p: float,
     **_: Any,
@@ -151,12 +157,12 @@ def _types(
             f"{_OP} requires a bool mask, got {mask.dtype.name}; what is added to the scores is "
             "the bias"
         )
-    if dropout_bits is not None:
-        _require_words(_OP, dropout_bits, scores)
+    if dropout_key is not None:
+        _require_words(_OP, dropout_key, (2,))
     elif dropout_p > 0:
         raise ArgumentError(
-            f"{_OP} requires dropout_bits where dropout_p > 0, got None for dropout_p={dropout_p}; "
-            f"draw them: pyrite.random_bits({scores})"
+            f"{_OP} requires a dropout_key where dropout_p > 0, got None for "
+            f"dropout_p={dropout_p}; draw one: pyrite.random_bits((2,))"
         )
     out = TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
     return (out, TensorType(query.shape[:-1], query.dtype.compute))
@@ -254,8 +260,17 @@ def _finite_or(x: T, instead: Number) -> T:
     return x.equal(-math.inf)._where(instead, x)
 
 
-def _dropout(x: Any, bits: Any, p: float) -> Any:
-    return x if bits is None or p == 0 else x._dropout(bits, p=p)
+def _words_of(key: Any, shape: Shape) -> Any:
+    """Return the random words of scores (..., T, S): of a row four for each counter."""
+    *rows, keys = shape
+    drawn = (*rows, -(-keys // WORDS) * WORDS)
+    draw = (key[0], key[1], 0, 0, 0)
+    words = bind(OPS["random_bits"], draw, {"shape": drawn}, on=(type(key), key._backend))
+    return words[..., :keys]
+
+
+def _dropout(x: Any, key: Any, p: float) -> Any:
+    return x if key is None or p == 0 else x._dropout(_words_of(key, x.shape), p=p)
 
 
 def _summed_to_shape(x: T, shape: Shape) -> T:
@@ -266,12 +281,12 @@ def _summed_to_shape(x: T, shape: Shape) -> T:
 
 
 def _attention_vjp(
-    g: Any, outs: Any, query: Any, key: Any, value: Any, mask: Any, bias: Any, dropout_bits: Any, *,
+    g: Any, outs: Any, query: Any, key: Any, value: Any, mask: Any, bias: Any, dropout_key: Any, *,
     is_causal: bool, scale: float, softcap: float | None, dropout_p: float,
     tracked: tuple[int, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
     found = g[0]._scaled_dot_product_attention_backward(
-        g[1], *outs, query, key, value, mask, bias, dropout_bits,
+        g[1], *outs, query, key, value, mask, bias, dropout_key,
         is_causal=is_causal, scale=scale, softcap=softcap, dropout_p=dropout_p, argnums=tracked,
     )  # fmt: skip
     return by_position(found, tracked, 6)
@@ -335,14 +350,12 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             sample((2, 3, 4), (2, 5, 4), (2, 5, 2), None, None, None),
             sample((2, 4, 3, 2), (2, 2, 3, 2), (2, 2, 3, 2), None, None, None, is_causal=True),
             sample((3, 2), (4, 2), (4, 2), bools((3, 4)), (3, 1), None, scale=0.5, softcap=2.0),
-            sample(
-                (2, 3, 2), (2, 4, 2), (2, 4, 2), None, None, _random_words((2, 3, 4)), dropout_p=0.3
-            ),
+            sample((2, 3, 2), (2, 5, 2), (2, 5, 2), None, None, _random_words((2,)), dropout_p=0.3),
         ),
     )
     def _scaled_dot_product_attention(
         self, key: Self, value: Self, mask: Self | None, bias: Self | None,
-        dropout_bits: Self | None, /, *, is_causal: bool = False, scale: float | None = None,
+        dropout_key: Self | None, /, *, is_causal: bool = False, scale: float | None = None,
         softcap: float | None = None, dropout_p: float = 0.0,
     ) -> tuple[Self, Self]:  # fmt: skip
         """Attention, and logsumexp of the scores: (..., H, T, D) -> (..., H, T, E), (..., H, T).
@@ -356,7 +369,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         greatest = _finite_or(scores.max(-1, keepdims=True), 0.0)
         weights = (scores - greatest).exp()
         total = weights.sum(-1, keepdims=True)
-        sums = _stacked(_dropout(weights, dropout_bits, dropout_p), key) @ value
+        sums = _stacked(_dropout(weights, dropout_key, dropout_p), key) @ value
         out = sums.reshape((*query.shape[:-1], value.shape[-1])) / total.equal(0.0)._where(
             1.0, total
         )
@@ -374,14 +387,14 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             ),
             sample(
                 (2, 3, 2), (2, 3), (2, 3, 2), (2, 3), (2, 3, 2), (1, 3, 2), (1, 3, 2), None, None,
-                _random_words((2, 3, 3)),
+                _random_words((2,)),
                 is_causal=True, scale=None, softcap=None, dropout_p=0.3, argnums=(1,),
             ),
         ),
     )  # fmt: skip
     def _scaled_dot_product_attention_backward(
         self, g_log_sum: Self, out: Self, log_sum: Self, query: Self, key: Self, value: Self,
-        mask: Self | None, bias: Self | None, dropout_bits: Self | None, /, *, is_causal: bool,
+        mask: Self | None, bias: Self | None, dropout_key: Self | None, /, *, is_causal: bool,
         scale: float, softcap: float | None, dropout_p: float, argnums: tuple[int, ...],
     ) -> Gradients:  # fmt: skip
         """Gradients of query, key, value and bias (4), those at ``argnums``.
@@ -400,7 +413,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         @functools.cache
         def of_biased() -> Any:
             dropped = (_stacked(g, key) @ value.mT).reshape(scores.shape)
-            of_probabilities = _dropout(dropped, dropout_bits, dropout_p)
+            of_probabilities = _dropout(dropped, dropout_key, dropout_p)
             shared = (g * out).sum(-1, keepdims=True) - g_log_sum.reshape(rows)
             return probabilities * (of_probabilities - shared)
 
@@ -412,7 +425,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             return _stacked(of_biased() * (1.0 - tanh * tanh), key)
 
         def of_value() -> Any:
-            dropped = _dropout(probabilities, dropout_bits, dropout_p)
+            dropped = _dropout(probabilities, dropout_key, dropout_p)
             return _stacked(dropped, key).mT @ _stacked(g, key)
 
         makers = {
@@ -422,6 +435,13 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             4: lambda: _summed_to_shape(of_biased(), bias.shape if bias is not None else ()),
         }
         return chosen(makers, argnums, self.dtype)
+
+    def _drawn_key(self) -> Self:
+        """Return two words of a new draw, on this device."""
+        draw = current_stream().next_words()
+        on = (type(self), self._backend)
+        key: Self = bind(OPS["random_bits"], draw, {"shape": (2,)}, on=on)
+        return key
 
     @public
     def scaled_dot_product_attention(
@@ -435,7 +455,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         scale: float | None = None,
         softcap: float | None = None,
         dropout_p: float = 0.0,
-        dropout_bits: Self | None = None,
+        dropout_key: Self | None = None,
     ) -> Self:
         """softmax(query keyᵀ * scale + bias) value: (..., H, T, D) -> (..., H, T, E).
 
@@ -451,16 +471,19 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         - A query that may attend to no key gets 0, where torch gives NaN.
         - A value that is not finite, at a key to which a query may not attend, makes its result NaN
           where it is multiplied by 0; a device may leave out the keys that ``is_causal`` forbids.
-        - ``dropout_bits`` are random words for each of the scores, `random_bits((..., H, T, S))`,
-          so that a replay drops the same probabilities.
+        - ``dropout_p`` is the probability with which a weight is dropped; the others grow by
+          1 / (1 - p).  Which are dropped is one draw of the current stream, or says the
+          ``dropout_key``, two words of `random_bits((2,))`; no device keeps a word for each score.
 
         Raises ShapeError, and DTypeError for an integer mask.
         Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
         """
+        if dropout_p > 0 and dropout_key is None:
+            dropout_key = self._drawn_key()
         if mask is not None and mask.dtype.is_float:
             bias, mask = mask if bias is None else bias + mask, None
         out, _ = self._scaled_dot_product_attention(
-            key, value, mask, bias, dropout_bits, is_causal=is_causal, scale=scale,
+            key, value, mask, bias, dropout_key, is_causal=is_causal, scale=scale,
             softcap=softcap, dropout_p=dropout_p,
         )  # fmt: skip
         return out

@@ -19,6 +19,10 @@ from pyrite.backend.torch import layout
 from pyrite.backend.torch.activation import dropped
 from pyrite.backend.torch.dtype import NARROW
 from pyrite.backend.torch.native import Native, native
+from pyrite.backend.torch.words import words_of
+from pyrite.op import Constant
+from pyrite.philox import WORDS
+from pyrite.types import TensorType, uint32
 
 
 class Attention(Native):
@@ -41,7 +45,7 @@ class Attention(Native):
         fused = self._fused(*inputs, **attrs)
         if fused is not None:
             return fused.forward(*inputs[:3])
-        return Explicit(*inputs, **attrs).forward()
+        return self._explicit(*inputs, **attrs).forward()
 
     @native("scaled_dot_product_attention_backward", narrow="cuda", carrier="order")
     def scaled_dot_product_attention_backward(
@@ -59,9 +63,21 @@ class Attention(Native):
             made = fused.backward(g, *inputs[:3], out, log_sum)
             found = dict(enumerate(made))
         else:
-            found = Explicit(*inputs, **attrs).backward(g, g_log_sum, out, log_sum, argnums)
+            explicit = self._explicit(*inputs, **attrs)
+            found = explicit.backward(g, g_log_sum, out, log_sum, argnums)
         chosen = tuple(found[position] for position in argnums)
         return chosen[0] if len(chosen) == 1 else chosen
+
+    def _explicit(self, *inputs: Any, **attrs: Any) -> Explicit:
+        """Return such an attention with a matrix of its scores, and of their random words."""
+        query, key, value, mask, bias, draw = inputs
+        bits = None
+        if draw is not None and attrs["dropout_p"] > 0:
+            keys = key.shape[-2]
+            drawn = (*query.shape[:-1], -(-keys // WORDS) * WORDS)
+            words = words_of((draw[0], draw[1], *_REST), drawn, self.device)
+            bits = words.to(torch.int64)[..., :keys]
+        return Explicit(query, key, value, mask, bias, bits, **attrs)
 
     def _fused(
         self,
@@ -70,7 +86,7 @@ class Attention(Native):
         value: torch.Tensor,
         mask: torch.Tensor | None,
         bias: torch.Tensor | None,
-        _bits: torch.Tensor | None,
+        _draw: torch.Tensor | None,
         *,
         is_causal: bool,
         scale: float,
@@ -92,6 +108,10 @@ class Attention(Native):
         is_aligned = not is_causal or query.shape[-2] == key.shape[-2]
         is_narrow = query.dtype in (torch.float16, torch.bfloat16)
         return _kernel(Flash, is_causal, scale) if is_narrow and is_aligned else None
+
+
+#: The words of such a draw behind its key: all counters but for the index.
+_REST = (Constant(0, TensorType((), uint32)),) * 3
 
 
 # ---- fused kernels ----

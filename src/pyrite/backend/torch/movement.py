@@ -16,9 +16,9 @@ from pyrite.backend.torch.dtype import (
     uncarried,
 )
 from pyrite.backend.torch.native import Native, native
-from pyrite.backend.torch.words import host_words, philox
+from pyrite.backend.torch.words import Word, words_of
 from pyrite.op import Constant
-from pyrite.types import DType, Shape, element_count
+from pyrite.types import DType, Shape
 
 #: A number beyond may be infinite in a dtype of floats.
 FLOAT16_HIGHEST = 65504
@@ -120,24 +120,8 @@ class Movement(Native):
         return found.to(stored)
 
     @native("random_bits", given="untouched")
-    def random_bits(
-        self,
-        key_low: Constant,
-        key_high: Constant,
-        stream: Constant,
-        draw_low: Constant,
-        draw_high: Constant,
-        *,
-        shape: Shape,
-    ) -> torch.Tensor:
-        draw = (key_low, key_high, stream, draw_low, draw_high)
-        if self.is_host and (found := host_words(draw, shape)) is not None:
-            return found
-        count = element_count(shape)
-        index = torch.arange(-(-count // 4), dtype=torch.int64, device=self.device)
-        rest = (int(c.value) for c in (stream, draw_low, draw_high))
-        words = philox(index, *rest, key=(int(key_low.value), int(key_high.value)))
-        return words.reshape(-1)[:count].reshape(shape).to(torch.uint32)
+    def random_bits(self, *draw: Word, shape: Shape) -> torch.Tensor:
+        return words_of(draw, shape, self.device)
 
 
 def _carried(constant: Constant, computed: torch.dtype) -> torch.Tensor:

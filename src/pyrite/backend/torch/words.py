@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from pyrite.backend.device import device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DeviceError
-from pyrite.op import OPS, Plan
-from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL
+from pyrite.op import OPS, Constant, Plan
+from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL, WORDS
 from pyrite.types import Shape, TensorType, element_count, uint32
 
 _WORD = 0xFFFFFFFF
+_NUMBER = TensorType((), uint32)
+#: A word of a draw.
+Word: TypeAlias = "Constant | torch.Tensor"
 
 
 @functools.cache
@@ -31,11 +34,26 @@ def _kernels() -> Backend | None:
         return None
 
 
-def host_words(draw: Sequence[Any], shape: Shape) -> torch.Tensor | None:
+def words_of(draw: Sequence[Word], shape: Shape, device: torch.device) -> torch.Tensor:
+    """Return the random words of a draw, uint32; its own are numbers, or tensors of one element."""
+    if device.type == "cpu" and (found := host_words(draw, shape)) is not None:
+        return found
+    count = element_count(shape)
+    index = torch.arange(-(-count // WORDS), dtype=torch.int64, device=device)
+    key_low, key_high, *rest = (
+        int(word.value) if isinstance(word, Constant) else word.to(torch.int64) & _WORD
+        for word in draw
+    )
+    words = philox(index, *rest, key=(key_low, key_high))
+    return words.reshape(-1)[:count].reshape(shape).to(torch.uint32)
+
+
+def host_words(draw: Sequence[Word], shape: Shape) -> torch.Tensor | None:
     """Return the words of a draw, uint32, in memory of their own; None without a kernel."""
     backend, count = _kernels(), element_count(shape)
     if backend is None or count == 0:
         return None
+    draw = [w if isinstance(w, Constant) else Constant(int(w) & _WORD, _NUMBER) for w in draw]
     # There is a kernel for each number of words, and those of a draw begin alike.
     type = TensorType((_with_few_digits(count),), uint32)
     found = backend.execute(OPS["random_bits"], draw, Plan({"shape": type.shape}, (type,)))
@@ -57,11 +75,12 @@ def _with_few_digits(count: int) -> int:
 
 
 def philox(
-    index: torch.Tensor, stream: int, low: int, high: int, *, key: tuple[int, int]
+    index: torch.Tensor, stream: Any, low: Any, high: Any, *, key: tuple[Any, Any]
 ) -> torch.Tensor:
     """Return four words for each counter (index, stream, low, high): int64 (n,) -> int64 (n, 4).
 
-    `pyrite.philox` in int64, whose products wrap around to the same 64 bits.
+    `pyrite.philox` in int64, whose products wrap around to the same 64 bits.  The words besides the
+    index are numbers, or tensors of one element, which nobody waits for.
     """
     x0, x1, x2, x3 = (torch.full_like(index, 0) + word for word in (index, stream, low, high))
     key0, key1 = key

@@ -115,7 +115,7 @@ def test_heads_and_groups(heads: Heads, queries: int) -> None:
     scores = (*heads[0], queries, 40)
     agree("cpu", [*given, None, None, None])
     agree("cpu", [*given, allowed(*scores), normal(*scores), None], is_causal=True)
-    agree("cpu", [*given, allowed(queries, 40), normal(40), words(*scores)], dropout_p=0.4)
+    agree("cpu", [*given, allowed(queries, 40), normal(40), words(2)], dropout_p=0.4)
 
 
 def options(queries: int, keys: int) -> Iterator[tuple[list[Any], dict[str, Any]]]:
@@ -125,9 +125,9 @@ def options(queries: int, keys: int) -> Iterator[tuple[list[Any], dict[str, Any]
     yield [None, None, None], {"is_causal": True, "softcap": 1.5, "scale": 2.0}
     yield [allowed(*shape), normal(*shape), None], {}
     yield [allowed(queries, keys), normal(6, 1, 1), None], {"is_causal": True}
-    yield [allowed(1, keys), normal(6, 1, keys), words(*shape)], {"dropout_p": 0.3}
-    yield [None, None, words(*shape)], {"dropout_p": 1.0, "is_causal": True}
-    yield [None, None, words(*shape)], {"dropout_p": 0.0}
+    yield [allowed(1, keys), normal(6, 1, keys), words(2)], {"dropout_p": 0.3}
+    yield [None, None, words(2)], {"dropout_p": 1.0, "is_causal": True}
+    yield [None, None, words(2)], {"dropout_p": 0.0}
 
 
 @pytest.mark.parametrize("queries", [1, 13])
@@ -168,9 +168,23 @@ def with_config(machine: Machine) -> None:
     assert fresh.backend.launcher.built == 1
 
 
+@pytest.mark.parametrize("machine", [SMALL, Machine.gpu()], ids=lambda m: m.kind)
+def test_words_of_scores_are_drawn_in_the_kernel_itself(machine: Machine) -> None:
+    fresh = Device(CubeBackend(InterpreterRuntime(machine)))
+    agree(fresh, [*inputs(TWO, 18, 37, 5, 7), None, None, words(2)], dropout_p=0.3)
+    assert fresh.backend.launcher.built == 1
+
+
+def test_words_of_a_draw_in_vectors_of_two() -> None:
+    """A vector of float64 in 16 bytes: its first key may lie in the midst of a counter."""
+    device = Device(CubeBackend(InterpreterRuntime(SMALL)))
+    given = [*inputs(((6,), (3,)), 13, 35, 5, 6), None, None, words(2)]
+    agree(device, given, float64, dropout_p=0.5)
+
+
 @pytest.mark.parametrize("dtype", [float64, float16, bfloat16], ids=lambda d: d.name)
 def test_all_dtypes(dtype: Any) -> None:
-    said = [allowed(6, 20, 50), normal(20, 50), words(6, 20, 50)]
+    said = [allowed(6, 20, 50), normal(20, 50), words(2)]
     agree("cpu", [*inputs(((6,), (3,)), 20, 50, 12, 9), *said], dtype, dropout_p=0.3, softcap=2.0)
 
 
@@ -178,7 +192,7 @@ def test_all_dtypes(dtype: Any) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
 def test_operands_lie_anyhow(layout: Any) -> None:
     arrays = [*inputs(GROUPED, 9, 33, 6, 5), allowed(6, 9, 33), normal(6, 9, 33)]
-    arrays.append(words(2, 6, 9, 33))
+    arrays.append(words(2))
     settled = [layout.settled(a) for a in arrays]
     laid = [layout(a, "cpu") if layout.applies(a.shape) else tensor(a, device="cpu")
             for a in settled]  # fmt: skip

@@ -39,13 +39,13 @@ def attention(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """The output, and logsumexp of the scores."""
-    query, key, value, mask, bias, bits = inputs
+    query, key, value, mask, bias, dropout_key = inputs
     of_out, of_log_sum = out
     heads = Heads(query, key, launcher.machine)
     results = [launcher.empty(of_out), launcher.empty(of_log_sum)]
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
-        **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
+        **heads.scores(mask=mask, bias=bias), **_draw(dropout_key, attrs),
         "out": heads.rows(results[0]), "log_sum": heads.row_numbers(results[1]),
     }  # fmt: skip
     problem = heads.problem(attrs, operands, ("out", "log_sum"))
@@ -64,12 +64,12 @@ def attention_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """The gradients of query, key and value; that of a bias has the body's scores in memory."""
-    g, g_log_sum, output, log_sum, query, key, value, mask, bias, bits = inputs
+    g, g_log_sum, output, log_sum, query, key, value, mask, bias, dropout_key = inputs
     is_gpu = launcher.machine.kind == "gpu"
     heads = Heads(query, key, launcher.machine, stacks=True)
     operands = {
         "query": heads.rows(query), "key": heads.columns(key), "value": heads.columns(value),
-        **heads.scores(mask=mask, bias=bias, dropout_bits=bits if attrs["dropout_p"] else None),
+        **heads.scores(mask=mask, bias=bias), **_draw(dropout_key, attrs),
         "g": heads.rows(g), "log_sum": heads.row_numbers(log_sum),
     }  # fmt: skip
     problem = heads.problem(attrs, operands, ())
@@ -90,6 +90,11 @@ def attention_backward(
     else:
         backward.at_once()
     return [results[n] for n in attrs["argnums"]]
+
+
+def _draw(key: CubeTensor | None, attrs: Attributes) -> dict[str, CubeTensor]:
+    """Return the operand of dropout, if there is any."""
+    return {"dropout_key": key} if key is not None and attrs["dropout_p"] else {}
 
 
 @dataclass(frozen=True, slots=True)

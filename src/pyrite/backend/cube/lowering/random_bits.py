@@ -9,34 +9,38 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.op import Attributes, Op
-from pyrite.philox import philox_words
+from pyrite.op import Attributes, Constant, Op
+from pyrite.philox import WORDS, philox_words
 from pyrite.types import uint32
-
-#: Words that one counter of Philox gives.
-WORDS = 4
 
 
 @lowers("random_bits")
 def random_bits(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Return the words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`."""
+    """Return the words of Philox 4x32-10, four for each counter: those of `philox.philox4x32`.
+
+    Those of the draw are numbers, or tensors of one element, as a key of attention's dropout is.
+    """
     target = launcher.empty(out[0])
-    numbers = [(launcher.number(word, uint32), uint32) for word in inputs]
+    is_tensor = tuple(isinstance(word, CubeTensor) for word in inputs)
+    sources = [word for word in inputs if isinstance(word, CubeTensor)]
+    numbers = [(launcher.number(w, uint32), uint32) for w in inputs if isinstance(w, Constant)]
 
     def body(each: Each) -> None:
         b, (count,) = each.b, each.extents
-        key, counter = each.numbers[:2], each.numbers[2:]
-        words = philox_words(each.k, [b.cast(each.index, uint32), *counter], key)
-        (result,) = each.operands
+        *given, result = each.operands
+        loaded, told = (operand[[]] for operand in given), iter(each.numbers)
+        words = [b.cast(next(loaded if x else told), uint32) for x in is_tensor]
+        key, counter = words[:2], words[2:]
+        words = list(philox_words(each.k, [b.cast(each.index, uint32), *counter], key))
         first = each.index * WORDS
         for i, word in enumerate(words):
             result.store(first + i, word, mask=first + i < count)
 
     count = target.type.size
     for_each(
-        launcher, op.name, "", (-(-count // WORDS),), [], target, body, extents=(count,),
-        numbers=numbers,
+        launcher, op.name, is_tensor, (-(-count // WORDS),), sources, target, body,
+        extents=(count,), numbers=numbers,
     )  # fmt: skip
     return [target]

@@ -17,9 +17,9 @@ from pyrite.op import Attributes
 
 def _has_four_axes(types: Types, attrs: Attributes) -> bool:
     """Whether ONNX's Attention takes it: it has no words for dropout, and no more axes."""
-    query, *_, bits = types
+    query, *_, dropout_key = types
     assert query is not None
-    return bits is None and query.ndim <= 4
+    return dropout_key is None and query.ndim <= 4
 
 
 @exports("scaled_dot_product_attention", since_opset=23, when=_has_four_axes)
@@ -30,7 +30,7 @@ def _attention(
     value: Value,
     mask: Value | None,
     bias: Value | None,
-    bits: None,
+    dropout_key: None,
     *,
     is_causal: bool,
     scale: float,

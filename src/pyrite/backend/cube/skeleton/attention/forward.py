@@ -25,6 +25,7 @@ from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import least, minus, pieces
+from pyrite.philox import WORDS
 from pyrite.types import int64
 
 
@@ -64,7 +65,8 @@ class _ForwardKernel:
         self.tile = QueryTile(b, problem, config, workgroup_of(b))
         self.scores = Scores(b, problem, self.lanes.type)
         self.k = self.scores.k
-        said = ("mask", "bias", "dropout_bits")
+        self.draws = self.scores.draws(self.operands)
+        said = ("mask", "bias")
         self.firsts: dict[str, list[Value]] = {
             name: self.tile.places(x, 0) for name, x in self.operands.items() if name in said
         }
@@ -92,7 +94,8 @@ class _ForwardKernel:
         shifts = [self.scores.or_zero(x) for x in found]
         grown = [self.k.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
         rescaled = [total * by for total, by in zip(totals, grown, strict=True)]
-        totals = self.exponentiate(first, size, shifts, rescaled)
+        totals = self.exponentiate(size, shifts, rescaled)
+        self.drop(first, size)
         self.add_values(first, size, grown)
         return [*found, *totals]
 
@@ -135,18 +138,30 @@ class _ForwardKernel:
         return list(loop.results)
 
     def exponentiate(
-        self, first: Value, size: Value, shifts: Sequence[Value], totals: Sequence[Value]
+        self, size: Value, shifts: Sequence[Value], totals: Sequence[Value]
     ) -> list[Value]:
         """Turn the scores of a block into weights; return the sums of all so far."""
-        b, lanes, scores = self.b, self.lanes, self.scores
-        with b.for_(0, size, carried=list(totals)) as loop:
+        lanes = self.lanes
+        with self.b.for_(0, size, carried=list(totals)) as loop:
             found = lanes.vectors(self.weights, loop.index)
             powers = [self.k.exp(x - shift) for x, shift in zip(found, shifts, strict=True)]
-            key = first + loop.index
-            kept = [scores.dropped(x, self.said(v, key)) for v, x in enumerate(powers)]
-            lanes.put(self.weights, loop.index, kept)
+            lanes.put(self.weights, loop.index, powers)
             loop.yield_(*(t + x for t, x in zip(loop.carried, powers, strict=True)))
         return list(loop.results)
+
+    def drop(self, first: Value, size: Value) -> None:
+        """Drop weights of a block, by four keys; those of the last four beyond it are not read."""
+        if self.draws is None:
+            return
+        b, lanes, draws = self.b, self.lanes, self.draws
+        rows = [draws.row(self.tile.head_number, row) for row in self.tile.rows]
+        with b.for_(0, size, step=WORDS) as loop:
+            for v, row in enumerate(rows):
+                for i, word in enumerate(draws.words(row, first + loop.index)):
+                    weight = lanes.vectors(self.weights, loop.index + i)[v]
+                    kept = self.scores.dropped(weight, word)
+                    lanes.put_vector(self.weights, loop.index + i, v, kept)
+            loop.yield_()
 
     def add_values(self, first: Value, size: Value, grown: Sequence[Value]) -> None:
         """Add the products of a block's weights and values to the sums, which are rescaled."""

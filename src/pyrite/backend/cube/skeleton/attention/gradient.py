@@ -24,7 +24,7 @@ from pyrite.backend.cube.skeleton.attention.scores import Said, Scores, operands
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.index import Index, least, minus, pieces, rounded_up
+from pyrite.kernel.template.index import Index, least, minus, pieces, plus, rounded_up, times
 from pyrite.types import int64
 
 #: Coordinates of a row: heads, head of the group, query; of the gradients a part before them.
@@ -66,6 +66,7 @@ class _GradientKernel:
         self.operands = operands_of(b, problem)
         lanes = self.lanes = Lanes(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, lanes.type)
+        self.draws = self.scores.draws(self.operands)
         #: The weights of values, and the cotangents of scores: a row for each query of a block.
         self.weights, self.slopes = lanes.room(config.block), lanes.room(config.block)
         self.key_columns, self.value_columns = (
@@ -76,8 +77,8 @@ class _GradientKernel:
         self.of_key, self.of_value = lanes.room(problem.size), lanes.room(problem.value_size)
         number = workgroup_of(b)
         self.part = number % config.parts
-        head = number // config.parts
-        self.head = unravel(b, head, problem.heads) if problem.heads else []
+        self.head_number = number // config.parts
+        self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
 
     def write(self) -> None:
         b, config, problem = self.b, self.config, self.problem
@@ -202,15 +203,16 @@ class _GradientKernel:
             shared = self.operands["shared"][place]
             weights = lanes.vectors(self.weights, row + i)
             slopes = lanes.vectors(self.slopes, row + i)
+            words = self.words(place)
             for v, weight in enumerate(weights):
-                said = self.said(v, place)
-                product = scores.dropped(products[i * count + v], said)
+                product = scores.dropped(products[i * count + v], words[v])
                 slope = weight * (product - shared)
                 if scores.scoring.softcap is not None:
                     slope = slope * slopes[v]
                 lanes.put_vector(self.slopes, row + i, v, slope)
-                if scores.drops:
-                    lanes.put_vector(self.weights, row + i, v, scores.dropped(weight, said))
+                if self.draws is not None:
+                    kept = scores.dropped(weight, words[v])
+                    lanes.put_vector(self.weights, row + i, v, kept)
 
     def weigh(self, row: Value, v: int, place: Place, product: Value, log_sum: Value) -> None:
         """Write the probabilities of lanes, and the slopes of their caps where there are any."""
@@ -243,6 +245,15 @@ class _GradientKernel:
             return operand.load_along(at, self.config.width, mask=self.exists[v])
 
         return of
+
+    def words(self, place: Place) -> Sequence[Value | None]:
+        """Return the random words of a query and the vectors of keys; None without dropout."""
+        config, problem = self.config, self.problem
+        if self.draws is None:
+            return [None] * config.vectors
+        row = self.b.index(plus(times(place[-2], problem.queries), place[-1]))
+        number = self.draws.row(self.head_number, row)
+        return self.draws.along(number, self.first_keys[0], config.width, config.vectors)
 
     def add_queries(self, row: Value, places: Sequence[Place]) -> None:
         """Add the products of some rows with the keys to the gradients of their queries."""

@@ -3,8 +3,8 @@
 Operands have the axes of the heads first.  Query heads that share a head of keys are a ``group``;
 its queries lie one after the other, as rows, so that also a single query of each fills vectors:
 query, its gradient, out and its cotangent are (*heads, group, queries, size), logsumexp is so
-without the last, key and value (*heads, keys, size), and what is said of each score, mask, bias and
-words of dropout, (*heads, group, queries, keys).
+without the last, key and value (*heads, keys, size), and what is said of each score, mask and bias,
+(*heads, group, queries, keys); the key of dropout is two words.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ class RowTile:
     def __init__(self, b: KernelBuilder, problem: Attention, number: Value, size: int) -> None:
         self.b, self.problem, self.size = b, problem, size
         tiles = pieces(problem.rows, size)
-        self.head = unravel(b, number // tiles, problem.heads) if problem.heads else []
+        self.head_number = number // tiles
+        self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
         self.first = number % tiles * size
 
     def coordinates(self, row: Value) -> tuple[list[Index], Value]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from pyrite.backend.cube.operand import Operand
+from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import Access, Type
@@ -41,7 +42,7 @@ class Scores:
         self.b = b
         self.k = RecordingAlgebra(b)
         self.type = type
-        self.scoring = problem.scoring
+        self.problem, self.scoring = problem, problem.scoring
         self._names = {name for name, _, _ in problem.operands}
 
     @property
@@ -78,15 +79,14 @@ class Scores:
             score = b.select(b.cast(key, int32) <= b.cast(query, int32), score, -math.inf)
         return score
 
-    def dropped(self, weight: Value, said: Said) -> Value:
-        """Return weights over 1 - p, and 0 for those that are dropped."""
-        if not self.drops:
+    def dropped(self, weight: Value, words: Value | None) -> Value:
+        """Return weights over 1 - p, and 0 where their random words are low; no words drop none."""
+        if words is None:
             return weight
         assert _DROPOUT is not None
-        words, p = said("dropout_bits"), self.scoring.dropout_p
-        return trace(self.b, _DROPOUT, [weight, words], weight.dtype, p=p)
+        return trace(self.b, _DROPOUT, [weight, words], weight.dtype, p=self.scoring.dropout_p)
 
-    @property
-    def drops(self) -> bool:
-        """Whether there is dropout."""
-        return "dropout_bits" in self._names
+    def draws(self, operands: Mapping[str, Operand]) -> Draws | None:
+        """Return what gives random words, None where there is no dropout."""
+        key = operands.get("dropout_key")
+        return None if key is None else Draws(self.b, self.problem, key)

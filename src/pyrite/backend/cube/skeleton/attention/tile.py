@@ -20,12 +20,14 @@ class QueryTile:
     ) -> None:
         self.b, self.problem, self.config = b, problem, config
         tiles = pieces(problem.rows, config.lanes)
-        self.head = unravel(b, number // tiles, problem.heads) if problem.heads else []
+        self.head_number = number // tiles
+        self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
         self.first = number % tiles * config.lanes
         firsts = [self.first + v * config.width for v in range(config.vectors)]
         rows = [first + iota(b, config.width) for first in firsts]
         self.exists = [row < problem.rows for row in rows]
-        clamped = [b.min(row, problem.rows - 1) for row in rows]
+        #: Their numbers among the rows of the head.
+        self.rows = clamped = [b.min(row, problem.rows - 1) for row in rows]
         #: Which query heads and queries the lanes are.
         self.heads: list[Index] = [0 for _ in rows]
         self.queries: list[Value] = clamped

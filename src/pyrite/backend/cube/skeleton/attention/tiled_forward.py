@@ -32,6 +32,7 @@ from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import scalar
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import Index, pieces
+from pyrite.philox import WORDS
 
 Join = Callable[[Value, Value], Value]
 
@@ -72,6 +73,7 @@ class _TiledForwardKernel:
         self.operands = operands_of(b, problem)
         group = self.group = Workgroup(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, group.type)
+        self.draws = self.scores.draws(self.operands)
         self.k = self.scores.k
         self.query = group.shared(problem.size * config.rows)
         self.columns = group.shared(
@@ -175,19 +177,22 @@ class _TiledForwardKernel:
 
     def exponentiate(self, shift: Value, first: Value) -> Value:
         """Turn the scores of the row's part into weights; return their sum before dropout."""
-        b = self.b
-        at, exists = self.tile.coordinates(self.row)
-        with b.for_(0, self.width, carried=[b.const(0, scalar(self.group.dtype))]) as loop:
-            place = self.place(loop.index)
-            power = self.k.exp(self.weights[place] - shift)
-            key = first + self.part * self.width + loop.index
-
-            def said(name: str) -> Value:
-                operand = self.operands[name]
-                return operand.load(operand.at([*at, key]), mask=exists & (key < self.problem.keys))
-
-            self.weights[place] = self.scores.dropped(power, said)
-            loop.yield_(loop.carried[0] + power)
+        b, tile = self.b, self.tile
+        step = 1 if self.draws is None else WORDS
+        with b.for_(
+            0, self.width, step=step, carried=[b.const(0, scalar(self.group.dtype))]
+        ) as loop:
+            total = loop.carried[0]
+            words: Sequence[Value | None] = [None]
+            if self.draws is not None:
+                row = self.draws.row(tile.head_number, tile.first + self.row)
+                words = self.draws.words(row, first + self.part * self.width + loop.index)
+            for i, word in enumerate(words):
+                place = self.place(loop.index + i if i else loop.index)
+                power = self.k.exp(self.weights[place] - shift)
+                self.weights[place] = self.scores.dropped(power, word)
+                total = total + power
+            loop.yield_(total)
         return loop.results[0]
 
     def shared_over_row(self, memory: Memory, own: Value, join: Join) -> Value:

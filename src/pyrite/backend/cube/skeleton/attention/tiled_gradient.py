@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.operand import Operand, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.attention import tile_config as choice
+from pyrite.backend.cube.skeleton.attention.draws import Draws
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_keys
 from pyrite.backend.cube.skeleton.attention.scores import Said, Scores, operands_of
@@ -31,7 +32,7 @@ from pyrite.backend.cube.skeleton.attention.workgroup import (
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.template.index import Index, pieces
+from pyrite.kernel.template.index import pieces
 
 
 class TiledGradient:
@@ -91,6 +92,10 @@ class Pairs(ABC):
     def of_query(self, operand: Operand, row: Value) -> Value:
         """Return what an operand has for the query of a row, or of each column."""
 
+    @abstractmethod
+    def words(self, draws: Draws, block: Value) -> Sequence[Value]:
+        """Return the random words of four own rows from ``block`` on and a vector of columns."""
+
 
 class _Kernel(ABC):
     def __init__(self, b: KernelBuilder, problem: Attention, config: TileConfig) -> None:
@@ -98,6 +103,7 @@ class _Kernel(ABC):
         self.operands = operands_of(b, problem)
         group = self.group = Workgroup(b, config, problem.dtype.compute)
         self.scores = Scores(b, problem, group.type)
+        self.draws = self.scores.draws(self.operands)
         #: The tile's rows, turned: queries and cotangents, or keys and values.
         self.left = group.shared(problem.size * config.rows)
         self.right = group.shared(problem.value_size * config.rows)
@@ -144,16 +150,24 @@ class _Kernel(ABC):
             slopes.append(slope)
         return weights, slopes
 
+    def words(self, pairs: Pairs) -> Sequence[Value | None]:
+        """Return the random words of own rows; None without dropout."""
+        if self.draws is None:
+            return [None] * self.config.own_rows
+        blocks = self.group.own_blocks
+        return [word for block in blocks for word in pairs.words(self.draws, block)]
+
     def cotangents(
-        self, weights: Sums, slopes: Sequence[Value | None], products: Sums, pairs: Pairs
-    ) -> Sums:
+        self, weights: Sums, slopes: Sequence[Value | None], products: Sums, pairs: Pairs,
+        words: Sequence[Value | None],
+    ) -> Sums:  # fmt: skip
         """Return the cotangents of the products that scores were made of."""
         found = []
-        for row, weight, slope, product in zip(
-            self.group.own_rows, weights, slopes, products, strict=True
+        for row, weight, slope, product, word in zip(
+            self.group.own_rows, weights, slopes, products, words, strict=True
         ):
             shared = pairs.of_query(self.operands["shared"], row)
-            dropped = self.scores.dropped(product, pairs.said(row))
+            dropped = self.scores.dropped(product, word)
             cotangent = weight * (dropped - self.wide(shared))
             found.append(cotangent if slope is None else cotangent * slope)
         return found
@@ -194,6 +208,11 @@ class _QueryPairs(Pairs):
     def of_query(self, operand: Operand, row: Value) -> Value:
         return operand[self.tile.coordinates(row)[0]]
 
+    def words(self, draws: Draws, block: Value) -> Sequence[Value]:
+        rows = [self.tile.first + block + i for i in range(VECTOR)]
+        numbers = [draws.row(self.tile.head_number, row) for row in rows]
+        return [self.b.make(draws.words(number, self.start)) for number in numbers]
+
 
 class _OfQueries(_Kernel):
     @staticmethod
@@ -227,7 +246,7 @@ class _OfQueries(_Kernel):
         products = self.products(self.left, "key", locate("key"), problem.size)
         weights, slopes = self.probabilities(products, pairs)
         products = self.products(self.right, "value", locate("value"), problem.value_size)
-        cotangents = self.cotangents(weights, slopes, products, pairs)
+        cotangents = self.cotangents(weights, slopes, products, pairs, self.words(pairs))
         return self.add(sums, cotangents, "key", locate("key"), problem.size)
 
 
@@ -237,11 +256,10 @@ class _OfQueries(_Kernel):
 class _KeyPairs(Pairs):
     """Rows are keys of a tile, columns queries of a head from one on."""
 
-    def __init__(
-        self, kernel: _Kernel, head: Sequence[Index], first_key: Value, first: Value
-    ) -> None:
+    def __init__(self, kernel: _OfKeys, head: Value, first: Value) -> None:
         self.b, self.operands, self.problem = kernel.b, kernel.operands, kernel.problem
-        self.head, self.first_key = head, first_key
+        self.head, self.first_key = [*kernel.head, head], kernel.first
+        self.head_number, self.head_of_group = kernel.head_number, head
         self.start = first + kernel.group.first_column
         self.queries = self.b.splat(self.start, VECTOR) + iota(self.b, VECTOR)
         self.exists = self.queries < self.problem.queries
@@ -264,6 +282,11 @@ class _KeyPairs(Pairs):
         place = operand.at([*self.head, self.start])
         return operand.load_along(place, VECTOR, mask=self.exists, is_aligned=True)
 
+    def words(self, draws: Draws, block: Value) -> Sequence[Value]:
+        rows = self.b.splat(self.head_of_group * self.problem.queries, VECTOR) + self.queries
+        first = self.b.splat(self.first_key + block, VECTOR)
+        return draws.words(draws.row(self.head_number, rows), first)
+
 
 class _OfKeys(_Kernel):
     @staticmethod
@@ -273,7 +296,8 @@ class _OfKeys(_Kernel):
     def write(self, number: Value) -> None:
         b, problem, group, config = self.b, self.problem, self.group, self.config
         tiles = pieces(problem.keys, config.rows)
-        self.head = unravel(b, number // tiles, problem.heads) if problem.heads else []
+        self.head_number = number // tiles
+        self.head = unravel(b, self.head_number, problem.heads) if problem.heads else []
         self.first = number % tiles * config.rows
         scale, rows = problem.scoring.scale, config.rows
         key, value = self.operands["key"], self.operands["value"]
@@ -306,16 +330,17 @@ class _OfKeys(_Kernel):
         def locate(name: str) -> Locate:
             return locating_keys(b, operands[name], [*self.head, head], first, problem.queries)
 
-        pairs = _KeyPairs(self, [*self.head, head], self.first, first)
+        pairs = _KeyPairs(self, head, first)
+        words = self.words(pairs)
         products = self.products(self.left, "query", locate("query"), problem.size)
         weights, slopes = self.probabilities(products, pairs)
         products = self.products(self.right, "g", locate("g"), problem.value_size)
-        cotangents = self.cotangents(weights, slopes, products, pairs)
+        cotangents = self.cotangents(weights, slopes, products, pairs, words)
         of_keys, of_values = sums[: self.count], sums[self.count :]
         if "of_value" in self.operands:
             dropped = [
-                self.scores.dropped(weight, pairs.said(row))
-                for row, weight in zip(self.group.own_rows, weights, strict=True)
+                self.scores.dropped(weight, word)
+                for weight, word in zip(weights, words, strict=True)
             ]
             of_values = self.add(of_values, dropped, "g", locate("g"), problem.value_size)
         if "of_key" in self.operands:
