@@ -12,7 +12,7 @@ from pyrite.kernel import KernelBuilder, Value, verify
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import split_k
-from pyrite.kernel.template.product import Product
+from pyrite.kernel.template.product import At, Product
 from pyrite.kernel.template.tiled_gemm import (
     CONFIGS,
     TiledConfig,
@@ -86,8 +86,8 @@ def test_an_epilogue_gets_each_sum_with_its_place(problem: Make) -> None:
     def bias_of(b: KernelBuilder) -> Any:
         bias = b.buffer("bias", float32, "read")
 
-        def apply(value: Value, batch: Any, row: Any, column: Any) -> list[Value]:
-            lanes = column + b.const((0, 1, 2, 3), b.index_type.with_width(4))
+        def apply(value: Value, at: At) -> list[Value]:
+            lanes = at.column + b.const((0, 1, 2, 3), b.index_type.with_width(4))
             return [value + bias.load(lanes, mask=lanes < 22)]
 
         return apply

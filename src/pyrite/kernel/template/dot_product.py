@@ -28,7 +28,7 @@ from pyrite.kernel.template.index import (
 )
 from pyrite.kernel.template.lanes import sum_of_lanes
 from pyrite.kernel.template.operand import AxisPlace, OperandMap
-from pyrite.kernel.template.product import Fuse, Parts, Product, accumulate, group_number
+from pyrite.kernel.template.product import At, Fuse, Parts, Product, accumulate, group_number
 from pyrite.types import int64
 
 
@@ -148,7 +148,8 @@ class _DotProduct:
             sums = list(branch.results)
         for i, sum in enumerate(sums):
             r, n = plus(row, i // c.columns), plus(column, i % c.columns)
-            values = parts.finish(sum_of_lanes(sum), batch, r, n)
+            at = At(batch, r, n, product.m, product.n)
+            values = parts.finish(sum_of_lanes(sum), at)
             for out, value in zip(parts.outs, values, strict=True):
                 places = (
                     out.at(out.map.batch, batch),

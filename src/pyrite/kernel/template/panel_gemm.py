@@ -59,6 +59,7 @@ from pyrite.kernel.template.panel_packing import (
     panel_pieces,
 )
 from pyrite.kernel.template.product import (
+    At,
     Fuse,
     Parts,
     Product,
@@ -320,7 +321,8 @@ class _PanelGemm:
                 writer.begin(at)
             for v in range(panel.vectors):
                 first = plus(column, v * width)
-                values = self.parts.finish(sums[i * panel.vectors + v], self.batch, at, first)
+                place = At(self.batch, at, first, None, panel.limit)
+                values = self.parts.finish(sums[i * panel.vectors + v], place)
                 for writer, value in zip(writers, values, strict=True):
                     writer.store(value, v)
 

@@ -2,16 +2,16 @@
 
 Every template of the family takes a `Product` and callbacks.  A `Fuse` adds what stands around it
 to the kernel: it is called once, after the operands are declared and before out, declares what it
-reads, and returns a function of a value and its place.  The epilogue gets (value, batch, row,
-column) of the result in the accumulator's dtype, and gives a value for each of the outputs, which
-is rounded to that one's dtype.  The value may have lanes, along the columns, of which it gets the
-index of the first.
+reads, and returns a function of a value and its place.  The epilogue gets a sum in the
+accumulator's dtype, and gives a value for each of the outputs, which is rounded to that one's
+dtype.  The sum may have lanes, along the columns, of which it gets the place of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.ir import vector
@@ -28,7 +28,18 @@ from pyrite.kernel.template.index import (
 from pyrite.kernel.template.operand import Operand, OperandMap, accumulator_of, axis_size
 from pyrite.types import DType
 
-Apply = Callable[[Value, Index, Index, Index], Sequence[Value]]
+
+class At(NamedTuple):
+    """Where sums stand in the result; what is at a limit or behind it does not exist."""
+
+    batch: Index
+    row: Index
+    column: Index
+    row_limit: Index | None = None
+    column_limit: Index | None = None
+
+
+Apply = Callable[[Value, At], Sequence[Value]]
 Fuse = Callable[[KernelBuilder], Apply]
 
 
@@ -105,9 +116,9 @@ class Parts:
         """Return elements of an operand in the accumulator's dtype."""
         return self.builder.cast(value, self.accumulator)
 
-    def finish(self, sum: Value, batch: Index, row: Index, column: Index) -> list[Value]:
+    def finish(self, sum: Value, at: At) -> list[Value]:
         """Return a sum as it is stored: a value for each of ``outs``."""
-        found = [sum] if self._epilogue is None else self._epilogue(sum, batch, row, column)
+        found = [sum] if self._epilogue is None else self._epilogue(sum, at)
         return rounded(found, self.outs)
 
 

@@ -9,6 +9,7 @@ from pyrite.kernel.ir import Kernel
 from pyrite.kernel.template.index import divided, pieces, remainder
 from pyrite.kernel.template.operand import OperandMap
 from pyrite.kernel.template.product import (
+    At,
     Fuse,
     Product,
     declared_outputs,
@@ -48,7 +49,7 @@ def split_k(
             part = sums.load(number + loop.index * (product.batch * size))
             loop.yield_(loop.carried[0] + part)
         (total,) = loop.results
-        values = [total] if apply is None else apply(total, batch, row, column)
+        values = [total] if apply is None else apply(total, At(batch, row, column))
         for out, value in zip(outs, rounded(values, outs), strict=True):
             out.store(
                 value,

@@ -42,6 +42,7 @@ from pyrite.kernel.template.index import (
 )
 from pyrite.kernel.template.operand import Axis, AxisPlace, Digit, Operand, OperandMap
 from pyrite.kernel.template.product import (
+    At,
     Fuse,
     Parts,
     Product,
@@ -428,6 +429,7 @@ class _TiledGemm:
             places = [out.at(out.map.rows, row, limit=row_limit) for out in outs]
             for j in range(self.blocks_n):
                 sum = sums[i * self.blocks_n + j]
-                values = self.parts.finish(sum, self.batch, row, columns[j])
+                at = At(self.batch, row, columns[j], row_limit, column_limit)
+                values = self.parts.finish(sum, at)
                 for n, (out, value) in enumerate(zip(outs, values, strict=True)):
                     out.store(value, batches[n], places[n], lanes[n][j])

@@ -302,8 +302,7 @@ class GraphRun:
             return False
         left = ancestors(self.graph, self.graph.results, self.real.keys())
         search = TailSearch(self.graph, self.real, self._inside, left)
-        # Its own operands, of which there are at most three.
-        tail = search.of(node, self.launcher.machine.buffers - 3)
+        tail = search.of(node, self.launcher.machine)
         if tail is None:
             return False
         epilogue, made = epilogue_of(self.launcher, self.graph, tail, self.real)

@@ -15,15 +15,13 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.builder import KernelBuilder, Value
 from pyrite.kernel.template.index import Index
 from pyrite.kernel.template.operand import Axis, Operand, OperandMap
-from pyrite.kernel.template.product import Apply, Fuse, Product
+from pyrite.kernel.template.product import Apply, At, Fuse
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number
 
 
-def fuse_of(
-    stage: Stage | None, product: Product, *, is_swapped: bool = False, aligns: bool = True
-) -> Fuse | None:
+def fuse_of(stage: Stage | None, *, is_swapped: bool = False, aligns: bool = True) -> Fuse | None:
     """Return a stage as an epilogue of a product, which is run swapped or as it is.
 
     The stage's sources are numbers, and maps of matrices as large as the result; ``aligns`` is as
@@ -43,10 +41,10 @@ def fuse_of(
     def fuse(b: KernelBuilder) -> Apply:
         sources = [declared(b, n, source) for n, source in enumerate(stage.sources)]
 
-        def apply(value: Value, batch: Index, row: Index, column: Index) -> Sequence[Value]:
+        def apply(value: Value, at: At) -> Sequence[Value]:
             found = [
                 spread(s, value.width) if isinstance(s, Value)
-                else _at(s, product, value.width, batch, row, column)
+                else _at(s, value.width, at)
                 for s in sources
             ]  # fmt: skip
             return applied(stage, value, found)
@@ -168,19 +166,18 @@ def spread(x: Value, width: int) -> Value:
     return x if x.width == width else x.builder.splat(x, width)
 
 
-def _at(
-    source: Operand, product: Product, width: int, batch: Index, row: Index, column: Index
-) -> Value:
+def _at(source: Operand, width: int, at: At) -> Value:
     """Return the elements of a source beside a value, whose lanes lie along the columns.
 
     They are in the dtype in which is computed with them.
     """
     b, map = source.builder, source.map
     place = source.join(
-        source.at(map.batch, batch), source.at(map.rows, row, limit=product.m if map.rows else None)
+        source.at(map.batch, at.batch),
+        source.at(map.rows, at.row, limit=at.row_limit if map.rows else None),
     )
     if map.columns:
-        along = source.lanes(map.columns, column, width, limit=product.n)
+        along = source.lanes(map.columns, at.column, width, limit=at.column_limit)
         x = source.load(place, along)
     else:
         x = source.load(place)

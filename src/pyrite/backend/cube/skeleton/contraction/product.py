@@ -104,9 +104,7 @@ class ProductSkeleton:
     def build(self, problem: Product, config: Schedule, fused: Fused, grid: int) -> Kernel:
         """Return the kernel.  Parameters: the left operand, the right, the epilogue's, outputs."""
         product, chosen = config.turned(problem), config.config
-        epilogue = fuse_of(
-            fused.epilogue, product, is_swapped=config.is_swapped, aligns=config.aligns
-        )
+        epilogue = fuse_of(fused.epilogue, is_swapped=config.is_swapped, aligns=config.aligns)
         outs = outputs_of(fused, is_swapped=config.is_swapped)
         if isinstance(chosen, tiled.TiledConfig):
             return tiled.tiled_gemm(product, chosen, grid=grid, epilogue=epilogue, outputs=outs)
@@ -168,7 +166,7 @@ class SumSkeleton:
     def build(self, problem: PartialSums, config: int, fused: Fused, grid: int) -> Kernel:
         """Return the kernel.  Parameters: the sums, the epilogue's, outputs."""
         product = problem.product
-        epilogue, outs = fuse_of(fused.epilogue, product), outputs_of(fused)
+        epilogue, outs = fuse_of(fused.epilogue), outputs_of(fused)
         return split_k.split_k(product, problem.parts, grid=grid, epilogue=epilogue, outputs=outs)
 
 
