@@ -15,7 +15,7 @@ import numpy as np
 from pyrite.onnx.graph import Graph, Node, ValueType
 from pyrite.onnx.python.code import Anchor, Code, call, code, listed, literal, local
 from pyrite.onnx.python.code import pyrite as named
-from pyrite.onnx.python.step import Mark, Step, block
+from pyrite.onnx.python.step import Mark, Step, block, together
 from pyrite.onnx.python.translation import CONTROLS, Translation, Use
 from pyrite.onnx.python.value import (
     INTEGER,
@@ -64,8 +64,7 @@ def _given(translation: Translation, value: Value | None, kind: Kind) -> Code:
 
 
 def _set(targets: Sequence[str], codes: Sequence[Code], kinds: Sequence[Kind]) -> Step:
-    made = codes[0] if len(codes) == 1 else listed(codes)
-    return Step(tuple(targets), made, kinds=tuple(kinds), mark="set")
+    return Step(tuple(targets), together(codes), kinds=tuple(kinds), mark="set")
 
 
 def _finish(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pyrite.onnx.python.code import Anchor, Code, Local, Member, Operator, Part, flat, listed
+from pyrite.onnx.python.code import Anchor, Code, Local, Member, Operator, Part, flat
 from pyrite.onnx.python.layout import WIDTH, exploded
 from pyrite.onnx.python.line import Line, joined
 from pyrite.onnx.python.liveness import last_reads, successors
-from pyrite.onnx.python.step import OPENING
+from pyrite.onnx.python.step import OPENING, together
 from pyrite.onnx.python.value import INTEGER, TENSOR, TENSORS, Kind
 
 #: Writes a part that is not a local variable.
@@ -196,7 +196,7 @@ class _Names:
             right.append(item)
         if not left:
             return []
-        whole = right[0] if len(right) == 1 else listed(right)
+        whole = together(right)
         text = ", ".join(map(self._text, right))
         row = f"{', '.join(left)} = {text}"
         return [row] if len(row) <= self.width else self._exploded(f"{', '.join(left)} = ", whole)

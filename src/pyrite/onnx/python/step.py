@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from pyrite.onnx.python.code import Code, Part
+from pyrite.onnx.python.code import Code, Part, listed
 from pyrite.onnx.python.value import TENSOR, Kind
 
 #: The path of the module that computes something, part by part.
@@ -68,7 +68,11 @@ class Step:
 
 def needed(steps: Iterable[Step], outputs: Iterable[str]) -> list[Step]:
     """Return the statements that outputs depend on."""
-    return _needed(steps, set(outputs))
+    kept, count = list(steps), -1
+    # What only left out statements of a loop read is left out in the next turn.
+    while count != (count := sum(1 for step in kept for _ in step.lines())):
+        kept = _needed(kept, set(outputs))
+    return kept
 
 
 def _needed(steps: Iterable[Step], wanted: set[str]) -> list[Step]:
@@ -78,12 +82,27 @@ def _needed(steps: Iterable[Step], wanted: set[str]) -> list[Step]:
         is_value = step.mark in ("", "set")
         if is_value and wanted.isdisjoint(step.targets):
             continue
+        step = _narrowed(step, wanted)
         wanted.update(step.code.locals, _carried(step))
         if step.block:
             step = replace(step, block=_without_empty_loop(_needed(step.block, wanted)))
         targets = tuple(name if name in wanted else "" for name in step.targets)
         kept.append(replace(step, targets=targets))
     return kept[::-1]
+
+
+def _narrowed(step: Step, wanted: set[str]) -> Step:
+    """Return a statement that sets several variables without those that nothing reads."""
+    if step.mark != "set" or len(step.targets) < 2:
+        return step
+    columns = zip(step.targets, step.code.arguments or (), step.kinds, strict=True)
+    targets, codes, kinds = zip(*(c for c in columns if c[0] in wanted), strict=True)
+    return replace(step, targets=targets, code=together(codes), kinds=kinds)
+
+
+def together(codes: Sequence[Code]) -> Code:
+    """Return one expression for several variables."""
+    return codes[0] if len(codes) == 1 else listed(codes)
 
 
 def _without_empty_loop(steps: Sequence[Step]) -> tuple[Step, ...]:
