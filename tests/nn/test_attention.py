@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -109,15 +111,16 @@ def test_dropout_only_in_training():
 
 def test_transformer_encoder_layer_is_pytorchs():
     torch = pytest.importorskip("torch")
-    for norm_first in (True, False):
+    for norm_first, activation, eps in ((True, "gelu", 1e-5), (False, "relu", 0.1)):
         ours = seeded(
-            lambda n=norm_first: nn.TransformerEncoderLayer(
-                8, 2, 16, dropout=0.0, norm_first=n, dtype="float64"
+            lambda n=norm_first, a=activation, e=eps: nn.TransformerEncoderLayer(
+                8, 2, 16, dropout=0.0, norm_first=n, activation=a, eps=e, dtype="float64"
             )
         )
         theirs = torch.nn.TransformerEncoderLayer(
-            8, 2, 16, 0.0, "gelu", batch_first=True, norm_first=norm_first, dtype=torch.float64
-        )
+            8, 2, 16, 0.0, activation, layer_norm_eps=eps, batch_first=True,
+            norm_first=norm_first, dtype=torch.float64,
+        )  # fmt: skip
         theirs.self_attn = torch_twin(torch, ours.attention)
         for name, layer in (
             ("linear1", ours.feed_forward.inner),
@@ -127,6 +130,24 @@ def test_transformer_encoder_layer_is_pytorchs():
             getattr(theirs, name).bias.data = torch.tensor(layer.bias.numpy())
         want = theirs(torch.tensor(X)).detach().numpy()
         np.testing.assert_allclose(ours(tensor(X)).numpy(), want, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.TransformerEncoder,
+        nn.TransformerDecoder,
+    ],
+)  # fmt: skip
+def test_settings_of_a_transformer_stand_in_its_signature(layer):
+    names = set(inspect.signature(layer).parameters)
+    assert {"norm_first", "activation", "eps", "dropout", "kv_heads"} <= names
+    sizes = (8, 2, 16) if layer.__name__.endswith("Layer") else (8, 2, 16, 1)
+    made = layer(*sizes, eps=0.5, activation="relu")
+    norms = [m for _, m in made.named_modules() if isinstance(m, nn.LayerNorm)]
+    assert {norm.eps for norm in norms} == {0.5}
+    with pytest.raises(ArgumentError, match="a name of gelu, relu, silu, tanh, got 'selu'"):
+        layer(*sizes, activation="selu")
 
 
 def test_an_encoder_decodes_token_by_token_as_it_encodes_causally():

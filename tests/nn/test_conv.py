@@ -23,6 +23,18 @@ CONVOLUTIONS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("Conv2d", {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)}, (2, 4, 7, 6)),
     ("Conv2d", {"kernel_size": 3, "padding": "same", "dilation": 2}, (1, 4, 7, 6)),
     ("Conv2d", {"kernel_size": 3, "padding": "valid", "groups": 4}, (1, 4, 7, 6)),
+    ("Conv1d", {"kernel_size": 3, "padding": 2, "padding_mode": "reflect"}, (2, 4, 9)),
+    ("Conv1d", {"kernel_size": 4, "padding": "same", "padding_mode": "circular"}, (2, 4, 9)),
+    (
+        "Conv2d",
+        {"kernel_size": (3, 2), "stride": 2, "padding": (2, 1), "padding_mode": "replicate"},
+        (2, 4, 7, 6),
+    ),
+    (
+        "Conv3d",
+        {"kernel_size": 2, "padding": (1, 2, 0), "padding_mode": "circular", "groups": 2},
+        (1, 4, 4, 5, 4),
+    ),
     ("Conv3d", {"kernel_size": (2, 1, 3), "padding": 1, "stride": (1, 2, 2)}, (1, 4, 4, 5, 4)),
     ("ConvTranspose1d", {"kernel_size": 3, "stride": 2, "output_padding": 1}, (2, 4, 5)),
     ("ConvTranspose2d", {"kernel_size": 3, "stride": 2, "padding": 1, "groups": 2}, (2, 4, 4, 3)),
@@ -39,6 +51,11 @@ def test_it_does_as_pytorchs_with_its_weights(
     ours = getattr(nn, name)(4, 8, **options)
     theirs = getattr(torch.nn, name)(4, 8, **options)
     agrees(ours, theirs, rng.standard_normal(shape))
+
+
+def test_the_mode_of_padding_is_shown_where_it_is_not_zeros() -> None:
+    assert "padding_mode" not in repr(nn.Conv1d(1, 1, 3, padding=1))
+    assert "padding_mode='reflect'" in repr(nn.Conv1d(1, 1, 3, padding=1, padding_mode="reflect"))
 
 
 def test_padding_may_differ_on_every_side() -> None:
@@ -83,6 +100,10 @@ def test_repr_says_how_it_is_declared() -> None:
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
+        (
+            lambda: nn.Conv2d(1, 1, 3, padding_mode="edge"),
+            "Conv2d requires padding_mode of zeros, reflect, replicate, circular, got 'edge'",
+        ),
         (lambda: nn.Conv2d(0, 1, 3), "Conv2d requires in_channels >= 1, got 0"),
         (lambda: nn.Conv1d(3, 4, 3, groups=2), "multiples of groups, got 3 and 4 for groups=2"),
         (lambda: nn.Conv2d(1, 1, (3, 3, 3)), r"Conv2d requires kernel_size to be an integer or 2"),

@@ -57,3 +57,54 @@ def test_a_list_is_no_layer_and_no_tensor() -> None:
         nn.Sequential([nn.ReLU()])
     with pytest.raises(DTypeError, match=r"^Linear requires tensors, got list; convert it: pyrite"):
         nn.Linear(2, 2)([[1.0, 2.0]])
+
+
+ARGUMENTS = {
+    "a layer": (lambda: nn.Softmax(dim=1), "^Softmax requires .* got dim; dim is axis here$"),
+    "in place": (lambda: nn.ReLU(inplace=True), "inplace: leave it out, a tensor never changes"),
+    "an LSTM": (
+        lambda: nn.LSTM(input_size=2, hidden_size=3, num_layers=2),
+        "input_size is in_features here; hidden_size is hidden_features here; num_layers is layers",
+    ),
+    "a transformer": (
+        lambda: nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=3),
+        "d_model is features here; nhead is heads here; dim_feedforward is hidden_features here",
+    ),
+    "an op": (lambda: pyrite.ones((2, 2)).softmax(dim=1), "dim is axis here"),
+    "cat": (lambda: pyrite.cat([pyrite.ones(2)], dim=0), "^concat requires .*; dim is axis here$"),
+    "stack": (lambda: pyrite.stack([pyrite.ones(2)], dim=0), "; dim is axis here$"),
+    "split": (lambda: pyrite.ones(2).split(1, dim=0), "; dim is axis here$"),
+    "sum": (
+        lambda: pyrite.ones((2, 2)).sum(dim=1, keepdim=True),
+        "dim is axis here; keepdim is keepdims here",
+    ),
+    "flatten": (lambda: pyrite.ones((2, 2)).flatten(start_dim=1), "start_dim is start_axis here"),
+    "var": (
+        lambda: pyrite.ones((2, 2)).var(unbiased=False),
+        "unbiased: write correction=1 for True, correction=0 for False",
+    ),
+    "a tensor": (
+        lambda: pyrite.zeros((2,), requires_grad=True), "requires_grad: make it a pyrite.Parameter"
+    ),
+    "a loader": (
+        lambda: pyrite.data.DataLoader([1], 1, num_workers=2), "num_workers is workers here"
+    ),
+    "transpose": (
+        lambda: pyrite.ones((2, 2)).swap_axes(dim0=0, dim1=1),
+        "dim0 is axis1 here; dim1 is axis2 here",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ARGUMENTS)
+def test_an_argument_of_pytorchs_name_is_an_error_that_says_what_to_write(what: str) -> None:
+    call, message = ARGUMENTS[what]
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_an_argument_that_nobody_has_is_the_error_that_python_makes() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nonesuch'$"):
+        nn.Softmax(nonesuch=1)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nonesuch'$"):
+        pyrite.stack([pyrite.ones(2)], nonesuch=1)

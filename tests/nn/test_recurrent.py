@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,24 @@ def pair(torch, name: str, **options):
     )
     arrays = {k: v.detach().numpy() for k, v in theirs.state_dict().items()}
     return nn.weights.with_arrays(ours, arrays), theirs
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_pytorchs_words_of_direction_and_batch_are_in_the_signature(name):
+    layer = getattr(nn, name)
+    parameters = inspect.signature(layer).parameters
+    assert {"batch_first", "bidirectional", "direction", "dropout"} <= set(parameters)
+    assert parameters["batch_first"].default is True
+    assert layer(3, 4, bidirectional=True).direction == "both"
+    assert layer(3, 4, bidirectional=False).direction == "forward"
+    assert layer(3, 4, direction="reverse").direction == "reverse"
+    assert layer(3, 4, direction="reverse", bidirectional=False).direction == "reverse"
+    with pytest.raises(ArgumentError, match="agree, got 'both' and False"):
+        layer(3, 4, direction="both", bidirectional=False)
+    with pytest.raises(ArgumentError, match="agree, got 'reverse' and True"):
+        layer(3, 4, direction="reverse", bidirectional=True)
+    steps_first = layer(3, 4, batch_first=False)(tensor(np.ones((5, 2, 3), np.float32)))
+    assert steps_first[0].shape == (5, 2, 4)
 
 
 @pytest.mark.parametrize("bias", [True, False])

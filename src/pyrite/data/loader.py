@@ -24,6 +24,7 @@ from pyrite.data.collate import ItemMismatchError, default_collate, to_tensors
 from pyrite.data.dataset import Indexable
 from pyrite.data.order import Indices, checked_seed, epoch_order
 from pyrite.errors import ArgumentError, DataError
+from pyrite.op import public
 
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class DataLoader(Generic[T]):
     [[3, 1], [2]]
     """
 
+    @public
     def __init__(
         self,
         dataset: Indexable[T],

@@ -6,14 +6,24 @@ first, and weight and bias start uniform in ±1/sqrt(fan_in).
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError
 from pyrite.nn.init import Initializer, KaimingUniform, fans, optional, positive
 from pyrite.nn.spatial import Spatial
 from pyrite.tensor.parameter import Parameter
+from pyrite.tensor.rearrangement import PadMode
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.window import Explicit, Padding, Sizes
+from pyrite.tensor.window import Explicit, Padding, Sizes, padding_pairs
 from pyrite.types import DTypeLike, Shape
+
+PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+
+#: By PyTorch's name, the mode of `Tensor.pad`; None for the zeros that a convolution adds itself.
+_MODES: dict[str, PadMode | None] = {
+    "zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "circular",
+}  # fmt: skip
 
 
 class Kernel(Spatial):
@@ -57,7 +67,11 @@ class Kernel(Spatial):
 
 
 class Convolution(Kernel):
-    """The layers that convolve.  weight: (O, C / groups, *kernel_size); bias: (O,) or None."""
+    """The layers that convolve.  weight: (O, C / groups, *kernel_size); bias: (O,) or None.
+
+    padding_mode: what stands in the padding: "zeros", or what `Tensor.pad` puts there: "reflect",
+    "replicate" (the outermost element) or "circular".
+    """
 
     def __init__(
         self,
@@ -69,6 +83,7 @@ class Convolution(Kernel):
         dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
         *,
         initializer: Initializer | None = None,
         dtype: DTypeLike | None = None,
@@ -79,7 +94,25 @@ class Convolution(Kernel):
         self.padding = self._checked_padding(padding)
         self.dilation = self._per_axis("dilation", dilation)
         self.groups = groups
+        if padding_mode not in _MODES:
+            raise ArgumentError(
+                f"{type(self).__name__} requires padding_mode of {', '.join(_MODES)}, got "
+                f"{padding_mode!r}"
+            )
+        self.padding_mode: PaddingMode = padding_mode
         self._draw((out_channels, in_channels // groups), bias, initializer, dtype, device)
+
+    def _padded(self, x: Tensor) -> tuple[Tensor, Padding]:
+        """Return x, checked, with what is put around it, and the zeros that are still to be."""
+        x = self._checked(x, self.in_channels)
+        mode = _MODES[self.padding_mode]
+        if mode is None:
+            return x, self.padding
+        pairs = padding_pairs(
+            type(self).__name__, self.padding, x.shape[2:], self.kernel_size, self.stride,
+            self.dilation,
+        )  # fmt: skip
+        return x.pad(pairs, mode=mode), 0
 
 
 class Conv1d(Convolution):
@@ -100,8 +133,9 @@ class Conv1d(Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolution of x."""
-        return self._checked(x, self.in_channels).conv1d(
-            self.weight, self.bias, stride=self.stride, padding=self.padding,
+        x, padding = self._padded(x)
+        return x.conv1d(
+            self.weight, self.bias, stride=self.stride, padding=padding,
             dilation=self.dilation, groups=self.groups,
         )  # fmt: skip
 
@@ -124,8 +158,9 @@ class Conv2d(Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolution of x."""
-        return self._checked(x, self.in_channels).conv2d(
-            self.weight, self.bias, stride=self.stride, padding=self.padding,
+        x, padding = self._padded(x)
+        return x.conv2d(
+            self.weight, self.bias, stride=self.stride, padding=padding,
             dilation=self.dilation, groups=self.groups,
         )  # fmt: skip
 
@@ -141,8 +176,9 @@ class Conv3d(Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolution of x."""
-        return self._checked(x, self.in_channels).conv3d(
-            self.weight, self.bias, stride=self.stride, padding=self.padding,
+        x, padding = self._padded(x)
+        return x.conv3d(
+            self.weight, self.bias, stride=self.stride, padding=padding,
             dilation=self.dilation, groups=self.groups,
         )  # fmt: skip
 

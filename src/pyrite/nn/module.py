@@ -30,6 +30,7 @@ from pyrite.nn.transport import sendable
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
+from pyrite.op.location import misnamed
 from pyrite.opening import reader
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
@@ -74,6 +75,11 @@ class _Declared(ABCMeta):
             module = super().__call__(*args, **kwargs)
         except PyriteError as error:
             raise located(error)  # noqa: B904 - the same error, with the frames inside Pyrite cut off
+        except TypeError as error:
+            found = misnamed(cls.__name__, cls, error, kwargs)
+            if found is None:
+                raise
+            raise found from None
         fields = {name: frozen(value) for name, value in vars(module).items()}
         module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None)
         module.__dict__["_tree_branches"] = _branches_of(module)

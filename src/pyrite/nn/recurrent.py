@@ -58,6 +58,7 @@ class _Recurrent(Module):
         *,
         bias: bool = True,
         direction: Direction = "forward",
+        bidirectional: bool | None = None,
         dropout: float = 0.0,
         batch_first: bool = True,
         initializer: Initializer | None = None,
@@ -65,11 +66,8 @@ class _Recurrent(Module):
         device: DeviceLike = None,
     ) -> None:
         name = type(self).__name__
+        direction = _direction(name, direction, bidirectional)
         positive(name, in_features=in_features, hidden_features=hidden_features, layers=layers)
-        if direction not in ("forward", "reverse", "both"):
-            raise ArgumentError(
-                f"{name} requires direction forward, reverse or both, got {direction!r}"
-            )
         self.in_features = in_features
         self.hidden_features = hidden_features
         self.num_layers = layers
@@ -196,8 +194,27 @@ class _Recurrent(Module):
         """
 
 
+def _direction(name: str, direction: Direction, bidirectional: bool | None) -> Direction:
+    """Return the direction; ``bidirectional`` is PyTorch's word for "both"."""
+    if direction not in ("forward", "reverse", "both"):
+        raise ArgumentError(
+            f"{name} requires direction forward, reverse or both, got {direction!r}"
+        )
+    if bidirectional is None or bidirectional is (direction == "both"):
+        return direction
+    if direction != "forward":
+        raise ArgumentError(
+            f"{name} requires direction and bidirectional to agree, got {direction!r} and "
+            f"{bidirectional}; give one of them"
+        )
+    return "both"
+
+
 class RNN(_Recurrent):
     """h' = activation(W_ih x + b_ih + W_hh h + b_hh).  Source: Elman 1990.
+
+    batch_first: x is (N, T, in_features), else (T, N, in_features).  PyTorch's default is False.
+    direction: "forward", "reverse", or "both", which ``bidirectional=True`` means too.
 
     >>> import pyrite
     >>> from pyrite import nn
@@ -214,10 +231,21 @@ class RNN(_Recurrent):
         hidden_features: int,
         layers: int = 1,
         *,
+        bias: bool = True,
+        direction: Direction = "forward",
+        bidirectional: bool | None = None,
+        dropout: float = 0.0,
+        batch_first: bool = True,
         activation: Function = Tensor.tanh,
-        **options: Any,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
-        super().__init__(in_features, hidden_features, layers, **options)
+        super().__init__(
+            in_features, hidden_features, layers, bias=bias, direction=direction,
+            bidirectional=bidirectional, dropout=dropout, batch_first=batch_first,
+            initializer=initializer, dtype=dtype, device=device,
+        )  # fmt: skip
         self.activation = activation
 
     def _whole(
@@ -237,6 +265,8 @@ class RNN(_Recurrent):
 class LSTM(_Recurrent):
     """Long short-term memory, gates in the order input, forget, cell, output.
 
+    batch_first: x is (N, T, in_features), else (T, N, in_features).  PyTorch's default is False.
+    direction: "forward", "reverse", or "both", which ``bidirectional=True`` means too.
     clip: bound of the cell state, |c| <= clip, or None.
     input_forget: couple the gates, forget = 1 - input (Greff et al. 2015, arXiv:1503.04069).
     gate_activation, cell_activation, hidden_activation: sigmoid, tanh and tanh unless given.
@@ -259,16 +289,27 @@ class LSTM(_Recurrent):
         hidden_features: int,
         layers: int = 1,
         *,
+        bias: bool = True,
+        direction: Direction = "forward",
+        bidirectional: bool | None = None,
+        dropout: float = 0.0,
+        batch_first: bool = True,
         clip: float | None = None,
         input_forget: bool = False,
         gate_activation: Function = Tensor.sigmoid,
         cell_activation: Function = Tensor.tanh,
         hidden_activation: Function = Tensor.tanh,
-        **options: Any,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
         if clip is not None and clip <= 0:
             raise ArgumentError(f"LSTM requires clip > 0 or None, got {clip}")
-        super().__init__(in_features, hidden_features, layers, **options)
+        super().__init__(
+            in_features, hidden_features, layers, bias=bias, direction=direction,
+            bidirectional=bidirectional, dropout=dropout, batch_first=batch_first,
+            initializer=initializer, dtype=dtype, device=device,
+        )  # fmt: skip
         self.clip = clip
         self.input_forget = input_forget
         self.gate_activation = gate_activation
@@ -302,6 +343,8 @@ class LSTM(_Recurrent):
 class GRU(_Recurrent):
     """Gated recurrent unit, gates in the order reset, update, new.
 
+    batch_first: x is (N, T, in_features), else (T, N, in_features).  PyTorch's default is False.
+    direction: "forward", "reverse", or "both", which ``bidirectional=True`` means too.
     reset_after: apply the reset gate to the product with the hidden state, as PyTorch and cuDNN do;
     False applies it to the hidden state before the product, as the paper.
 
@@ -321,12 +364,23 @@ class GRU(_Recurrent):
         hidden_features: int,
         layers: int = 1,
         *,
+        bias: bool = True,
+        direction: Direction = "forward",
+        bidirectional: bool | None = None,
+        dropout: float = 0.0,
+        batch_first: bool = True,
         reset_after: bool = True,
         gate_activation: Function = Tensor.sigmoid,
         hidden_activation: Function = Tensor.tanh,
-        **options: Any,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
-        super().__init__(in_features, hidden_features, layers, **options)
+        super().__init__(
+            in_features, hidden_features, layers, bias=bias, direction=direction,
+            bidirectional=bidirectional, dropout=dropout, batch_first=batch_first,
+            initializer=initializer, dtype=dtype, device=device,
+        )  # fmt: skip
         self.reset_after = reset_after
         self.gate_activation = gate_activation
         self.hidden_activation = hidden_activation

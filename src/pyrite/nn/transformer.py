@@ -7,9 +7,10 @@ Layers normalise before attention by default (``norm_first``; Xiong et al. 2020,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple
 
 from pyrite.backend.device import DeviceLike
+from pyrite.errors import ArgumentError
 from pyrite.nn.attention import KeyValueCache, MultiHeadAttention
 from pyrite.nn.dropout import Dropout
 from pyrite.nn.init import Initializer, positive
@@ -22,17 +23,36 @@ from pyrite.types import DTypeLike
 Function = Callable[[Tensor], Tensor]
 
 
-class Options(TypedDict, total=False):
+class Options(NamedTuple):
     """What all layers of a transformer share."""
 
     dropout: float
-    activation: Function
+    activation: Function | str
     norm_first: bool
+    eps: float
     quiet: bool
     kv_heads: int | None
     initializer: Initializer | None
     dtype: DTypeLike | None
     device: DeviceLike
+
+
+#: The activations that PyTorch names in its transformers.
+_ACTIVATIONS: dict[str, Function] = {
+    "gelu": Tensor.gelu, "relu": Tensor.relu, "silu": Tensor.silu, "tanh": Tensor.tanh,
+}  # fmt: skip
+
+
+def _function(activation: Function | str) -> Function:
+    """Return an activation by its name."""
+    if not isinstance(activation, str):
+        return activation
+    if activation not in _ACTIVATIONS:
+        raise ArgumentError(
+            f"activation requires a function of a tensor, or a name of {', '.join(_ACTIVATIONS)}, "
+            f"got {activation!r}"
+        )
+    return _ACTIVATIONS[activation]
 
 
 class PositionWiseFeedForward(Module):
@@ -52,7 +72,7 @@ class PositionWiseFeedForward(Module):
         hidden_features: int,
         *,
         dropout: float = 0.1,
-        activation: Function = Tensor.gelu,
+        activation: Function | str = Tensor.gelu,
         initializer: Initializer | None = None,
         dtype: DTypeLike | None = None,
         device: DeviceLike = None,
@@ -60,7 +80,7 @@ class PositionWiseFeedForward(Module):
         self.inner = Linear(
             features, hidden_features, initializer=initializer, dtype=dtype, device=device
         )
-        self.activation = activation
+        self.activation = _function(activation)
         self.dropout = Dropout(dropout)
         self.outer = Linear(
             hidden_features, features, initializer=initializer, dtype=dtype, device=device
@@ -89,15 +109,36 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and feed-forward, each with a residual: (N, T, D) -> (N, T, D)."""
+    """Self-attention and feed-forward, each with a residual: (N, T, D) -> (N, T, D).
+
+    norm_first: normalise before attention and feed-forward; PyTorch's default is False.
+    activation: of the feed-forward, a function or its name ("relu", "gelu"); PyTorch's is "relu".
+    eps: of the layer norms.  kv_heads, quiet: as of `MultiHeadAttention`.
+    """
 
     def __init__(
-        self, features: int, heads: int, hidden_features: int, **options: Unpack[Options]
+        self,
+        features: int,
+        heads: int,
+        hidden_features: int,
+        *,
+        dropout: float = 0.1,
+        activation: Function | str = Tensor.gelu,
+        norm_first: bool = True,
+        eps: float = 1e-5,
+        quiet: bool = False,
+        kv_heads: int | None = None,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
-        self.norm_first = options.get("norm_first", True)
+        options = Options(
+            dropout, activation, norm_first, eps, quiet, kv_heads, initializer, dtype, device
+        )
+        self.norm_first = options.norm_first
         self.attention = _attention(features, heads, options)
         self.feed_forward = _feed_forward(features, hidden_features, options)
-        self.residual_dropout = Dropout(options.get("dropout", 0.1))
+        self.residual_dropout = Dropout(options.dropout)
         self.norm1 = _norm(features, options)
         self.norm2 = _norm(features, options)
 
@@ -137,14 +178,26 @@ class TransformerEncoder(Module):
         heads: int,
         hidden_features: int,
         layers: int,
-        **options: Unpack[Options],
+        *,
+        dropout: float = 0.1,
+        activation: Function | str = Tensor.gelu,
+        norm_first: bool = True,
+        eps: float = 1e-5,
+        quiet: bool = False,
+        kv_heads: int | None = None,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
+        options = Options(
+            dropout, activation, norm_first, eps, quiet, kv_heads, initializer, dtype, device
+        )
         positive("TransformerEncoder", layers=layers)
         self.layers = tuple(
-            TransformerEncoderLayer(features, heads, hidden_features, **options)
+            TransformerEncoderLayer(features, heads, hidden_features, **options._asdict())
             for _ in range(layers)
         )
-        self.norm = _norm(features, options) if options.get("norm_first", True) else None
+        self.norm = _norm(features, options) if options.norm_first else None
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """Return the encoded positions; mask broadcasts to (N, heads, T, T)."""
@@ -175,16 +228,35 @@ class DecoderCache(NamedTuple):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to a memory, feed-forward: (N, T, D), (N, S, D) -> (N, T, D)."""
+    """Self-attention, attention to a memory, feed-forward: (N, T, D), (N, S, D) -> (N, T, D).
+
+    Settings as of `TransformerEncoderLayer`.
+    """
 
     def __init__(
-        self, features: int, heads: int, hidden_features: int, **options: Unpack[Options]
+        self,
+        features: int,
+        heads: int,
+        hidden_features: int,
+        *,
+        dropout: float = 0.1,
+        activation: Function | str = Tensor.gelu,
+        norm_first: bool = True,
+        eps: float = 1e-5,
+        quiet: bool = False,
+        kv_heads: int | None = None,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
-        self.norm_first = options.get("norm_first", True)
+        options = Options(
+            dropout, activation, norm_first, eps, quiet, kv_heads, initializer, dtype, device
+        )
+        self.norm_first = options.norm_first
         self.attention = _attention(features, heads, options)
         self.cross_attention = _attention(features, heads, options)
         self.feed_forward = _feed_forward(features, hidden_features, options)
-        self.residual_dropout = Dropout(options.get("dropout", 0.1))
+        self.residual_dropout = Dropout(options.dropout)
         self.norm1 = _norm(features, options)
         self.norm2 = _norm(features, options)
         self.norm3 = _norm(features, options)
@@ -240,14 +312,26 @@ class TransformerDecoder(Module):
         heads: int,
         hidden_features: int,
         layers: int,
-        **options: Unpack[Options],
+        *,
+        dropout: float = 0.1,
+        activation: Function | str = Tensor.gelu,
+        norm_first: bool = True,
+        eps: float = 1e-5,
+        quiet: bool = False,
+        kv_heads: int | None = None,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike = None,
     ) -> None:
+        options = Options(
+            dropout, activation, norm_first, eps, quiet, kv_heads, initializer, dtype, device
+        )
         positive("TransformerDecoder", layers=layers)
         self.layers = tuple(
-            TransformerDecoderLayer(features, heads, hidden_features, **options)
+            TransformerDecoderLayer(features, heads, hidden_features, **options._asdict())
             for _ in range(layers)
         )
-        self.norm = _norm(features, options) if options.get("norm_first", True) else None
+        self.norm = _norm(features, options) if options.norm_first else None
 
     def forward(
         self,
@@ -284,12 +368,12 @@ def _attention(features: int, heads: int, options: Options) -> MultiHeadAttentio
     return MultiHeadAttention(
         features,
         heads,
-        kv_heads=options.get("kv_heads"),
-        dropout=options.get("dropout", 0.1),
-        quiet=options.get("quiet", False),
-        initializer=options.get("initializer"),
-        dtype=options.get("dtype"),
-        device=options.get("device"),
+        kv_heads=options.kv_heads,
+        dropout=options.dropout,
+        quiet=options.quiet,
+        initializer=options.initializer,
+        dtype=options.dtype,
+        device=options.device,
     )
 
 
@@ -297,13 +381,13 @@ def _feed_forward(features: int, hidden_features: int, options: Options) -> Posi
     return PositionWiseFeedForward(
         features,
         hidden_features,
-        dropout=options.get("dropout", 0.1),
-        activation=options.get("activation", Tensor.gelu),
-        initializer=options.get("initializer"),
-        dtype=options.get("dtype"),
-        device=options.get("device"),
+        dropout=options.dropout,
+        activation=options.activation,
+        initializer=options.initializer,
+        dtype=options.dtype,
+        device=options.device,
     )
 
 
 def _norm(features: int, options: Options) -> LayerNorm:
-    return LayerNorm(features, dtype=options.get("dtype"), device=options.get("device"))
+    return LayerNorm(features, options.eps, dtype=options.dtype, device=options.device)

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pyrite.op.foreign import renamed
 from pyrite.op.key import rules_key
 from pyrite.op.plan import Form, attributes_form
 from pyrite.op.record import Op
@@ -19,9 +20,6 @@ _NO_DEFAULT: Final = inspect.Parameter.empty
 
 #: How many ways of giving attributes are kept for an op.
 _KEPT: Final = 512
-
-#: What PyTorch calls attributes.
-_RENAMED: Final = {"dim": "axis", "keepdim": "keepdims"}
 
 #: Inputs, attributes, and their form by `attributes_form`.
 Arguments = tuple[Sequence[Any], dict[str, Any], Form | None]
@@ -96,13 +94,8 @@ class Sorter:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            renamed = [
-                f"; {name} is {here} here"
-                for name, here in _RENAMED.items()
-                if name in kwargs and here in signature.parameters
-            ]
             call = f"{op.name}({', '.join(signature.parameters)})"
-            raise TypeError(f"{call}: {error}{''.join(renamed)}") from None
+            raise TypeError(f"{call}: {error}{renamed(kwargs, signature.parameters)}") from None
         bound.apply_defaults()
         arguments = bound.arguments
         inputs = arguments[op.inputs[0]] if op.variadic else [arguments[n] for n in op.inputs]

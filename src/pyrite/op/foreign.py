@@ -1,8 +1,11 @@
-"""What is given in the place of a tensor: how an error calls it, and how it becomes one."""
+"""What is given in the place of a tensor, and arguments under names of other libraries.
+
+How an error calls them, and what to write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 _ARRAYS = {
@@ -10,6 +13,60 @@ _ARRAYS = {
     ("torch", "Tensor"): "a torch.Tensor",
     ("torch", "Parameter"): "a torch.nn.Parameter",
 }
+
+#: What PyTorch and NumPy call arguments that have another name here, the likelier one first.
+RENAMED: dict[str, tuple[str, ...]] = {
+    "d_model": ("features",),
+    "dim": ("axis",),
+    "dim0": ("axis1",),
+    "dim1": ("axis2",),
+    "dim_feedforward": ("hidden_features",),
+    "dims": ("axes", "axis"),
+    "embed_dim": ("features",),
+    "end_dim": ("end_axis",),
+    "hidden_size": ("hidden_features",),
+    "input_size": ("in_features",),
+    "keepdim": ("keepdims",),
+    "layer_norm_eps": ("eps",),
+    "lr": ("learning_rate",),
+    "nhead": ("heads",),
+    "nonlinearity": ("activation",),
+    "num_heads": ("heads",),
+    "num_layers": ("layers",),
+    "num_workers": ("workers",),
+    "start_dim": ("start_axis",),
+}
+
+#: Their arguments that nothing here has: what to write instead, or why nothing.
+_INSTEAD = {
+    "inplace": "leave it out, a tensor never changes",
+    "memory_format": "leave it out, layouts are chosen by the device",
+    "non_blocking": "leave it out, nothing waits but a read",
+    "out": "take what is returned, a tensor never changes",
+    "persistent_workers": "leave it out, workers stay for all epochs",
+    "pin_memory": "leave it out, batches are copied as the device wants them",
+    "requires_grad": "make it a pyrite.Parameter, or take gradients by pyrite.value_and_grad",
+    "size_average": "write reduction",
+    "unbiased": "write correction=1 for True, correction=0 for False",
+}
+
+
+def renamed(given: Iterable[str], parameters: Collection[str]) -> str:
+    """Return the end of an error that got arguments which a function lacks: what to write.
+
+    >>> renamed(["dim", "inplace", "nonesuch"], ["x", "axis"])
+    '; dim is axis here; inplace: leave it out, a tensor never changes'
+    """
+    return "".join(f"; {found}" for name in given if (found := _answer(name, parameters)))
+
+
+def _answer(name: str, parameters: Collection[str]) -> str | None:
+    if name in parameters:
+        return None
+    for here in RENAMED.get(name, ()):
+        if here in parameters:
+            return f"{name} is {here} here"
+    return f"{name}: {_INSTEAD[name]}" if name in _INSTEAD else None
 
 
 def is_foreign(value: Any) -> bool:

@@ -7,6 +7,7 @@ An error raised inside Pyrite keeps the frames of the user's program and loses P
 from __future__ import annotations
 
 import functools
+import inspect
 import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from pyrite.errors import (
     DTypeError,
     PyriteError,
 )
-from pyrite.op.foreign import instead, met_among
+from pyrite.op.foreign import instead, met_among, renamed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,11 +123,31 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise found from None
         except RAW as error:
-            if (found := refused(function.__name__, error, args, kwargs)) is None:
+            name = function.__name__
+            found = misnamed(name, function, error, kwargs) or refused(name, error, args, kwargs)
+            if found is None:
                 raise
             raise found from None
 
     return wrapped
+
+
+def misnamed(
+    name: str, function: Callable[..., Any], error: Exception, named: Mapping[str, Any]
+) -> PyriteError | None:
+    """Return what becomes of the error of a call with another library's names of arguments.
+
+    None where the error is of something else, or nothing is known of the names.
+    """
+    if not isinstance(error, TypeError) or not named:
+        return None
+    parameters = inspect.signature(function).parameters
+    fix = renamed([word for word in named if word not in parameters], parameters)
+    if not fix:
+        return None
+    names = ", ".join(word for word in parameters if word != "self")
+    got = ", ".join(word for word in named if word not in parameters)
+    return located(ArgumentTypeError(f"{name} requires arguments among {names}, got {got}{fix}"))
 
 
 def raised_at(error: BaseException) -> tuple[str | None, bool]:

@@ -54,6 +54,16 @@ def _class_mask(targets: Array, *, classes: int, axis: int) -> Array:
     return mask
 
 
+def class_axis(op: str, axis: int | None, rank: int) -> int:
+    """Return the axis of the classes: the last one, where nothing else can be meant."""
+    if axis is None and rank > 2:
+        raise ArgumentError(
+            f"{op} requires the axis of the classes for {rank} axes, got none; write axis=1 for "
+            "(N, C, ...), as of images, or axis=-1 for (N, T, C), as of texts"
+        )
+    return normalize_axis(op, -1 if axis is None else axis, rank)
+
+
 def _canonical(
     logits: TensorType,
     *rest: TensorType | None,
@@ -319,15 +329,16 @@ class Loss(Softmax, Activation, Extremum):
         targets: Self,
         weight: Self | None = None,
         *,
-        axis: int = -1,
+        axis: int | None = None,
         label_smoothing: float = 0.0,
         ignore_index: Ignored = None,
         reduction: Reduction = "mean",
     ) -> Self:
         """-sum(targets * log_softmax(self)) along the class axis: (..., C, ...), targets -> ().
 
-        Targets are class indices (...) of an integer dtype, or probabilities (..., C, ...).  torch
-        has the classes of images on ``axis=1``.  ``weight`` (C,) weighs the classes;
+        Targets are class indices (...) of an integer dtype, or probabilities (..., C, ...).
+        ``axis`` is that of the classes, and needed for logits of more than two: 1 for images, as in
+        PyTorch, -1 for the (N, T, C) of language models.  ``weight`` (C,) weighs the classes;
         ``label_smoothing`` mixes targets with the uniform distribution; samples whose index is
         ``ignore_index``, or one of several, count for nothing.
 
@@ -343,6 +354,7 @@ class Loss(Softmax, Activation, Extremum):
         >>> round(loss.item(), 4)
         0.6931
         """
+        axis = class_axis(_OP, axis, self.ndim)
         if targets.dtype.is_float:
             targets = in_dtype(targets, self.dtype)
         losses = self._cross_entropy(
@@ -350,7 +362,6 @@ class Loss(Softmax, Activation, Extremum):
         )
         total = None
         if reduction == "mean":
-            axis = normalize_axis(_OP, axis, self.ndim)
             total = _total_weight(self, targets, weight, axis, ignore_index)
         found: Self = _reduced(losses, reduction, total)
         return found
@@ -363,7 +374,7 @@ class Loss(Softmax, Activation, Extremum):
         targets: Self,
         weight: Self | None = None,
         *,
-        axis: int = -1,
+        axis: int | None = None,
         ignore_index: Ignored = None,
         reduction: Reduction = "mean",
     ) -> Self:
@@ -371,7 +382,7 @@ class Loss(Softmax, Activation, Extremum):
 
         Arguments and mean as in `cross_entropy_with_logits`, of which it is the second half.
         """
-        axis = normalize_axis("nll_loss", axis, self.ndim)
+        axis = class_axis("nll_loss", axis, self.ndim)
         types = (self._type, targets._type, None if weight is None else weight._type)
         _cross_entropy_type(*types, axis=axis)
         found = _distribution(

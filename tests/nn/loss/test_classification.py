@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+import pyrite
 from pyrite import nn
 from pyrite.autodiff import value_and_grad
 from pyrite.errors import ArgumentError, IndexRangeError, ShapeError
@@ -49,7 +51,7 @@ def weights() -> Any:
     ("ours", "theirs", "arrays"),
     [
         (nn.CrossEntropyLoss, T.CrossEntropyLoss, (LOGITS, CLASSES)),
-        (nn.CrossEntropyLoss, T.CrossEntropyLoss, (IMAGES, IMAGE_CLASSES)),
+        (partial(nn.CrossEntropyLoss, axis=1), T.CrossEntropyLoss, (IMAGES, IMAGE_CLASSES)),
         (nn.CrossEntropyLoss, T.CrossEntropyLoss, (LOGITS, PROBABILITIES)),
         (
             lambda **o: nn.CrossEntropyLoss(WEIGHT, label_smoothing=0.0, **o),
@@ -63,7 +65,7 @@ def weights() -> Any:
         ),
         (nn.NLLLoss, T.NLLLoss, (log_softmax(LOGITS), CLASSES)),
         (
-            lambda **o: nn.NLLLoss(WEIGHT, ignore_index=0, **o),
+            lambda **o: nn.NLLLoss(WEIGHT, ignore_index=0, axis=1, **o),
             lambda **o: T.NLLLoss(weights(), ignore_index=0, **o),
             (log_softmax(IMAGES), IMAGE_CLASSES),
         ),
@@ -143,8 +145,35 @@ def test_classes_may_be_on_the_last_axis() -> None:
     x = rng.standard_normal((2, 5, 4))
     y = rng.integers(0, 4, (2, 5))
     got = value(nn.CrossEntropyLoss(axis=-1), x, y)
-    want = value(nn.CrossEntropyLoss(), x.transpose(0, 2, 1), y)
+    want = value(nn.CrossEntropyLoss(axis=1), x.transpose(0, 2, 1), y)
     assert got == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("function", ["cross_entropy", "cross_entropy_with_logits", "nll_loss"])
+def test_layer_and_function_agree_on_the_axis_of_classes(function: str) -> None:
+    layer = nn.NLLLoss if function == "nll_loss" else nn.CrossEntropyLoss
+    of = getattr(pyrite, function)
+    for x, y in ((LOGITS, CLASSES), (LOGITS[0], CLASSES[0])):
+        assert of(tensor(x), tensor(y)).item() == layer()(tensor(x), tensor(y)).item()
+    # Of more axes neither is right for all: images have classes on 1, texts on -1.
+    same = np.zeros((2, 3, 3))
+    for ask in (layer(), of):
+        with pytest.raises(ArgumentError, match="axis of the classes for 3 axes, got none; write"):
+            ask(tensor(same), tensor(np.zeros((2, 3), np.int32)))
+    for axis in (1, -1, 2):
+        targets = tensor(np.ones((2, 3), np.int32))
+        want = of(tensor(same), targets, axis=axis).item()
+        assert layer(axis=axis)(tensor(same), targets).item() == want
+
+
+@pytest.mark.parametrize("log_target", [False, True])
+def test_batchmean_is_pytorchs(log_target: bool) -> None:
+    target = np.log(PROBABILITIES) if log_target else PROBABILITIES
+    x = log_softmax(LOGITS)
+    options: Any = {"log_target": log_target, "reduction": "batchmean"}
+    want = T.KLDivLoss(**options)(torch.tensor(x), torch.tensor(target)).item()
+    assert value(nn.KLDivLoss(**options), x, target) == pytest.approx(want, rel=1e-12)
+    assert nn.KLDivLoss(**options).reduction == "batch_mean"
 
 
 def test_probabilities_as_predictions() -> None:

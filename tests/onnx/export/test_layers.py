@@ -186,6 +186,9 @@ CASES: dict[str, Case] = {
     "LSTM-coupled": Case(lambda: nn.LSTM(8, 6, input_forget=True), (("N", 4, 8),)),
     "GRU": Case(lambda: nn.GRU(8, 6, direction="reverse", bias=False), (SEQUENCE,)),
     "GRU-before": Case(lambda: nn.GRU(8, 6, reset_after=False), (("N", 4, 8),)),
+    "LoRA": Case(
+        lambda: nn.LoRA(nn.Linear(8, 6), 2).at["lora_B.weight"].apply(lambda w: w + 1), (("N", 8),)
+    ),
     # Distances and losses.
     "CosineSimilarity": pair(nn.CosineSimilarity),
     "PairwiseDistance": pair(nn.PairwiseDistance),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.nn.loss.reduction import Loss, Reduction
+from pyrite.nn.loss.reduction import Given, Loss
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.inspection import finfo
 from pyrite.tensor.loss import Reduction as OpReduction
@@ -35,8 +35,8 @@ class _ByClass(Loss):
         self,
         weight: Weights,
         ignore_index: int | Sequence[int] | None,
-        axis: int,
-        reduction: Reduction,
+        axis: int | None,
+        reduction: Given,
     ) -> None:
         super().__init__(reduction)
         self.weight = _weights(weight)
@@ -57,12 +57,12 @@ class _ByClass(Loss):
 class CrossEntropyLoss(_ByClass):
     """-log softmax(prediction) at the target class: (N, C, ...), (N, ...) -> ().
 
-    Targets are class indices, or probabilities of the shape of the prediction.  Classes are on
-    ``axis``: 1, as in PyTorch, or -1 for the (N, T, C) of language models.  ``weight`` (C,) weighs
-    classes, and the mean divides by the weights of the targets.  Samples whose index is
-    ``ignore_index``, or one of several (Burn's pad_tokens), count for nothing.  ``label_smoothing``
-    mixes targets with the uniform distribution.  ``logits=False`` means that predictions are
-    probabilities.
+    Targets are class indices, or probabilities of the shape of the prediction.  ``axis`` is that of
+    the classes, and needed for predictions of more than two: 1 for images, as in PyTorch, or -1 for
+    the (N, T, C) of language models.  ``weight`` (C,) weighs classes, and the mean divides by the
+    weights of the targets.  Samples whose index is ``ignore_index``, or one of several (Burn's
+    pad_tokens), count for nothing.  ``label_smoothing`` mixes targets with the uniform
+    distribution.  ``logits=False`` means that predictions are probabilities.
 
     Raises ShapeError, DTypeError or IndexRangeError for targets that do not fit.
 
@@ -77,9 +77,9 @@ class CrossEntropyLoss(_ByClass):
         weight: Weights = None,
         ignore_index: int | Sequence[int] | None = -100,
         label_smoothing: float = 0.0,
-        axis: int = 1,
+        axis: int | None = None,
         logits: bool = True,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(weight, ignore_index, axis, reduction)
         _require_smoothing(self, label_smoothing)
@@ -119,8 +119,8 @@ class NLLLoss(_ByClass):
         self,
         weight: Weights = None,
         ignore_index: int | Sequence[int] | None = -100,
-        axis: int = 1,
-        reduction: Reduction = "mean",
+        axis: int | None = None,
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(weight, ignore_index, axis, reduction)
 
@@ -153,7 +153,7 @@ class BinaryCrossEntropyLoss(Loss):
         pos_weight: Weights = None,
         label_smoothing: float = 0.0,
         logits: bool = False,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(reduction)
         _require_smoothing(self, label_smoothing)
@@ -192,7 +192,7 @@ class BCEWithLogitsLoss(BinaryCrossEntropyLoss):
         weight: Weights = None,
         pos_weight: Weights = None,
         label_smoothing: float = 0.0,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(weight, pos_weight, label_smoothing, True, reduction)
 
@@ -207,7 +207,7 @@ class FocalLoss(Loss):
     """
 
     def __init__(
-        self, alpha: float | None = 0.25, gamma: float = 2.0, reduction: Reduction = "mean"
+        self, alpha: float | None = 0.25, gamma: float = 2.0, reduction: Given = "mean"
     ) -> None:
         super().__init__(reduction)
         if alpha is not None and not 0 <= alpha <= 1:
@@ -238,7 +238,7 @@ class KLDivLoss(Loss):
     Source: Kullback & Leibler 1951.
     """
 
-    def __init__(self, log_target: bool = False, reduction: Reduction = "mean") -> None:
+    def __init__(self, log_target: bool = False, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         self.log_target = log_target
 
@@ -263,7 +263,7 @@ class MultiMarginLoss(Loss):
         p: int = 1,
         margin: float = 1.0,
         weight: Weights = None,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(reduction)
         if p not in (1, 2):

@@ -6,14 +6,14 @@ Targets are 1 and -1.
 from __future__ import annotations
 
 from pyrite.nn.distance import CosineSimilarity, PairwiseDistance
-from pyrite.nn.loss.reduction import Loss, Reduction
+from pyrite.nn.loss.reduction import Given, Loss
 from pyrite.tensor.tensor import Tensor
 
 
 class MarginRankingLoss(Loss):
     """max(0, margin - target * (x - y)): target 1 wants x greater, -1 wants y: (...) * 3 -> ()."""
 
-    def __init__(self, margin: float = 0.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, margin: float = 0.0, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
 
@@ -26,7 +26,7 @@ class MarginRankingLoss(Loss):
 class HingeEmbeddingLoss(Loss):
     """Distances x where the target is 1, max(0, margin - x) where it is -1: (...), (...) -> ()."""
 
-    def __init__(self, margin: float = 1.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, margin: float = 1.0, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
 
@@ -42,7 +42,7 @@ class CosineEmbeddingLoss(Loss):
     Shapes: (..., D), (..., D), (...) -> ().
     """
 
-    def __init__(self, margin: float = 0.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, margin: float = 0.0, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
         self.similarity = CosineSimilarity()
@@ -69,7 +69,7 @@ class TripletMarginLoss(Loss):
         p: float = 2.0,
         eps: float = 1e-6,
         swap: bool = False,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(reduction)
         self.margin = margin

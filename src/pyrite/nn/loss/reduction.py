@@ -10,6 +10,8 @@ from pyrite.tensor.tensor import Tensor
 
 #: The mean, the sum, the sum over the size of the first axis, or all of them as they are.
 Reduction = Literal["mean", "sum", "batch_mean", "none"]
+#: PyTorch's word for "batch_mean" is taken too.
+Given = Reduction | Literal["batchmean"]
 
 
 class Loss(Module):
@@ -19,7 +21,9 @@ class Loss(Module):
     number of samples, the size of the first axis.
     """
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
+    def __init__(self, reduction: Given = "mean") -> None:
+        if reduction == "batchmean":
+            reduction = "batch_mean"
         if reduction not in get_args(Reduction):
             raise ArgumentError(
                 f"{type(self).__name__} requires reduction to be one of "

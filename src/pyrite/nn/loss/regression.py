@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.nn.loss.reduction import Loss, Reduction
+from pyrite.nn.loss.reduction import Given, Loss
 from pyrite.tensor.tensor import Tensor
 
 
@@ -46,7 +46,7 @@ class MSELoss(Loss):
 class LpLoss(Loss):
     """|prediction - target| ** p; below p = 1 the gradient at equality is infinite."""
 
-    def __init__(self, p: float, reduction: Reduction = "mean") -> None:
+    def __init__(self, p: float, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         if not p > 0:
             raise ArgumentError(f"LpLoss requires p > 0, got {p}")
@@ -64,7 +64,7 @@ class HuberLoss(Loss):
     Source: Huber 1964, Annals of Mathematical Statistics 35.
     """
 
-    def __init__(self, delta: float = 1.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, delta: float = 1.0, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         if not delta > 0:
             raise ArgumentError(f"HuberLoss requires delta > 0, got {delta}")
@@ -89,7 +89,7 @@ class SmoothL1Loss(Loss):
     Source: Girshick 2015, arXiv:1504.08083.
     """
 
-    def __init__(self, beta: float = 1.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, beta: float = 1.0, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         if not beta >= 0:
             raise ArgumentError(f"SmoothL1Loss requires beta >= 0, got {beta}")
@@ -115,7 +115,7 @@ class PoissonNLLLoss(Loss):
         log_input: bool = True,
         full: bool = False,
         eps: float = 1e-8,
-        reduction: Reduction = "mean",
+        reduction: Given = "mean",
     ) -> None:
         super().__init__(reduction)
         self.log_input = log_input
@@ -146,9 +146,7 @@ class GaussianNLLLoss(Loss):
     Source: Nix & Weigend 1994.
     """
 
-    def __init__(
-        self, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean"
-    ) -> None:
+    def __init__(self, full: bool = False, eps: float = 1e-6, reduction: Given = "mean") -> None:
         super().__init__(reduction)
         if not eps > 0:
             raise ArgumentError(f"GaussianNLLLoss requires eps > 0, got {eps}")
