@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
-from pyrite.kernel.extent import pattern_of, with_known
+from pyrite.kernel.extent import pattern_of, with_extents, with_known
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import DType, Number, TensorType, float32
+
+P = TypeVar("P", bound=Hashable)
 
 
 class Launcher:
@@ -33,7 +35,7 @@ class Launcher:
         self.faults = Faults(runtime)
         self._executables: Recent[Hashable, Executable] = Recent(KERNELS)
         self._families = Families(self._compiled)
-        self._firsts: Recent[Hashable, Hashable] = Recent(KERNELS)
+        self._firsts: Recent[Hashable, tuple[int, ...]] = Recent(KERNELS)
         #: How many kernels were built so far.
         self.built = 0
         self._lock = threading.Lock()
@@ -117,13 +119,22 @@ class Launcher:
         It is for kernels that are slower where their sizes are not built in: those of the first
         sizes are, as a model mostly has no others, and what comes later shares a kernel.
         """
+        _, extents = pattern_of(problem)
+        return self._first_extents(problem) == extents
+
+    def first_of(self, problem: P) -> P:
+        """Return the problem with the extents with which its pattern came first."""
+        found: P = with_extents(problem, iter(self._first_extents(problem)))
+        return found
+
+    def _first_extents(self, problem: Hashable) -> tuple[int, ...]:
         pattern, extents = pattern_of(problem)
         key = content_of(pattern)
         with self._lock:
             first = self._firsts.get(key)
             if first is None:
                 self._firsts.put(key, extents)
-        return first is None or first == extents
+        return extents if first is None else first
 
     def _compiled(self, kernel: Kernel) -> Executable:
         self.built += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pyrite.backend.cube.block import Use, block_of, hosted
 from pyrite.backend.cube.fault import AnyDoubt, joined
@@ -29,6 +29,8 @@ from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
 from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType, bool_
+
+P = TypeVar("P", bound=Hashable)
 
 #: Fewer buffers than that are made one by one.
 LEAST_PARTS = 3
@@ -195,6 +197,10 @@ class RecordingLauncher(Launcher):
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""
         return self._launcher.is_first(problem)
+
+    def first_of(self, problem: P) -> P:
+        """Return the problem with the extents with which its pattern came first."""
+        return self._launcher.first_of(problem)
 
     def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
         if fault is None:

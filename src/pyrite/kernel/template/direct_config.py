@@ -10,7 +10,7 @@ from typing import Final
 from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.operand import accumulator_of
-from pyrite.kernel.template.packed_images import PackedImages
+from pyrite.kernel.template.packed_images import PackedImages, ample_room, within
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.size_class import class_of
 from pyrite.types import DType
@@ -42,6 +42,7 @@ class DirectConfig:
 _MOST_TAPS: Final = 49
 #: Positions of a tile, roughly, where there are as many.
 _LENGTHS: Final = (256, 1024, 4096)
+_SHARED_LENGTH: Final = 1024
 #: Elements of the copy of x at most: every block of outputs reads it, from the second cache.
 _ROOM: Final = 40 << 10
 #: The most outputs that share a copy, and elements of their sums, which are read once for a copy.
@@ -62,10 +63,33 @@ def is_written_out(p: Polyphase) -> bool:
 
 def select(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
     """Return the candidate with the least estimated time for the class of sizes; see `cost`."""
-    whole = replace(p, windows=class_of(p.windows))
-    config, length = _select(whole, dtype, machine)
+    return _fitted(*_select_for(p, dtype, machine), p)
+
+
+def select_shared(p: Polyphase, first: Polyphase, dtype: DType, machine: Machine) -> DirectConfig:
+    """Return the config of a kernel that serves many sizes: it is cut as for the first of them.
+
+    It has memory for all tiles but those of very long rows, and tiles are not short, whatever the
+    first images were.
+    """
+    chosen, length = _select_for(first, dtype, machine)
+    length = max(length, _SHARED_LENGTH)
+    found = _fitted(chosen, length, p)
+    room = max(found.room, ample_room(length, found.width))
+    phases = len(PackedImages(p.windows, 1, 1, found.width).phases)
+    return replace(
+        found, room=room, block_c=within(found.block_c, room * phases, 2 * _ROOM),
+        block_o=within(found.block_o, room * len(p.parts), 2 * _SHARES[-1][1], found.outputs),
+    )  # fmt: skip
+
+
+def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
+    return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
+
+
+def _fitted(config: DirectConfig, length: int, p: Polyphase) -> DirectConfig:
     # As many images as the greatest batch of the class has: fewer take no more time.
-    w = replace(p.windows, batch=whole.windows.batch)
+    w = replace(p.windows, batch=class_of(p.windows).batch)
     packed = PackedImages.near(w, length, config.width)
     return replace(config, room=packed.room, images=packed.images, rows=packed.rows)
 

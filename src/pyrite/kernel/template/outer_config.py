@@ -14,6 +14,7 @@ from pyrite.kernel.template.gradient_blocks import blocks, tiles, workgroups
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.kernel.template.index import rounded_up
 from pyrite.kernel.template.operand import accumulator_of
+from pyrite.kernel.template.packed_images import ample_room, within
 from pyrite.kernel.template.size_class import class_of, half
 from pyrite.types import DType
 
@@ -92,6 +93,18 @@ def fitted(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     """Return a config that was chosen for a class of sizes, for some of them."""
     images, rows = _tile(replace(w, batch=class_of(w).batch), length)
     return with_room(replace(config, images=images, rows=rows), w)
+
+
+def shared(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
+    """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
+    found = fitted(config, length, w)
+    room = max(found.room, ample_room(length, found.width))
+    turned = max(found.turned, half(2 * length + SQUARE))
+    return replace(
+        found, room=room, turned=turned,
+        block_c=within(found.block_c, room, 2 * _ROOM, found.channels),
+        block_o=within(found.block_o, turned, 2 * _ROOM, found.panel),
+    )  # fmt: skip
 
 
 def _tile(w: Windows, length: int) -> tuple[int, int]:

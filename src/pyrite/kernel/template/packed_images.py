@@ -181,6 +181,20 @@ class PackedImages:
         ]
 
 
+def ample_room(length: int, width: int) -> int:
+    """Return a `PackedImages.room` for nearly all copies of about ``length`` positions."""
+    return (half(-(-2 * length // width)) | 1) * width
+
+
+def within(count: int, room: int, most: int, unit: int = 1) -> int:
+    """Return how many copies of a room there may be: whole units of so many elements at most.
+
+    >>> within(64, 1040, 20 << 10), within(64, 1040, 20 << 10, unit=8), within(8, 1040, 100)
+    (19, 16, 1)
+    """
+    return max(min(count, most // room) // unit, 1) * unit
+
+
 def steps_of(extents: Sequence[int]) -> list[int]:
     """Return how far neighbours on each axis are from each other."""
     return [prod(extents[i + 1 :]) for i in range(len(extents))]

@@ -42,10 +42,12 @@ from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import (
     PackedImages,
     Piece,
+    ample_room,
     copy_planes,
     divides,
     existing,
     walk,
+    within,
 )
 from pyrite.kernel.template.product import accumulate, group_number
 from pyrite.kernel.template.size_class import class_of
@@ -108,6 +110,17 @@ def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradi
     # As many images as the greatest batch of the class has: fewer take no more time.
     packed = PackedImages.near(replace(w, batch=class_of(w).batch), length, config.width)
     return with_room(replace(config, images=packed.images, rows=packed.rows), w)
+
+
+def shared(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
+    """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
+    found = fitted(config, length, w)
+    room, most = max(found.room, ample_room(length, found.width)), 2 * _ROOMS[-1]
+    phases = len(PackedImages(w, 1, 1, found.width).phases)
+    return replace(
+        found, room=room, block_c=within(found.block_c, room * phases, most, found.channels),
+        block_o=within(found.block_o, room, most, found.outputs),
+    )  # fmt: skip
 
 
 def with_room(config: WeightGradientConfig, w: Windows) -> WeightGradientConfig:

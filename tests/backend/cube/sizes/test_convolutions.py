@@ -63,6 +63,8 @@ OPS = [forward, gradient_of_input, gradient_of_weight]
 BATCHES = [(8, 2, 12, 12), (6, 2, 12, 12), (5, 2, 12, 12), (7, 2, 12, 12)]
 #: The first sizes are built in; the second build what serves the others.
 IMAGES = [(3, 2, 9, 10), (3, 2, 14, 20), (4, 2, 14, 20), (4, 2, 9, 10)]
+#: Sizes for which the best configs differ.
+CLASSES = [(2, 2, n, m) for n, m in ((12, 12), (15, 21), (10, 31), (26, 13), (19, 19), (36, 9))]
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -87,6 +89,18 @@ def test_other_sizes_of_images_build_for_any_batch(
 
     assert first + 1 >= second > 0  # partial sums may be needed now
     assert others == [0, 0]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+@pytest.mark.sample(1, by="op", varies=True)
+def test_images_of_all_classes_share_kernels(
+    op: Op, name: str, cpu_built: Callable[..., list[int]]
+) -> None:
+    # Of the third an image may be cut, or several go together, which the second did not.
+    _, _, _, *others = cpu_built(results(op, name), CLASSES)
+
+    assert others == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -27,6 +27,7 @@ from pyrite.backend.cube.skeleton.contraction.gradient import (
     AnyParts,
     GradientConfig,
     WeightGradient,
+    select_shared,
 )
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM
@@ -44,7 +45,7 @@ from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.size_class import class_of
 from pyrite.op import Attributes, Constant, Op
-from pyrite.types import DType, Shape, TensorType
+from pyrite.types import Shape, TensorType
 
 
 def windows_of(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Windows:
@@ -73,33 +74,36 @@ def windowed(
 _LEAST_USED: Final = 0.55
 
 
-def direct_config(p: Polyphase, dtype: DType, machine: Machine) -> DirectConfig | None:
-    """Return how a convolution is run directly; None if it is not, but as a product.
+def is_direct(p: Polyphase, machine: Machine) -> bool:
+    """Whether a convolution is run directly, and not as a product.
 
     A window of one element shares nothing that a copy would keep, and of small images too much of
     a copy is between the rows.
     """
     if machine.kind == "gpu" or prod(p.kernel_size) == 1:
-        return None
+        return False
     w = class_of(p.windows)
     used = prod(w.counts) / PackedImages(w, 1, w.counts[0], 1).image_size
-    if used < _LEAST_USED or not direct.is_written_out(p):
-        return None
-    return direct.select(p, dtype, machine)
+    return used >= _LEAST_USED and direct.is_written_out(p)
 
 
 def convolve_directly(
     launcher: Launcher, p: Polyphase, weight: CubeTensor, x: CubeTensor, target: CubeTensor,
-    config: DirectConfig, *, is_transposed: bool = False, around: Around = ALONE,
+    config: DirectConfig | None = None, *, is_transposed: bool = False, around: Around = ALONE,
 ) -> None:  # fmt: skip
     """Write convolutions of x to the target by one kernel; ``is_transposed`` as in `weight_map`.
 
-    Or write to the outputs of what is ``around`` them.
+    Or write to the outputs of what is ``around`` them.  Without a config the first sizes get the
+    best one, all others share one.
     """
     of = layout_of(weight)
     known = (of.dtype, of.strides, of.offset)
     problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
-    problem = replace(problem, is_first=launcher.is_first(problem.with_batch(0)))
+    first, machine = launcher.first_of(problem.with_batch(0)), launcher.machine
+    problem = replace(problem, is_first=first == problem.with_batch(0))
+    if config is None and not problem.is_first:
+        of_first = first.with_batch(p.windows.batch).convolution
+        config = direct.select_shared(p, of_first, x.dtype, machine)
     bindings = [*bindings_of(weight), *bindings_of(x)]
     bindings += bindings_around(around.sources, around.outputs or (target,))
     launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
@@ -163,10 +167,9 @@ def convolve(
     w = windows_of(x.shape, weight.shape, target.shape[2:], attrs)
     spread = [_by_channel(bias, len(w.counts)) for bias in biases]
     whole = polyphase.single(w)
-    config = direct_config(whole, target.dtype, launcher.machine)
-    if config is not None:
+    if is_direct(whole, launcher.machine):
         around = around_directly(launcher, spread, epilogue)
-        convolve_directly(launcher, whole, weight, x, target, config, around=around)
+        convolve_directly(launcher, whole, weight, x, target, around=around)
     else:
         problem = windowed(w, weight, x, target, launcher.machine)
         around = Around.of(launcher, spread, epilogue, layout_of)
@@ -208,9 +211,8 @@ def convolution_input_gradient(
     target = launcher.empty(type)
     w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
     whole = polyphase.joined(w)
-    config = direct_config(whole, type.dtype, launcher.machine)
-    if config is not None:
-        convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True)
+    if is_direct(whole, launcher.machine):
+        convolve_directly(launcher, whole, weight, g, target, is_transposed=True)
     else:
         convolve_by_phases(launcher, w, weight, g, target)
     border.mend(launcher, terms.InputGradient(w), g, weight, target)
@@ -229,11 +231,11 @@ def convolve_gradient_and_finish(
         return False
     w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
     whole, sums = polyphase.joined(w), terms.InputGradient(w)
-    config = direct_config(whole, type.dtype, launcher.machine)
-    if config is None or not border.takes_epilogue(launcher.machine, sums, weight):
+    machine = launcher.machine
+    if not (is_direct(whole, machine) and border.takes_epilogue(machine, sums, weight)):
         return False
     around, target = around_directly(launcher, (), epilogue), unstored(type)
-    convolve_directly(launcher, whole, weight, g, target, config, is_transposed=True, around=around)
+    convolve_directly(launcher, whole, weight, g, target, is_transposed=True, around=around)
     around = Around.of(launcher, (), epilogue, tensor_layout_of)
     border.mend(launcher, sums, g, weight, target, around)
     return True
@@ -291,13 +293,25 @@ def convolution_weight_gradient(
     return [target]
 
 
+def gradient_config(
+    problem: WeightGradient, first: WeightGradient, machine: Machine
+) -> GradientConfig:
+    """Return the best config for the first sizes, and for all others one that they share."""
+    if problem.is_first:
+        return WEIGHT_GRADIENT.select(problem, machine)
+    w = problem.windows
+    of_first = first.with_batch(w.batch).windows
+    return select_shared(w, of_first, problem.x.dtype, machine)
+
+
 def sum_over_positions(
     launcher: Launcher, problem: WeightGradient, x: CubeTensor, g: CubeTensor, target: CubeTensor,
     config: GradientConfig | None = None,
 ) -> None:  # fmt: skip
     """Write the gradient by one of the kernels that read x and g where they lie."""
-    chosen = config or WEIGHT_GRADIENT.select(problem, launcher.machine)
-    problem = replace(problem, is_first=launcher.is_first(problem.with_batch(0)))
+    first = launcher.first_of(problem.with_batch(0))
+    problem = replace(problem, is_first=first == problem.with_batch(0))
+    chosen = config or gradient_config(problem, first, launcher.machine)
     bindings = [*bindings_of(x), *bindings_of(g)]
     if chosen.parts == 1:
         launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, target.buffer], config=chosen)

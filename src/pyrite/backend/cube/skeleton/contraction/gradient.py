@@ -87,6 +87,14 @@ def select(w: Windows, dtype: DType, machine: Machine) -> GradientConfig:
     return along.fitted(config, length, w)
 
 
+def select_shared(w: Windows, first: Windows, dtype: DType, machine: Machine) -> GradientConfig:
+    """Return the config of a kernel that serves many sizes: it is cut as for the first of them."""
+    config, length = _select(size_class.class_of(first), dtype, machine)
+    if isinstance(config, OuterConfig):
+        return outer_config.shared(config, length, w)
+    return along.shared(config, length, w)
+
+
 @lru_cache(maxsize=4096)
 def _select(w: Windows, dtype: DType, machine: Machine) -> tuple[GradientConfig, int]:
     by_positions = along.select_for_class(w, dtype, machine)
