@@ -9,8 +9,8 @@ serves them all (`pyrite.kernel.symbol`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, fields, is_dataclass
-from typing import Any, Final
+from dataclasses import Field, field, fields, is_dataclass
+from typing import Any, Final, Literal
 
 from pyrite.kernel.symbol import LEAST, is_symbol, require_known
 
@@ -38,7 +38,8 @@ SOME: Final = _Some()
 def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
     """Return a key of a problem without its extents, and these in order.
 
-    Extents below 2 stay: an axis of one element is another problem.
+    Extents below 2 stay: an axis of one element is another problem.  Fields that are not compared
+    (``field(compare=False)``) are left out: no kernel depends on them alone.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -70,22 +71,27 @@ def with_known(problem: Any) -> Any:
 
 
 Change = Callable[[int], Any]
-Make = Callable[[Any, tuple[str, ...], list[Any]], Any]
+#: A field holds extents, or a part of a problem, or it is not compared: no key has that.
+Kind = Literal["extent", "part", "not compared"]
+Fields = tuple[tuple[str, Kind], ...]
+Make = Callable[[Any, Fields, list[Any]], Any]
 
 
 def _mapped(value: Any, change: Change, make: Make) -> Any:
     if type(value) is tuple:
         return tuple([_mapped(x, change, make) for x in value])
-    names = _fields_of(type(value))
-    if not names:
+    found = _fields_of(type(value))
+    if not found:
         return value
-    parts = [
-        _changed(getattr(value, name), change)
-        if is_extent
-        else _mapped(getattr(value, name), change, make)
-        for name, is_extent in names
-    ]
-    return make(value, tuple([name for name, _ in names]), parts)
+    parts = []
+    for name, kind in found:
+        part = getattr(value, name)
+        if kind == "extent":
+            part = _changed(part, change)
+        elif kind == "part":
+            part = _mapped(part, change, make)
+        parts.append(part)
+    return make(value, found, parts)
 
 
 def _changed(value: Any, change: Change) -> Any:
@@ -95,23 +101,30 @@ def _changed(value: Any, change: Change) -> Any:
     return change(value) if is_some else value
 
 
-_FIELDS: Final[dict[type, tuple[tuple[str, bool], ...]]] = {}
+_FIELDS: Final[dict[type, Fields]] = {}
 
 
-def _fields_of(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a record that is a value, and which hold extents."""
+def _fields_of(kind: type) -> Fields:
+    """Return the fields of a record that is a value, and what they hold."""
     found = _FIELDS.get(kind)
     if found is None:
         found = ()  # of those that are equal to themselves alone, as dtypes, nothing is exchanged
         if is_dataclass(kind) and kind.__hash__ is not object.__hash__:
-            found = tuple((f.name, _KEY in f.metadata) for f in fields(kind) if f.init)
+            found = tuple((f.name, _kind_of(f)) for f in fields(kind) if f.init)
         _FIELDS[kind] = found
     return found
 
 
-def _keyed(value: Any, names: tuple[str, ...], parts: list[Any]) -> Any:
-    return (type(value), *parts)
+def _kind_of(field: Field[Any]) -> Kind:
+    if not field.compare:
+        return "not compared"
+    return "extent" if _KEY in field.metadata else "part"
 
 
-def _rebuilt(value: Any, names: tuple[str, ...], parts: list[Any]) -> Any:
-    return type(value)(**dict(zip(names, parts, strict=True)))
+def _keyed(value: Any, of: Fields, parts: list[Any]) -> Any:
+    pairs = zip(of, parts, strict=True)
+    return (type(value), *[part for (_, kind), part in pairs if kind != "not compared"])
+
+
+def _rebuilt(value: Any, of: Fields, parts: list[Any]) -> Any:
+    return type(value)(**{name: part for (name, _), part in zip(of, parts, strict=True)})

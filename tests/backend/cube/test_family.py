@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.protocol import Body
 from pyrite.config import config
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.kernel.extent import extent, pattern_of, with_extents
@@ -109,6 +110,21 @@ def test_the_extents_of_a_problem_are_exchanged_and_nothing_else() -> None:
     assert pattern_of(Problem("other", problem.of, 3))[0] != pattern
     # A dtype is what it is.
     assert pattern_of(("a", float32))[0][1] is float32
+
+
+def test_what_is_not_compared_is_in_no_pattern_and_stays_as_it_is() -> None:
+    body, other = Body("a", (1, 12), len), Body("b", (1, 12), max)
+
+    assert pattern_of(body) == pattern_of(other)
+    assert with_extents(other, iter(())).of is max
+    assert pattern_of(body) != pattern_of(Body("a", (1, 13), len))
+
+
+def test_sizes_in_the_key_of_a_body_are_no_extents() -> None:
+    body = Body("a", dense(4, 5), len)
+
+    assert pattern_of(body)[1] == ()
+    assert pattern_of(body)[0] != pattern_of(Body("a", dense(4, 7), len))[0]
 
 
 def test_sizes_that_come_first_may_be_built_in(launcher: Launcher) -> None:

@@ -71,9 +71,11 @@ def test_no_more_buffers_are_bound_than_every_gpu_has(
     bound: list[int] = []
     launch = RecordingLauncher.launch_for
 
-    def counted(self: Any, problem: Any, key: Any, build: Any, bindings: Any, *rest: Any) -> None:
+    def counted(
+        self: Any, problem: Any, key: Any, build: Any, bindings: Any, *rest: Any, **how: Any
+    ) -> None:
         bound.append(sum(hasattr(b, "nbytes") for b in bindings))
-        launch(self, problem, key, build, bindings, *rest)
+        launch(self, problem, key, build, bindings, *rest, **how)
 
     monkeypatch.setattr(RecordingLauncher, "launch_for", counted)
     step("adam", fresh, 64, 0.1)

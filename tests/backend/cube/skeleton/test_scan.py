@@ -9,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.fold import kernel_fold, sum_of
+from pyrite.backend.cube.skeleton.fold import join_cost, kernel_fold, sum_of
 from pyrite.backend.cube.skeleton.scan import (
     candidates,
     lines_of,
@@ -112,7 +112,7 @@ def test_a_config_follows_the_lines_and_the_machine(
     x = tensor(np.zeros((), np.float32), device=fresh).broadcast_to(shape)._handle
     dense = type(x).dense(x.buffer, TensorType(shape, float32))
     found = lines_of(dense, dense, axis, has_initial=False, is_reverse=False)
-    config = select(found, sum_of(float32), machine)
+    config = select(found, 1, join_cost(sum_of(float32)), machine)
 
     assert (config.lanes, config.lines, config.parts > 1) == (lanes, lines, is_cut)
 

@@ -21,15 +21,10 @@ from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import contiguous
-from pyrite.backend.cube.skeleton.row import (
-    RowsConfig,
-    groups_of,
-    select,
-    workgroups_of,
-)
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
+from pyrite.backend.cube.skeleton.row import ROWS, RowProblem, RowsConfig, groups_of, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node
-from pyrite.kernel import Kernel
 from pyrite.op import Constant
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, TensorType
@@ -137,13 +132,13 @@ class _Launch:
         numbers = [RowLayout(Layout(x.dtype, (1,)), (rows,), ()) for x in of_rows]
         dtypes = [self.types[v].dtype.compute for v in self.numbers]
 
-        def build(layouts: RowLayouts, grid: int) -> Kernel:
+        def write(layouts: RowLayouts, config: RowsConfig, grid: int) -> BodyRow:
             bound = [bound_fold(self.region, node, 1) for node in self.group.sums]
-            row = BodyRow(name, layouts, self.config, grid, self.dtype, bound)
+            row = BodyRow(name, layouts, config, grid, self.dtype, bound)
             given = [row.b.scalar(f"number{i}", dtype) for i, dtype in enumerate(dtypes)]
             known = dict(zip(self.numbers, given, strict=True))
             row.run(lambda _: write_row(row, self.region, self.group, list(self.tensors), known))
-            return row.b.build()
+            return row
 
         made = [t for t, _ in self.made.values()]
         bindings: list[Buffer | Number] = [
@@ -156,9 +151,9 @@ class _Launch:
             rows, length, self.sources, [*self.targets, *numbers], sums,
             pieces=self.space.count,
         )  # fmt: skip
-        self.launcher.launch_for(
-            layouts, self._key, build, bindings, workgroups_of(rows, self.config)
-        )
+        problem = RowProblem(layouts, self.dtype, rows, length, bool(self.group.sums))
+        fused = Fused(body=Body(name, self._key, write))
+        launch(self.launcher, ROWS, problem, bindings, config=self.config, fused=fused)
 
     @property
     def _key(self) -> Hashable:
@@ -170,7 +165,7 @@ class _Launch:
         of_rows = [v for v in made if along.isdisjoint(self.region.support(v))]
         # Leaves go by the order in which nodes take them: tensors and numbers may change places.
         leaves = (list(self.tensors), self.numbers)
-        return "body", key_of(self.nodes, *leaves, of_rows, *wanted), self.config
+        return key_of(self.nodes, *leaves, of_rows, *wanted)
 
     def results(self) -> dict[int, CubeTensor]:
         """Return what was written, in the shapes that the body gives."""
@@ -247,22 +242,24 @@ def join_parts(
     rows, length = atoms.count(group.rows), atoms.count(outer)
     count = atoms.count(group.length)
     bound = [bound_fold(region, node, count) for node in group.folds]
-    config = select(length, states[0].dtype.compute, launcher.machine)
+    dtype = states[0].dtype.compute
+    config = select(length, dtype, launcher.machine)
     sources = [dense_rows(s.dtype, rows, (length,), config.width, launcher.machine) for s in states]
     results = [v for n in group.folds for v in n.results]
     made = {v: launcher.empty(TensorType(atoms.sizes(group.rows), types[v].dtype)) for v in results}
     targets = [RowLayout(Layout(x.dtype, (1,)), (rows,), ()) for x in made.values()]
 
-    def build(layouts: RowLayouts, grid: int) -> Kernel:
-        row = BodyRow(name, layouts, config, grid, states[0].dtype.compute)
+    def write(layouts: RowLayouts, config: RowsConfig, grid: int) -> BodyRow:
+        row = BodyRow(name, layouts, config, grid, dtype)
         folds = [fold.ending(count=layouts.count) for fold in bound]
         row.run(lambda _: write_joined(row, folds))
-        return row.b.build()
+        return row
 
-    key = ("joined parts", tuple(fold.key_of_any_count for fold in bound), config)
     bindings = [b for t in (*states, *made.values()) for b in bindings_of(t)]
     layouts = RowLayouts.of(rows, length, sources, targets, count=count)
-    launcher.launch_for(layouts, key, build, bindings, workgroups_of(rows, config))
+    key = ("joined parts", *(fold.key_of_any_count for fold in bound))
+    problem, fused = RowProblem(layouts, dtype, rows, length), Fused(body=Body(name, key, write))
+    launch(launcher, ROWS, problem, bindings, config=config, fused=fused)
     for value, tensor in made.items():
         real[value] = arranged(launcher, region, tensor, group.rows, value)
 

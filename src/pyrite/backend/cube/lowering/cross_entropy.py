@@ -204,7 +204,7 @@ def _launch(
             _write_gradients(sample, argnums)
 
     for_numbered_rows(
-        launcher, (op.name, argnums), problem, rows,
+        launcher, op.name, argnums, problem, rows,
         Operands(sources, targets, numbers, results), make, body, config, no_class(classes),
     )  # fmt: skip
 

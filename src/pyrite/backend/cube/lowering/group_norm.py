@@ -20,18 +20,19 @@ from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import (
+    ROWS,
     At,
     Row,
+    RowProblem,
     RowsConfig,
     Values,
     row_layout,
     select_in_pieces,
-    workgroups_of,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.content import content_of
-from pyrite.kernel import Kernel, Value
+from pyrite.kernel import Value
 from pyrite.kernel.extent import extent
 from pyrite.op import Attributes, Op
 from pyrite.types import Shape, TensorType, element_count
@@ -203,15 +204,16 @@ def group_norm_backward(
         x.shape[0], attrs["num_groups"], channels, size,
     )  # fmt: skip
 
-    def build(of: Groups, grid: int) -> Kernel:
+    def write(of: Groups, config: RowsConfig, grid: int) -> GroupRow:
         row = GroupRow(op.name, of, config, grid)
         row.run(lambda _: _write(row, attrs["eps"], argnums))
-        return row.b.build()
+        return row
 
     operands = [*sources, *targets, *([] if weight is None else [weight]), *totals.values()]
     bindings = [b for t in operands for b in bindings_of(t)]
-    key = (op.name, content_of((attrs["eps"], argnums)), config)
-    launcher.launch_for(groups, key, build, bindings, workgroups_of(rows, config))
+    problem = RowProblem(groups, compute, rows, channels * size)
+    fused = Fused(body=Body(op.name, (op.name, attrs["eps"], argnums), write))
+    launch(launcher, ROWS, problem, bindings, config=config, fused=fused)
     for n, total in totals.items():
         by_sample = flattened(launcher, total, x.shape[:2])
         found[n] = reduce_axes(launcher, sum_of(compute), by_sample, (0,), types[n])

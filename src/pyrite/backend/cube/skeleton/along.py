@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import (
@@ -32,6 +32,7 @@ from pyrite.backend.cube.operand import (
     layout_of,
     unravel,
 )
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
@@ -120,15 +121,15 @@ class Block:
 class Along:
     """One row, inside the kernel: where it is, and what the body may use."""
 
-    def __init__(
-        self, name: str, shape: Shape, sources: Sequence[Layout], targets: Sequence[Layout],
-        config: AlongConfig, grid: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, name: str, of: Rows, config: AlongConfig, grid: int) -> None:
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
+        shape = of.shape
         self.width, self.length = config.width, shape[-1]
-        self.sources = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
-        self.targets = [Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(targets)]
+        self.sources = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(of.sources)]
+        self.targets = [
+            Operand(b, f"out{i}", layout, "write") for i, layout in enumerate(of.targets)
+        ]
         self._units = units_of(shape, config)
         self._unit = invocation_of(b)
         self._vector: Value | int | None = None
@@ -195,18 +196,51 @@ def units_of(shape: Shape, config: AlongConfig) -> int:
     return rows if config.takes_row else rows * vectors_of(shape, config)
 
 
-P = TypeVar("P", bound=Hashable)
-Body = Callable[[Along, P], None]
-
-
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """All that a kernel depends on: what its body is told, and where its operands lie."""
+class Rows:
+    """All that a kernel depends on: what its body is told, and where its operands lie.
+
+    The body writes vectors of at most ``widest`` elements, so many ``vectors`` at once.
+    """
 
     problem: Hashable
     sources: tuple[Layout, ...]
     targets: tuple[Layout, ...]
-    shape: Shape = extent()
+    widest: int = WIDTHS[-1]
+    vectors: int = 1
+    shape: Shape = extent(default=())
+
+
+class AlongSkeleton:
+    """Kernels that go along the rows of their results."""
+
+    name = "along rows"
+
+    def candidates(self, problem: Rows, machine: Machine) -> tuple[AlongConfig, ...]:
+        """Return the configs that the body can do."""
+        return candidates(problem.shape, machine, widest=problem.widest)
+
+    def select(self, problem: Rows, machine: Machine) -> AlongConfig:
+        """Return the one that seems best for the length of the rows."""
+        return select(problem.shape, machine, widest=problem.widest, vectors=problem.vectors)
+
+    def workgroups(self, problem: Rows, config: AlongConfig) -> int:
+        """Return how many workgroups run the kernel."""
+        return -(-units_of(problem.shape, config) // config.workgroup_size)
+
+    def build(self, problem: Rows, config: AlongConfig, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel.  Parameters: sources, and targets."""
+        assert fused.body is not None
+        along = Along(fused.body.name, problem, config, grid)
+        with along.b.if_(along.exists()):
+            fused.body.of(along, problem.problem)
+        return along.b.build()
+
+
+ALONG: Final = AlongSkeleton()
+
+P = TypeVar("P", bound=Hashable)
+Write = Callable[[Along, P], None]
 
 
 def along_rows(
@@ -215,7 +249,7 @@ def along_rows(
     problem: P,
     sources: Sequence[CubeTensor],
     targets: Sequence[CubeTensor],
-    body: Body[P],
+    body: Write[P],
     config: AlongConfig | None = None,
     *,
     widest: int = WIDTHS[-1],
@@ -229,19 +263,8 @@ def along_rows(
     shape = targets[0].shape
     if element_count(shape) == 0:
         return
-    config = config or select(shape, launcher.machine, widest=widest, vectors=vectors)
     read, written = (tuple(layout_of(t) for t in of) for of in (sources, targets))
-
-    def build(rows: _Rows, grid: int) -> Kernel:
-        along = Along(name, rows.shape, rows.sources, rows.targets, config, grid)
-        with along.b.if_(along.exists()):
-            body(along, rows.problem)  # type: ignore[arg-type]  # the same with symbols
-        return along.b.build()
-
-    launcher.launch_for(
-        _Rows(problem, read, written, shape),
-        (name, config),
-        build,
-        [b for t in (*sources, *targets) for b in bindings_of(t)],
-        -(-units_of(shape, config) // config.workgroup_size),
-    )
+    rows = Rows(problem, read, written, widest, vectors, shape)
+    bindings = [b for t in (*sources, *targets) for b in bindings_of(t)]
+    fused = Fused(body=Body(name, name, body))
+    launch(launcher, ALONG, rows, bindings, config=config, fused=fused)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import (
@@ -26,6 +27,7 @@ from pyrite.backend.cube.operand import (
     layout_of,
     unravel,
 )
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.extent import extent
@@ -55,31 +57,36 @@ def select(points: int, machine: Machine) -> EachConfig:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The sizes of such a kernel: of the space, of the operands, and those that a body asks for."""
+    """A space, its operands, and ``extents``: sizes that a body asks for.
+
+    ``access`` is what it does with the last operand; ``numbers`` are the dtypes of those that it
+    gets, and ``has_fault`` says whether reads of the result may raise.
+    """
 
     layouts: tuple[Layout, ...]
-    shape: Shape = extent()
+    access: Access = "write"
+    numbers: tuple[DType, ...] = ()
+    has_fault: bool = False
+    shape: Shape = extent(default=())
     extents: Shape = extent(default=())
 
 
 class Each:
     """One point, inside the kernel: where it is, and what the body may use."""
 
-    def __init__(
-        self, name: str, points: Points, access: Access, numbers: Sequence[DType],
-        has_fault: bool, grid: int, config: EachConfig,
-    ) -> None:  # fmt: skip
+    def __init__(self, name: str, points: Points, config: EachConfig, grid: int) -> None:
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         shape, last = points.shape, len(points.layouts) - 1
         self.extents = points.extents
         self.operands = [
-            Operand(b, f"x{i}", layout, access if i == last else "read")
+            Operand(b, f"x{i}", layout, points.access if i == last else "read")
             for i, layout in enumerate(points.layouts)
         ]
-        self.numbers = [b.scalar(f"number{i}", dtype) for i, dtype in enumerate(numbers)]
-        self._word: Memory | None = b.buffer("error", uint32, "atomic") if has_fault else None
-        self._number = b.scalar("error_number", uint32) if has_fault else None
+        self.numbers = [b.scalar(f"number{i}", dtype) for i, dtype in enumerate(points.numbers)]
+        can_fail = points.has_fault
+        self._word: Memory | None = b.buffer("error", uint32, "atomic") if can_fail else None
+        self._number = b.scalar("error_number", uint32) if can_fail else None
         self.index = invocation_of(b)
         self.shape = shape
         self.at = unravel(b, self.index, shape)
@@ -118,7 +125,35 @@ def as_index(
     return inside, b.select(inside, b.cast(x, b.index_type.dtype), 0)
 
 
-Body = Callable[[Each], None]
+class EachSkeleton:
+    """Kernels with an invocation for each point."""
+
+    name = "each point"
+
+    def candidates(self, problem: Points, machine: Machine) -> tuple[EachConfig, ...]:
+        """Return the configs for the space."""
+        return candidates(element_count(problem.shape), machine)
+
+    def select(self, problem: Points, machine: Machine) -> EachConfig:
+        """Return the one for so many points."""
+        return select(element_count(problem.shape), machine)
+
+    def workgroups(self, problem: Points, config: EachConfig) -> int:
+        """Return how many workgroups run the kernel."""
+        return -(-element_count(problem.shape) // config.workgroup_size)
+
+    def build(self, problem: Points, config: EachConfig, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel.  Parameters: operands, numbers, and an error word."""
+        assert fused.body is not None
+        each = Each(fused.body.name, problem, config, grid)
+        with each.b.if_(each.index < element_count(problem.shape)):
+            fused.body.of(each)
+        return each.b.build()
+
+
+EACH: Final = EachSkeleton()
+
+Write = Callable[[Each], None]
 
 
 def for_each(
@@ -128,7 +163,7 @@ def for_each(
     shape: Shape,
     sources: Sequence[CubeTensor],
     target: CubeTensor,
-    body: Body,
+    body: Write,
     *,
     extents: Shape = (),
     numbers: Sequence[tuple[Number, DType]] = (),
@@ -144,22 +179,17 @@ def for_each(
     what reads are to raise if the body calls ``fail``; ``access`` is what it does with the target.
     ``knows_first`` is for bodies that are faster where sizes are built in: the first ones are.
     """
-    points = element_count(shape)
-    if points == 0:
+    if element_count(shape) == 0:
         return
-    config = config or select(points, launcher.machine)
-    workgroups = -(-points // config.workgroup_size)
     operands = [*sources, target]
-    dtypes = tuple(dtype for _, dtype in numbers)
-
-    def build(of: Points, grid: int) -> Kernel:
-        each = Each(name, of, access, dtypes, fault is not None, grid, config)
-        with each.b.if_(each.index < element_count(of.shape)):
-            body(each)
-        return each.b.build()
-
     bindings: list[Buffer | Number] = [b for t in operands for b in bindings_of(t)]
     bindings += [number for number, _ in numbers]
-    of = Points(tuple(layout_of(t) for t in operands), tuple(shape), tuple(extents))
-    key = (name, variant, access, dtypes, fault is not None, config)
-    launcher.launch_for(of, key, build, bindings, workgroups, fault, knows_first=knows_first)
+    points = Points(
+        tuple(layout_of(t) for t in operands), access, tuple(dtype for _, dtype in numbers),
+        fault is not None, tuple(shape), tuple(extents),
+    )  # fmt: skip
+    fused = Fused(body=Body(name, (name, variant), body))
+    launch(
+        launcher, EACH, points, bindings, config=config, fused=fused, fault=fault,
+        knows_first=knows_first,
+    )  # fmt: skip

@@ -9,9 +9,9 @@ be masked.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.layout import Strides, broadcast_strides, merged
@@ -25,6 +25,7 @@ from pyrite.backend.cube.operand import (
     unravel,
 )
 from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
@@ -33,7 +34,7 @@ from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
 from pyrite.op.coordinates import attributes_read
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, TensorType, bool_, int32
+from pyrite.types import DType, Number, Shape, TensorType, bool_, element_count, int32
 
 Rule = Callable[..., Any]
 
@@ -43,12 +44,14 @@ class ElementwiseConfig:
     """``width`` consecutive elements per invocation, ``workgroup_size`` invocations together.
 
     Invocations go through the elements in row-major order; with ``rows`` > 1 through as many rows
-    at a time, column by column, which keeps a transposed source in the cache.
+    at a time, column by column, which keeps a transposed source in the cache.  ``is_whole`` says
+    that the width divides the last axis: no vector is masked.
     """
 
     workgroup_size: int
     width: int
     rows: int = 1
+    is_whole: bool = False
 
 
 def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
@@ -56,7 +59,7 @@ def candidates(shape: Shape, machine: Machine) -> tuple[ElementwiseConfig, ...]:
     widths = [w for w in reversed(WIDTHS) if len(shape) == 1 or w < 2 * shape[-1]]
     rows = (1, 16) if len(shape) > 1 else (1,)
     return tuple(
-        ElementwiseConfig(size, width, r)
+        ElementwiseConfig(size, width, r, shape[-1] % width == 0)
         for size in machine.workgroup_sizes
         for width in widths
         for r in rows
@@ -126,41 +129,69 @@ class _Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class Elements:
     """All that the kernel depends on, besides the rule.
 
     ``sources`` are layouts, arguments, bools, and None for what was left out.  ``inner`` has the
-    sizes of all axes but the first, of which there may be any number: how many elements there are
-    is an argument, so that one is no case of its own.  ``is_whole`` says that the width divides the
-    last.
+    sizes of all axes but the first, of which there may be any number: the ``count`` of elements is
+    an argument, so that one is no case of its own.  ``is_turned`` says that the elements of a
+    source are neighbours on another axis than the last.
     """
 
     sources: tuple[Layout | _Argument | bool | None, ...]
     targets: tuple[Layout, ...]
-    is_whole: bool
-    config: ElementwiseConfig
     inner: Shape = extent()
+    count: int = field(default=0, compare=False)
+    is_turned: bool = field(default=False, compare=False)
 
     @property
-    def shape(self) -> Shape:
-        """The merged axes, with a size that nobody looks at for the first."""
-        return (0, *self.inner)
+    def rows(self) -> int:
+        """The size of the first axis; there is no other if there are no inner ones."""
+        return self.count // element_count(self.inner)
 
     @property
-    def per_row(self) -> int:
-        """Vectors of a row."""
-        return -(-self.inner[-1] // self.config.width)
+    def bound(self) -> int:
+        """The argument: the number of elements, or of rows where there are several."""
+        return self.count // self.inner[-1] if self.inner else self.count
 
-    def vectors(self, count: int) -> int:
-        """Return the vectors of so many elements: a vector stays in one row."""
-        if not self.inner:
-            return -(-count // self.config.width)
-        together = self.config.rows
-        return -(-(count // self.inner[-1]) // together) * together * self.per_row
+    def per_row(self, width: int) -> int:
+        """Return how many vectors a row has."""
+        return -(-self.inner[-1] // width)
 
-    def bound(self, count: int) -> int:
-        """Return the argument: the number of elements, or of rows where there are several."""
-        return count // self.inner[-1] if self.inner else count
+
+class ElementwiseSkeleton:
+    """Kernels that write a function of elements to each element of their targets."""
+
+    name = "elementwise"
+
+    def candidates(self, problem: Elements, machine: Machine) -> tuple[ElementwiseConfig, ...]:
+        """Return the configs for the merged shape."""
+        return candidates((problem.rows, *problem.inner), machine)
+
+    def select(self, problem: Elements, machine: Machine) -> ElementwiseConfig:
+        """Return the one that fits the last axis."""
+        shape = (problem.rows, *problem.inner)
+        return select(shape, machine, is_turned=problem.is_turned)
+
+    def workgroups(self, problem: Elements, config: ElementwiseConfig) -> int:
+        """Return how many workgroups run the kernel: a vector stays in one row."""
+        vectors = -(-problem.count // config.width)
+        if problem.inner:
+            rows = -(-problem.bound // config.rows) * config.rows
+            vectors = rows * problem.per_row(config.width)
+        return -(-vectors // config.workgroup_size)
+
+    def build(
+        self, problem: Elements, config: ElementwiseConfig, fused: Fused, grid: int
+    ) -> Kernel:
+        """Return the kernel.  Parameters: `Elements.bound`, sources, targets."""
+        assert fused.body is not None
+        kernel = _ElementwiseKernel(fused.body.name, problem, config, grid)
+        kernel.write(fused.body.of)
+        return kernel.b.build()
+
+
+ELEMENTWISE: Final = ElementwiseSkeleton()
 
 
 def map_elements(
@@ -205,26 +236,19 @@ def map_together(
 ) -> None:
     """Write what a rule makes of elements to those of several targets of one shape."""
     shape = targets[0].shape
-    count = targets[0].type.size
-    if count == 0:
+    if targets[0].type.size == 0:
         return
     sources = tuple(_seen(i, shape) for i in inputs)
     seen = tuple(_seen(t, shape) for t in targets)
-    problem = _problem_of(shape, sources, seen, launcher.machine, config)
-    bindings: list[Buffer | Number] = [problem.bound(count)]
+    problem, config = _problem_of(shape, sources, seen, launcher.machine, config)
+    bindings: list[Buffer | Number] = [problem.bound]
     for i in (*inputs, *targets):
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
-    workgroups = -(-problem.vectors(count) // problem.config.workgroup_size)
-    launcher.launch_for(
-        problem,
-        (name, variant),
-        lambda of, grid: _kernel(name, rule, of, grid),
-        bindings,
-        workgroups,
-    )
+    fused = Fused(body=Body(name, (name, variant), rule))
+    launch(launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused)
 
 
 #: What a problem is made from: of a tensor its dtype, its strides as stretched to the target,
@@ -249,7 +273,7 @@ def _problem_of(
     targets: tuple[_Seen, ...],
     machine: Machine,
     config: ElementwiseConfig | None,
-) -> _Problem:
+) -> tuple[Elements, ElementwiseConfig]:
     seen = [s for s in (*sources, *targets) if isinstance(s, tuple)]
     flat = merged(shape, [strides for _, strides, _, _ in seen])
     sizes = flat[0][0] or (1,)
@@ -262,13 +286,9 @@ def _problem_of(
         for (dtype, _, has_offset, offset), (_, strides) in zip(seen, flat, strict=True)
     ]
     remaining = iter(layouts)
-    return _Problem(
-        sources=tuple(_source(s, remaining) for s in sources),
-        targets=tuple(layouts[-len(targets) :]),
-        inner=sizes[1:],
-        is_whole=sizes[-1] % found.width == 0,
-        config=found,
-    )
+    read = tuple(_source(s, remaining) for s in sources)
+    written = tuple(layouts[-len(targets) :])
+    return Elements(read, written, sizes[1:], element_count(sizes), is_turned), found
 
 
 def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool | None:
@@ -280,10 +300,10 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
 class _ElementwiseKernel:
     """The kernel of one problem, while it is being written."""
 
-    def __init__(self, name: str, problem: _Problem, grid: int) -> None:
-        self.problem = problem
-        self.width = problem.config.width
-        b = self.b = KernelBuilder(name, workgroup_size=problem.config.workgroup_size, grid=grid)
+    def __init__(self, name: str, problem: Elements, config: ElementwiseConfig, grid: int) -> None:
+        self.problem, self.config = problem, config
+        self.width = config.width
+        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
         self.count = b.scalar("count", int32)
         self.mask: Value | None = None
         self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(problem.sources)]
@@ -302,10 +322,10 @@ class _ElementwiseKernel:
 
     def write(self, rule: Together) -> None:
         b, width = self.b, self.width
-        vector, shape = invocation_of(b), self.problem.shape
-        if not self.problem.inner:
+        vector, inner = invocation_of(b), self.problem.inner
+        if not inner:
             first = vector * width if width > 1 else vector
-            if self.problem.is_whole:
+            if self.config.is_whole:
                 with b.if_(first < self.count):
                     self.store(rule, [first])
                 return
@@ -315,13 +335,18 @@ class _ElementwiseKernel:
         row, number = self.position(vector)
         with b.if_(row < self.count):
             column = number * width if width > 1 else number
-            if not self.problem.is_whole:
-                self.mask = column + iota(b, width) < shape[-1]
-            self.store(rule, [*unravel(b, row, shape[:-1]), column])
+            if not self.config.is_whole:
+                self.mask = column + iota(b, width) < inner[-1]
+            self.store(rule, [*unravel(b, row, self.shape[:-1]), column])
+
+    @property
+    def shape(self) -> Shape:
+        """The merged axes, with a size that nobody looks at for the first."""
+        return (0, *self.problem.inner)
 
     def position(self, vector: Value) -> tuple[Value, Value]:
         """Return the row of a vector, among all rows, and its number there."""
-        rows, per_row = self.problem.config.rows, self.problem.per_row
+        rows, per_row = self.config.rows, self.problem.per_row(self.width)
         if rows == 1:
             return vector // per_row, vector % per_row
         block, within = vector // (rows * per_row), vector % (rows * per_row)
@@ -338,7 +363,7 @@ class _ElementwiseKernel:
     def number(self, coordinates: list[Value | int]) -> Value:
         """Return the numbers of a vector's elements in row-major order."""
         first: Value | int = 0
-        for coordinate, size in zip(coordinates, self.problem.shape, strict=True):
+        for coordinate, size in zip(coordinates, self.shape, strict=True):
             first = first * size + coordinate
         b = self.b
         index = b.index(first)
@@ -352,12 +377,6 @@ class _ElementwiseKernel:
 
     def spread(self, x: Value) -> Value:
         return x if x.width == self.width else self.b.splat(x, self.width)
-
-
-def _kernel(name: str, rule: Together, problem: _Problem, grid: int) -> Kernel:
-    body = _ElementwiseKernel(name, problem, grid)
-    body.write(rule)
-    return body.b.build()
 
 
 def copy(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> None:

@@ -12,16 +12,19 @@ from typing import TypeVar
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import (
+    ROWS,
     At,
     Row,
+    RowProblem,
     RowsConfig,
     best,
     candidates,
     row_layout,
 )
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, Memory, Value
+from pyrite.kernel import Memory, Value
 from pyrite.types import DType, uint32
 
 # ---- configs ----
@@ -116,6 +119,7 @@ class Operands:
 
 def for_numbered_rows(
     launcher: Launcher,
+    name: str,
     key: Hashable,
     problem: P,
     rows: int,
@@ -127,20 +131,22 @@ def for_numbered_rows(
 ) -> None:
     """Run a body for each of so many rows.
 
-    ``problem`` is all that both functions depend on besides the operands and the ``key``, which
-    tells them from others; its extents are symbols where a kernel is built.  ``make`` gives the row
-    of the problem, the layouts of the operands, the config and the grid, in that order.  ``fault``
-    is what reads are to raise if the body calls ``fail``.
+    ``problem`` is all that both functions depend on besides the operands, and the ``name`` and
+    ``key`` that tell them from others; its extents are symbols where a kernel is built.  ``make``
+    gives the row of the problem, the layouts of the operands, the config and the grid, in that
+    order.  ``fault`` is what reads are to raise if the body calls ``fail``.
     """
     groups = (operands.sources, operands.targets, operands.numbers, operands.results)
     width, machine = config.width, launcher.machine
     layouts = tuple([tuple([row_layout(t, width, machine) for t in group]) for group in groups])
 
-    def build(of: tuple[P, tuple[Layouts, ...]], grid: int) -> Kernel:
+    def write(of: tuple[P, tuple[Layouts, ...]], config: RowsConfig, grid: int) -> R:
         row = make(of[0], *of[1], config, grid)
         row.run(lambda _: body(row, of[0]))
-        return row.b.build()
+        return row
 
     bindings = [b for group in groups for t in group for b in bindings_of(t)]
-    workgroups = -(-rows // config.slots)
-    launcher.launch_for((problem, layouts), (key, config), build, bindings, workgroups, fault)
+    first = operands.sources[0]
+    whole = RowProblem((problem, layouts), first.dtype.compute, rows, first.shape[-1])
+    fused = Fused(body=Body(name, (name, key), write))
+    launch(launcher, ROWS, whole, bindings, config=config, fused=fused, fault=fault)

@@ -15,11 +15,12 @@ there, and the kernel the numbers when it is launched.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout
+from pyrite.content import Known, content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import OperandLayout
@@ -46,6 +47,23 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """What a lowering has a skeleton do inside of a kernel, which is called ``name``.
+
+    ``key`` is all that ``of`` depends on besides the problem: that is a function, or a fold, which
+    is made anew for each call.  Bodies of one key share kernels, whatever they are called.
+    """
+
+    name: str = field(compare=False)
+    key: Hashable
+    of: Any = field(compare=False)
+
+    def __post_init__(self) -> None:
+        # By its content as a whole: sizes in it are built in, and no extents of the problem.
+        object.__setattr__(self, "key", Known(content_of(self.key)))
+
+
+@dataclass(frozen=True, slots=True)
 class Fused:
     """What stands in the kernel around the work of a skeleton; nothing by default.
 
@@ -55,7 +73,7 @@ class Fused:
     """
 
     prologues: tuple[Stage | None, ...] = ()
-    body: Hashable = None
+    body: Body | None = None
     epilogue: Stage | None = None
     outputs: tuple[Layout | OperandLayout | OperandMap, ...] = ()
 
@@ -100,8 +118,12 @@ def launch(
     config: C | None = None,
     fused: Fused = NOTHING,
     fault: str | None = None,
+    knows_first: bool = False,
 ) -> None:
-    """Run the kernel of a problem, by the config given or the one that is selected."""
+    """Run the kernel of a problem, by the config given or the one that is selected.
+
+    ``fault`` and ``knows_first`` are as in `Launcher.launch_for`.
+    """
     chosen = skeleton.select(problem, launcher.machine) if config is None else config
     launcher.launch_for(
         (problem, chosen, fused),
@@ -110,4 +132,5 @@ def launch(
         bindings,
         skeleton.workgroups(problem, chosen),
         fault,
+        knows_first=knows_first,
     )

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.operand import Layout, Operand, halves, iota, unravel, workgroup_of
-from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, units
+from pyrite.backend.cube.skeleton.fold.config import (
+    Problem,
+    ReductionConfig,
+    candidates,
+    select,
+    units,
+)
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
+from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
+from pyrite.kernel.machine import Machine
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
 
@@ -22,16 +31,17 @@ class _FoldKernel:
     """
 
     def __init__(
-        self, fold: KernelFold, problem: Problem, sources: Sequence[Layout],
-        targets: Sequence[DType], config: ReductionConfig, grid: int, *, takes: bool, ends: bool,
-    ) -> None:  # fmt: skip
-        self.fold, self.problem, self.config = fold, problem, config
-        self.takes, self.ends = takes, ends
+        self, fold: KernelFold, reduction: Reduction, config: ReductionConfig, grid: int
+    ) -> None:
+        self.fold = fold.ending(count=reduction.count)
+        self.problem, self.config = reduction.problem, config
+        self.takes, self.ends = reduction.takes, reduction.ends
         b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
-        self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(sources)]
+        self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(reduction.sources)]
         self.targets = [
-            Operand(b, f"out{i}", Layout(target, (1,)), "write") for i, target in enumerate(targets)
+            Operand(b, f"out{i}", Layout(target, (1,)), "write")
+            for i, target in enumerate(reduction.targets)
         ]
 
     def write(self) -> None:
@@ -253,27 +263,45 @@ class _FoldKernel:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """All sizes and layouts of a reduction: ``count`` is what the fold's end is told."""
+    """A launch of a fold: both sides of its input, and what it reads and writes.
+
+    A state has so many ``values``.  Elements are taken in, or states without ``takes``; results are
+    written, or states without ``ends``.  ``count`` is what the fold's end is told.
+    """
 
     problem: Problem
-    sources: tuple[Layout, ...]
-    targets: tuple[DType, ...]
-    count: int = extent()
+    values: int
+    sources: tuple[Layout, ...] = ()
+    targets: tuple[DType, ...] = ()
+    takes: bool = True
+    ends: bool = True
+    count: int = extent(default=0)
 
 
-def reduction_kernel(
-    fold: KernelFold,
-    reduction: Reduction,
-    config: ReductionConfig,
-    grid: int,
-    *,
-    takes: bool,
-    ends: bool,
-) -> Kernel:
-    """Return the kernel of a fold; see `_FoldKernel`."""
-    body = _FoldKernel(
-        fold.ending(count=reduction.count), reduction.problem, reduction.sources,
-        reduction.targets, config, grid, takes=takes, ends=ends,
-    )  # fmt: skip
-    body.write()
-    return body.b.build()
+class FoldSkeleton:
+    """Kernels of folds over axes; the fold is the body."""
+
+    name = "fold"
+
+    def candidates(self, problem: Reduction, machine: Machine) -> tuple[ReductionConfig, ...]:
+        """Return the configs that are right for both sides of the input."""
+        return candidates(problem.problem, machine)
+
+    def select(self, problem: Reduction, machine: Machine) -> ReductionConfig:
+        """Return the one for so many values of a state."""
+        return select(problem.problem, machine, problem.values)
+
+    def workgroups(self, problem: Reduction, config: ReductionConfig) -> int:
+        """Return how many workgroups run the kernel."""
+        per_workgroup = config.workgroup_size // config.lanes
+        return -(-units(problem.problem, config) // per_workgroup) * config.parts
+
+    def build(self, problem: Reduction, config: ReductionConfig, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel; see `_FoldKernel`.  Parameters: sources, and targets."""
+        assert fused.body is not None
+        body = _FoldKernel(fused.body.of, problem, config, grid)
+        body.write()
+        return body.b.build()
+
+
+FOLD: Final = FoldSkeleton()

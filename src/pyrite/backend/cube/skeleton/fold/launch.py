@@ -10,9 +10,10 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
-from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig, select, units
+from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
-from pyrite.backend.cube.skeleton.fold.kernel import Reduction, reduction_kernel
+from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.trace import RecordingAlgebra
@@ -60,23 +61,23 @@ def reduce_results(
     targets = [launcher.empty(type) for type in types]
     if types[0].size == 0:
         return targets
-    problem = problem_of(x, axes)
-    if problem.size == 0:
+    whole = Reduction(problem_of(x, axes), len(fold.start), count=fold.bound.count)
+    if whole.problem.size == 0:
         _write_nothing(launcher, fold, targets)
         return targets
-    machine = launcher.machine
-    config = config or select(problem, machine, len(fold.start))
+    config = config or FOLD.select(whole, launcher.machine)
     if config.parts == 1:
-        _launch(launcher, fold, [x], problem, config, targets, takes=True, ends=True)
+        _launch(launcher, fold, whole, [x], targets, config)
         return targets
-    count, parts = problem.count, config.parts
+    count, parts = whole.problem.count, config.parts
     is_column = config.along == "columns"
     shape = (parts, count) if is_column else (count, parts)
     states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
-    _launch(launcher, fold, [x], problem, config, states, takes=True, ends=False)
-    rest = problem_of(states[0], (0,) if is_column else (1,))
-    second = replace(select(rest, machine), parts=1)
-    _launch(launcher, fold, states, rest, second, targets, takes=False, ends=True)
+    _launch(launcher, fold, replace(whole, ends=False), [x], states, config)
+    of_parts = problem_of(states[0], (0,) if is_column else (1,))
+    rest = Reduction(of_parts, 1, takes=False, count=fold.bound.count)
+    second = replace(FOLD.select(rest, launcher.machine), parts=1)
+    _launch(launcher, fold, rest, states, targets, second)
     return targets
 
 
@@ -91,22 +92,16 @@ def _write_nothing(launcher: Launcher, fold: KernelFold, targets: Sequence[CubeT
 
 
 def _launch(
-    launcher: Launcher, fold: KernelFold, sources: Sequence[CubeTensor], problem: Problem,
-    config: ReductionConfig, targets: Sequence[CubeTensor], *, takes: bool, ends: bool,
+    launcher: Launcher, fold: KernelFold, of: Reduction, sources: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor], config: ReductionConfig,
 ) -> None:  # fmt: skip
-    per_workgroup = config.workgroup_size // config.lanes
-    groups = -(-units(problem, config) // per_workgroup)
     # Processors read from any place as fast; GPUs read words of several elements.
     word = config.width if launcher.machine.kind == "gpu" else 1
-    read = tuple(_layout(x, problem, config, word) for x in sources)
-    reduction = Reduction(problem, read, tuple(t.dtype for t in targets), fold.bound.count)
-    launcher.launch_for(
-        reduction,
-        ("reduce", fold.key_of_any_count, takes, ends, config),
-        lambda of, grid: reduction_kernel(fold, of, config, grid, takes=takes, ends=ends),
-        [b for t in (*sources, *targets) for b in bindings_of(t)],
-        groups * config.parts,
-    )
+    read = tuple(_layout(x, of.problem, config, word) for x in sources)
+    reduction = replace(of, sources=read, targets=tuple(t.dtype for t in targets))
+    bindings = [b for t in (*sources, *targets) for b in bindings_of(t)]
+    body = Body(fold.name, fold.key_of_any_count, fold)
+    launch(launcher, FOLD, reduction, bindings, config=config, fused=Fused(body=body))
 
 
 def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig, word: int) -> Layout:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.fold import KernelFold, join_cost
 from pyrite.backend.cube.skeleton.scan.lines import Lines
 
 
@@ -63,11 +62,11 @@ def candidates(lines: Lines, states: int, machine: Machine) -> tuple[ScanConfig,
     )
 
 
-def select(lines: Lines, fold: KernelFold, machine: Machine) -> ScanConfig:
+def select(lines: Lines, states: int, join_cost: int, machine: Machine) -> ScanConfig:
     """Return a config: along neighbouring lines where there are many, else along each line."""
-    found = candidates(lines, len(fold.start), machine)
+    found = candidates(lines, states, machine)
     if machine.kind == "cpu":
-        fitting = _for_cpu(lines, fold, found, machine)
+        fitting = _for_cpu(lines, join_cost, found, machine)
         least, busy = 1 << 14, 32
     else:
         fitting = _for_gpu(lines, found)
@@ -88,9 +87,9 @@ _CHEAP = 2
 
 
 def _for_cpu(
-    lines: Lines, fold: KernelFold, found: Sequence[ScanConfig], machine: Machine
+    lines: Lines, join_cost: int, found: Sequence[ScanConfig], machine: Machine
 ) -> list[ScanConfig]:
-    is_cheap = join_cost(fold) <= _CHEAP
+    is_cheap = join_cost <= _CHEAP
     # To turn elements of several lines takes as long as a few joins, and the lines share the few
     # places of a cache that their distance allows.
     most = machine.vector

@@ -19,21 +19,19 @@ Line = list[Value | int]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """What is folded along which lines; all results of a state lie in the same way."""
-
-    fold: KernelFold
-    lines: Lines
-
-
-@dataclass(frozen=True, slots=True)
 class Walked:
-    """All sizes and layouts of a launch: ``count`` is what the fold's end is told."""
+    """The lines of a launch and what it writes; all results of a state lie in the same way.
+
+    A state has so many ``values``, a join as many instructions as ``join_cost``; ``count`` is what
+    the fold's end is told.
+    """
 
     lines: Lines
     source: Layout
-    targets: tuple[DType, ...]
-    count: int = extent()
+    values: int
+    join_cost: int
+    targets: tuple[DType, ...] = ()
+    count: int = extent(default=0)
 
 
 class Walk:
