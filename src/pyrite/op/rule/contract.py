@@ -109,12 +109,16 @@ class Contract(Rule):
 
     def of(self, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Terms:
         """Return what each element of the result adds up, for inputs of such shapes."""
+        return terms_of(self.products_of(shapes, attrs), self.role)
+
+    def products_of(self, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Products:
+        """Return what is multiplied for inputs of such shapes, whichever tensor is computed."""
         if self.missing is None:
-            return terms_of(self.products(*shapes, **attrs), self.role)
+            return self.products(*shapes, **attrs)
         found = self.missing(*shapes, **attrs)
         operands = (found, shapes[1]) if self.role == 0 else (shapes[0], found)
         own = {name: value for name, value in attrs.items() if name not in self.extra}
-        return terms_of(self.products(*operands, **own), self.role)
+        return self.products(*operands, **own)
 
 
 @lru_cache(maxsize=4096)

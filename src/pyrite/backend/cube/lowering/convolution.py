@@ -32,7 +32,7 @@ from pyrite.backend.cube.skeleton.contraction.gradient import (
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM
 from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
-from pyrite.backend.cube.skeleton.elementwise import map_elements, zeros
+from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.protocol import launch
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.kernel.machine import Machine
@@ -49,7 +49,7 @@ from pyrite.types import Shape, TensorType
 
 
 def windows_of(x: Shape, weight: Shape, counts: Shape, attrs: Attributes) -> Windows:
-    """Return the geometry of a convolution, from the shapes of its three tensors."""
+    """Return the geometry of a layer, from the shapes of its three tensors."""
     groups: int = attrs["groups"]
     return Windows(
         x[0], groups, weight[1], weight[0] // groups, x[2:], weight[2:], counts, attrs["stride"],
@@ -109,18 +109,22 @@ def convolve_directly(
     launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
 
 
-@lowers("convolution")
-def convolution(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Return the weight times the windows of x."""
-    x, weight = inputs
-    (type,) = out
-    if type.size == 0 or x.type.size == 0 or weight.type.size == 0:
-        return [zeros(launcher, type)]
-    target = launcher.empty(type)
-    convolve(launcher, x, weight, (), target, attrs)
-    return [target]
+def forward(
+    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor, target: CubeTensor
+) -> None:
+    """Write the weight times the windows of x."""
+    convolve(launcher, w, x, weight, (), target)
+
+
+def finish_forward(
+    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor, type: TensorType,
+    epilogue: Epilogue, biases: Sequence[CubeTensor] = (),
+) -> bool:  # fmt: skip
+    """Write what an epilogue makes of a convolution, where its border needs no look at the sums."""
+    if not border.takes_epilogue(launcher.machine, terms.Forward(w), weight):
+        return False
+    convolve(launcher, w, x, weight, biases, unstored(type), epilogue)
+    return True
 
 
 def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
@@ -138,33 +142,30 @@ def biased_convolution(
     if type.size == 0:
         return [launcher.empty(type)]
     target = launcher.empty(type)
-    convolve(launcher, x, weight, [bias], target, attrs)
+    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
+    convolve(launcher, w, x, weight, [bias], target)
     return [target]
 
 
-@finishes(convolution, biased_convolution)
+@finishes(biased_convolution)
 def convolve_and_finish(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
     epilogue: Epilogue,
 ) -> bool:  # fmt: skip
-    """Write what an epilogue makes of a convolution, where its border needs no look at the sums."""
+    """Write what an epilogue makes of a convolution and its bias; see `finish_forward`."""
     x, weight, *biases = inputs
     (type,) = out
     if 0 in (x.type.size, weight.type.size):
         return False
-    sums = terms.Forward(windows_of(x.shape, weight.shape, type.shape[2:], attrs))
-    if not border.takes_epilogue(launcher.machine, sums, weight):
-        return False
-    convolve(launcher, x, weight, biases, unstored(type), attrs, epilogue)
-    return True
+    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
+    return finish_forward(launcher, w, x, weight, type, epilogue, biases)
 
 
 def convolve(
-    launcher: Launcher, x: CubeTensor, weight: CubeTensor, biases: Sequence[CubeTensor],
-    target: CubeTensor, attrs: Attributes, epilogue: Epilogue | None = None,
+    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor,
+    biases: Sequence[CubeTensor], target: CubeTensor, epilogue: Epilogue | None = None,
 ) -> None:  # fmt: skip
     """Write the weight times the windows of x with biases of the channels, or what follows it."""
-    w = windows_of(x.shape, weight.shape, target.shape[2:], attrs)
     spread = [_by_channel(bias, len(w.counts)) for bias in biases]
     whole = polyphase.single(w)
     if is_direct(whole, launcher.machine):
@@ -199,37 +200,23 @@ def _by_channel(bias: CubeTensor, rank: int) -> CubeTensor:
 # ---- the gradient of x ----
 
 
-@lowers("convolution_input_gradient")
-def convolution_input_gradient(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Convolutions of g by the transposed weight, for each phase of x."""
-    g, weight = inputs
-    (type,) = out
-    if type.size == 0 or g.type.size == 0 or weight.type.size == 0:
-        return [zeros(launcher, type)]
-    target = launcher.empty(type)
-    w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
+def input_gradient(
+    launcher: Launcher, w: Windows, g: CubeTensor, weight: CubeTensor, target: CubeTensor
+) -> None:
+    """Write convolutions of g by the transposed weight, for each phase of x."""
     whole = polyphase.joined(w)
     if is_direct(whole, launcher.machine):
         convolve_directly(launcher, whole, weight, g, target, is_transposed=True)
     else:
         convolve_by_phases(launcher, w, weight, g, target)
     border.mend(launcher, terms.InputGradient(w), g, weight, target)
-    return [target]
 
 
-@finishes(convolution_input_gradient)
-def convolve_gradient_and_finish(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
+def finish_input_gradient(
+    launcher: Launcher, w: Windows, g: CubeTensor, weight: CubeTensor, type: TensorType,
     epilogue: Epilogue,
 ) -> bool:  # fmt: skip
     """Write what an epilogue makes of the gradient of x, where one kernel makes all of it."""
-    g, weight = inputs
-    (type,) = out
-    if 0 in (g.type.size, weight.type.size):
-        return False
-    w = windows_of(type.shape, weight.shape, g.shape[2:], attrs)
     whole, sums = polyphase.joined(w), terms.InputGradient(w)
     machine = launcher.machine
     if not (is_direct(whole, machine) and border.takes_epilogue(machine, sums, weight)):
@@ -273,24 +260,24 @@ def gradient_product(problem: WeightGradient) -> WindowedProduct:
     return WindowedProduct(w, problem.g, x, out, is_gradient=True)
 
 
-@lowers("convolution_weight_gradient")
-def convolution_weight_gradient(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Return the gradient g times the windows of x, summed over all positions and images."""
-    x, g = inputs
-    (type,) = out
-    if type.size == 0 or x.type.size == 0 or g.type.size == 0:
-        return [zeros(launcher, type)]
-    target = launcher.empty(type)
-    w = windows_of(x.shape, type.shape, g.shape[2:], attrs)
+def weight_gradient(
+    launcher: Launcher, w: Windows, x: CubeTensor, g: CubeTensor, target: CubeTensor
+) -> None:
+    """Write the gradient g times the windows of x, summed over all positions and images."""
     problem = WeightGradient(w, layout_of(x), layout_of(g))
     if launcher.machine.kind == "cpu":
         sum_over_positions(launcher, problem, x, g, target)
     else:
         contract_windows(launcher, gradient_product(problem), g, x, target)
     border.mend(launcher, terms.WeightGradient(w), x, g, target)
-    return [target]
+
+
+def finish_weight_gradient(
+    launcher: Launcher, w: Windows, x: CubeTensor, g: CubeTensor, type: TensorType,
+    epilogue: Epilogue,
+) -> bool:  # fmt: skip
+    """Leave an epilogue to another kernel: sums of parts of the positions are joined by a last."""
+    return False
 
 
 def gradient_config(
@@ -321,3 +308,10 @@ def sum_over_positions(
     launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, sums], config=chosen)
     parts = AnyParts(gradient_product(problem).product, chosen.parts)
     launch(launcher, SUM, parts, [sums, target.buffer], config=0)
+
+
+#: What writes a convolution, or one of its gradients, of windows and the inputs of a contraction,
+#: by the role of the result (`Contract.role`): x, the weight, or the convolution.
+BY_ROLE: Final = (input_gradient, weight_gradient, forward)
+#: And what writes what an epilogue makes of it, if it can.
+FINISHING_BY_ROLE: Final = (finish_input_gradient, finish_weight_gradient, finish_forward)
