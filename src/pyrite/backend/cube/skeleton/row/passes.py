@@ -250,13 +250,16 @@ class Line:
         self._memory = row.b.private(row.dtype, size)
 
     def load(self, at: At) -> Value:
+        """Return the values of neighbours."""
         return self._memory.load(self._place(at), width=at.width, is_aligned=True)
 
     def store(self, at: At, x: Value) -> None:
+        """Put the values of neighbours."""
         self._memory.store(self._place(at), x, is_aligned=True)
 
     def _place(self, at: At) -> Value:
         return at.first if at.piece is None else at.piece * self._step + at.first
 
     def add(self, at: At, x: Value) -> None:
+        """Add to the values of neighbours."""
         self.store(at, self.load(at) + x)
