@@ -207,17 +207,140 @@ def test_workgroups_of_several_axes_have_a_grid() -> None:
 # ---- what is compiled, and when ----
 
 
-def test_it_is_compiled_once_for_each_set_of_types_and_attributes(interpreter: Device) -> None:
-    x, longer = pyrite.ones((4,), device=interpreter), pyrite.ones((5,), device=interpreter)
-    before = runtime_of(interpreter).report()["kernels"]
-    for _ in range(3):
-        scale(x, factor=3.0)
-    assert runtime_of(interpreter).report()["kernels"] == before + 1
+def kernels_of(device: Device) -> int:
+    count: int = runtime_of(device).report()["kernels"]
+    return count
 
-    scale(x, factor=4.0)
-    scale(longer, factor=4.0)
 
-    assert runtime_of(interpreter).report()["kernels"] == before + 3
+def test_numbers_and_sizes_compile_nothing_and_dtypes_and_ranks_do(interpreter: Device) -> None:
+    def compiled(array: Any, **attrs: Any) -> int:
+        before = kernels_of(interpreter)
+        x = pyrite.tensor(array, device=interpreter)
+        assert np.array_equal(scale(x, **attrs).numpy(), array * attrs["factor"])
+        return kernels_of(interpreter) - before
+
+    ones = [np.ones(n, np.float32) for n in range(10)]
+
+    assert compiled(ones[4], factor=3.0) == 1
+    assert compiled(ones[4], factor=4.0) == 0
+    # The first sizes are built in, all others have one kernel.
+    assert compiled(ones[5], factor=4.0) == 1
+    assert [compiled(ones[n], factor=float(n)) for n in (6, 7, 8, 4)] == [0] * 4
+    assert compiled(ones[6].astype(np.float64), factor=0.5) == 1
+    assert compiled(np.ones((4, 2), np.float32), factor=0.5) == 1
+
+
+@kernel
+def shifted(k: KernelScope, x: TensorArgument, out: TensorArgument, *, by: Any, times: Any) -> None:
+    (i,) = k.at
+    total = 0.0
+    for n in range(times):
+        total += x.get(i + by * n)
+    out[i] = total * 0.5 if by > 0 else total
+
+
+@custom_op(infer=same, kernels=[shifted])
+def shift_sum(x: Tensor, /, *, by: int, times: int = 3) -> Tensor:
+    """The sum of some elements that are so far apart."""
+    ...
+
+
+def test_a_number_is_what_it_is_at_each_call(device: Device) -> None:
+    array = np.arange(1, 9, dtype=np.float32)
+    x, before = pyrite.tensor(array, device=device), kernels_of(device)
+
+    def wanted(by: int, times: int) -> np.ndarray:
+        padded = np.concatenate([np.zeros(40), array, np.zeros(40)])
+        total = sum(padded[40 + by * n : 48 + by * n] for n in range(times))
+        return total * (0.5 if by > 0 else 1.0) + np.zeros(8)
+
+    for by in (1, 2, 5, 0, -1, -3):
+        for times in (0, 1, 2, 3, 7):
+            assert np.array_equal(shift_sum(x, by=by, times=times).numpy(), wanted(by, times))
+
+    # One for each answer to what Python asks: by > 0.
+    assert kernels_of(device) - before <= 2
+
+
+def test_a_number_that_python_wants_is_built_in(device: Device) -> None:
+    @kernel
+    def asking(k: KernelScope, x: TensorArgument, out: TensorArgument, *, at: Any) -> None:
+        weights = (1.0, 10.0, 100.0)
+        tile = k.private(float32, at + 1)
+        tile[at] = x[k.at] * weights[at] + 2**at + abs(at) + (at << 1) + (at & 1)
+        out[k.at] = tile[at]
+
+    @custom_op(infer=same, kernels=[asking])
+    def op(x: Tensor, /, *, at: int) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    x = pyrite.tensor([1.0, 2.0], device=device)
+    for at, weight in ((0, 1), (1, 10), (2, 100), (1, 10)):
+        rest = 2**at + at + 2 * at + (at & 1)
+        assert op(x, at=at).tolist() == [weight + rest, 2 * weight + rest]
+
+
+@pytest.mark.parametrize("static", [(), ("factor",)])
+def test_zeros_infinities_and_bools_are_told_apart(device: Device, static: Any) -> None:
+    @kernel(static=static)
+    def inverse(k: KernelScope, x: TensorArgument, out: TensorArgument, *, factor: Any) -> None:
+        out[k.at] = x[k.at] / factor if factor is not True else x[k.at] + 5.0
+
+    @custom_op(infer=same, kernels=[inverse])
+    def op(x: Tensor, /, *, factor: Any) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    # WGSL may assume that no infinity is there: the signs tell zeros apart.
+    x, inf = pyrite.tensor([0.0], device=device), float("inf")
+    signs = {1.0: 1, -2.0: -1, inf: 1, -inf: -1, 3: 1, -7: -1}
+    for factor, sign in signs.items():
+        assert np.copysign(1, op(x, factor=factor).item()) == sign
+    assert op(x, factor=True).item() == 5.0
+    assert op(x, factor=1).item() == 0.0
+
+
+@pytest.mark.parametrize(("value", "name"), [(2.5, "float"), (2**31, "int")])
+def test_a_number_that_does_not_fit_is_an_error_at_each_call(
+    interpreter: Device, value: Any, name: str
+) -> None:
+    @kernel
+    def plus(k: KernelScope, x: TensorArgument, out: TensorArgument, *, value: Any) -> None:
+        out[k.at] = x[k.at] + value
+
+    @custom_op(infer=same, kernels=[plus])
+    def op(x: Tensor, /, *, value: Any) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    x = pyrite.tensor([1], dtype="int32", device=interpreter)
+    for _ in range(2):
+        with pytest.raises(KernelError, match="requires a whole number between") as caught:
+            op(x, value=value)
+        assert str(caught.value.location).startswith(__file__)
+        assert op(x, value=type(value)(3)).item() == 4
+
+
+def test_what_is_static_is_a_number_of_python(interpreter: Device) -> None:
+    @kernel(static=["factor"])
+    def times(k: KernelScope, x: TensorArgument, out: TensorArgument, *, factor: Any) -> None:
+        out[k.at] = x[k.at] * (factor if type(factor) is float else -1.0)
+
+    @custom_op(infer=same, kernels=[times])
+    def op(x: Tensor, /, *, factor: Any) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    x, before = pyrite.ones((4,), device=interpreter), kernels_of(interpreter)
+    for factor in (2.0, 3.0, 2.0):
+        assert op(x, factor=factor).tolist() == [factor] * 4
+    assert kernels_of(interpreter) - before == 2
+
+    with pytest.raises(
+        KernelError, match=r"static= to name attributes of op, got size; it has none"
+    ):
+        op_of(kernel(static="size")(scaled.function))(x)
 
 
 def test_an_op_that_is_declared_anew_has_the_new_kernel(interpreter: Device) -> None:

@@ -218,7 +218,7 @@ def positional_attribute() -> Callable[[Any, Tensor], Tensor]:
 
 
 def attribute_of_a_kernel() -> Callable[[Any, Tensor], Tensor]:
-    @kernel
+    @kernel(static=("value",))
     def adds(k: Any, x: Any, out: Any, *, value: Any) -> None:
         out[k.at] = x[k.at] + number_of(value)
 

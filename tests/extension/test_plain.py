@@ -352,13 +352,17 @@ def given(dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("function", KERNELS, ids=lambda f: f.__name__)
 def test_a_kernel_is_what_python_makes_of_it(function: Any, device: Device) -> None:
-    x, n = given()
-    op = op_of(function)
-
-    got = op(pyrite.tensor(x, device=device).mT.mT, pyrite.tensor(n, device=device)).numpy()
-    wanted = op(pyrite.tensor(x, device="numpy"), pyrite.tensor(n, device="numpy")).numpy()
-
-    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5)
+    """At the sizes that come first, which are built in, and at others, which are arguments."""
+    op, generator = op_of(function), np.random.default_rng(3)
+    for shape in ((ROWS, COLUMNS), (7, 13), (70, 12), (1, 11)):
+        n = np.arange(shape[0], dtype=np.int32) % 6
+        x = generator.normal(size=shape).astype(np.float32)
+        views = [lambda t: t] if shape[0] != 70 else [lambda t: t, lambda t: t[::-1, ::-1]]
+        for view in views:
+            rows = pyrite.tensor(x.T.copy(), device=device).mT if shape[0] == 7 else x
+            got = op(view(pyrite.tensor(rows, device=device)), pyrite.tensor(n, device=device))
+            wanted = op(view(pyrite.tensor(x, device="numpy")), pyrite.tensor(n, device="numpy"))
+            np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=2e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32"])

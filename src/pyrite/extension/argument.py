@@ -12,6 +12,7 @@ from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.builder import Operand as Number
 from pyrite.kernel.ir import scalar
+from pyrite.kernel.symbol import Symbol
 from pyrite.types import DType, Shape, element_count
 
 Coordinates = tuple[Number, ...] | Number
@@ -123,7 +124,7 @@ class TensorArgument:
             if coordinate.dtype.is_integer and coordinate.width == 1:
                 return coordinate
             got = str(coordinate.type)
-        elif isinstance(coordinate, int):
+        elif isinstance(coordinate, int | Symbol):
             return self._scope.index(coordinate)
         else:
             got = shown(coordinate)

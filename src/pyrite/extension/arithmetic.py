@@ -106,8 +106,9 @@ class Arithmetic(KernelBuilder):
     def _power_of_two(self, y: Value) -> int | None:
         """Return the exponent of a constant power of two."""
         low, high = self._range(y.node)
-        is_power = low is not None and low == high and low > 0 and low & (low - 1) == 0
-        return low.bit_length() - 1 if is_power and low is not None else None
+        if not isinstance(low, int) or low != high or low < 1 or low & (low - 1):
+            return None
+        return low.bit_length() - 1
 
     def _safe_divisor(self, y: Value) -> Value:
         """Return y, or 1 in its place where a division might trap: by 0, or of the least by -1."""

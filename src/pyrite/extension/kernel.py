@@ -20,20 +20,24 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pyrite.backend.cube.custom import Call, CustomKernel, Grid, positional_names, sizes_of
+from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.operand import bindings_of, layout_of
+from pyrite.backend.cube.operand import bindings_of
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DTypeError, KernelError, PyriteError, UnsupportedDTypeError
 from pyrite.extension.argument import TensorArgument
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.flow import Flow
+from pyrite.extension.problem import Family, Known, Member, Problem, problem_of
 from pyrite.extension.rewriting import bound, source_of
 from pyrite.extension.scope import KernelScope
-from pyrite.op import Attributes, Op, attributes_key, raised_at
+from pyrite.kernel.symbol import Symbols
+from pyrite.op import Attributes, Op, raised_at
+from pyrite.recent import Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Array, Number, TensorType, float64
 from pyrite.types import dtype as as_dtype
@@ -45,18 +49,23 @@ Function = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class PythonForm:
-    """A kernel compiled for one set of types; if anything is ``tested``, an error word is last."""
+class Form:
+    """A compiled kernel and the numbers that one call gives it, with the place of each."""
 
     executable: Executable
-    tested: tuple[str, ...]
+    arguments: Sequence[tuple[int, Number]]
+    fault: str | None
 
 
-class PythonKernel(CustomKernel[PythonForm]):
+class PythonKernel(CustomKernel[Form]):
     """A kernel in Python; made by `kernel`."""
 
     def __init__(
-        self, function: Function, workgroup_size: int | Sequence[int], grid: Grid | None
+        self,
+        function: Function,
+        workgroup_size: int | Sequence[int],
+        grid: Grid | None,
+        static: Sequence[str],
     ) -> None:
         super().__init__(function.__name__, sizes_of(workgroup_size), grid)
         if grid is None and len(self.workgroup_size) > 1:
@@ -66,7 +75,9 @@ class PythonKernel(CustomKernel[PythonForm]):
             )
         self.function = function
         self.__doc__ = function.__doc__
+        self.static = frozenset((static,) if isinstance(static, str) else static)
         self._parameters = positional_names(function)[1:]
+        self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
         self._reads = Functions(function)
         if isinstance(function, FunctionType):
             source_of(function)
@@ -106,22 +117,43 @@ class PythonKernel(CustomKernel[PythonForm]):
         return [a.astype(t.dtype.numpy) for a, t in zip(made, out, strict=True)]
 
     def launch(self, launcher: Launcher, call: Call) -> None:
-        """Append one run; a new set of types, strides or attributes is compiled first."""
+        """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""
         sizes = self.workgroup_size
         grid = self.workgroups(launcher, call, sizes[0])
-        layouts = tuple(t and (t.shape, layout_of(t)) for t in call.tensors)
-        attributes = attributes_key(call.op, call.attrs)
-        key = (call.op, layouts, attributes, self._reads_key(), sizes, grid)
-        form = self.form(launcher, key, lambda: self._compile(launcher, call, sizes, grid))
+        problem = problem_of(call, grid, self.static)
+        pattern = (call.op, problem.pattern, self._reads_key(), sizes)
+        form = self.form(
+            launcher, (pattern, problem.exact),
+            lambda: self._made(launcher, call, grid, problem, pattern),
+        )  # fmt: skip
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
-        fault = (
-            f"{call.op.name} requires every index of {', '.join(form.tested)} in its kernel "
-            f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
-            "and write under k.if_(...)"
+        launcher.run(form.executable, bindings, grid, form.fault, form.arguments)
+
+    def _made(
+        self,
+        launcher: Launcher,
+        call: Call,
+        grid: tuple[int, ...],
+        problem: Problem,
+        pattern: Hashable,
+    ) -> Form:
+        """Return the kernel of a problem, compiled if there is none that serves it."""
+        families = self._families.setdefault(launcher, Recent(FORMS))
+        family = families.get(pattern)
+        if family is None:
+            families.put(pattern, family := Family())
+        member = family.member(
+            problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
         )
-        launcher.run(form.executable, bindings, grid, fault if form.tested else None)
+        fault = (
+            f"{call.op.name} requires every index of {', '.join(member.tested)} in its kernel "
+            f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
+            "and write under an if"
+        )
+        arguments = member.given(problem.numbers)
+        return Form(member.executable, arguments, fault if member.tested else None)
 
     def _reads_key(self) -> Hashable:
         """Return what stands for the function and all that it reads.  Raises KernelError."""
@@ -134,19 +166,32 @@ class PythonKernel(CustomKernel[PythonForm]):
             ) from None
 
     def _compile(
-        self, launcher: Launcher, call: Call, sizes: tuple[int, ...], grid: tuple[int, ...]
-    ) -> PythonForm:
-        scope = KernelScope(self.name, workgroup_size=sizes, grid=len(grid), counts=grid)
+        self,
+        launcher: Launcher,
+        call: Call,
+        grid: tuple[int, ...],
+        problem: Problem,
+        are_known: bool,
+    ) -> Member:
+        self._require_static(call)
+        symbols = Symbols()
+        known = Known(symbols, problem, are_known=are_known)
+        described = [None if t is None else known.tensor(t) for t in call.tensors]
+        scope = KernelScope(
+            self.name, workgroup_size=self.workgroup_size, grid=len(grid),
+            counts=known.counts(grid), sizes=len(problem.extents),
+        )  # fmt: skip
         inputs = len(call.inputs)
         tensors = [
-            t and TensorArgument(scope, name, t.shape, layout_of(t), is_output=position >= inputs)
-            for position, (name, t) in enumerate(zip(call.names, call.tensors, strict=True))
+            of and TensorArgument(scope, name, *of, is_output=position >= inputs)
+            for position, (name, of) in enumerate(zip(call.names, described, strict=True))
         ]
+        attrs = {**call.attrs, **known.attributes}
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64
         try:
-            self._write(bound(self.function, Flow(scope)), scope, tensors, call)
+            self._write(bound(self.function, Flow(scope)), scope, tensors, inputs, attrs)
         except PyriteError as error:
             error.location = error.location or raised_at(error)[0]
             raise
@@ -164,20 +209,32 @@ class PythonKernel(CustomKernel[PythonForm]):
             executable = launcher.runtime.compile(scope.build())
         except DTypeError as error:
             raise UnsupportedDTypeError(str(error)) from None
-        return PythonForm(executable, tuple(scope.tested))
+        return Member.of(executable, tuple(scope.tested), symbols)
+
+    def _require_static(self, call: Call) -> None:
+        if unknown := sorted(self.static - call.attrs.keys()):
+            raise KernelError(
+                f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
+                f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
+            )
 
     def _write(
-        self, function: Function, scope: KernelScope, tensors: Sequence[Any], call: Call
+        self,
+        function: Function,
+        scope: KernelScope,
+        tensors: Sequence[Any],
+        inputs: int,
+        attrs: Attributes,
     ) -> None:
         if self.grid is not None:
-            return function(scope, *tensors, **call.attrs)
-        output = call.outputs[0].type
+            return function(scope, *tensors, **attrs)
+        output: TensorArgument = tensors[inputs]
         with scope.if_(scope.stand_at(output.shape) < output.size):
-            function(scope, *tensors, **call.attrs)
+            function(scope, *tensors, **attrs)
 
     def _require_writes(self, outputs: Sequence[TensorArgument | DirectArgument]) -> None:
         """Raise unless each result is written: what is not holds what was in memory before."""
-        unwritten = [t.name for t in outputs if t.size and not t.is_written]
+        unwritten = [t.name for t in outputs if not t.is_written and t.size != 0]
         if unwritten:
             raise KernelError(
                 f"kernel '{self.name}' requires every output to be written, got no write to "
@@ -189,7 +246,10 @@ class PythonKernel(CustomKernel[PythonForm]):
 def kernel(function: Function, /) -> PythonKernel: ...
 @overload
 def kernel(
-    *, workgroup_size: int | Sequence[int] = WORKGROUP_SIZE, grid: Grid | None = None
+    *,
+    workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
+    grid: Grid | None = None,
+    static: Sequence[str] = (),
 ) -> Callable[[Function], PythonKernel]: ...
 def kernel(
     function: Function | None = None,
@@ -197,6 +257,7 @@ def kernel(
     *,
     workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
     grid: Grid | None = None,
+    static: Sequence[str] = (),
 ) -> Any:
     """Return a function as a kernel for every runtime, to be given to `pyrite.custom_op`.
 
@@ -206,6 +267,10 @@ def kernel(
     run by each invocation of ``grid(*types, **attrs)`` workgroups of ``workgroup_size``, and may
     use ``shared`` memory and ``barrier``; types are those of inputs and outputs.  Elements that no
     invocation writes are unspecified.
+
+    Ints and floats among the attributes are arguments of the kernel, which is compiled once for all
+    of them; those whose names are ``static`` are numbers of Python, built in.  Sizes of two or more
+    are arguments too, from the second set of sizes on.
 
     Raises KernelError for a workgroup size without a grid that has several axes.
 
@@ -220,5 +285,5 @@ def kernel(
     [2.0, 4.0]
     """
     if function is None:
-        return lambda f: PythonKernel(f, workgroup_size, grid)
-    return PythonKernel(function, workgroup_size, grid)
+        return lambda f: PythonKernel(f, workgroup_size, grid, static)
+    return PythonKernel(function, workgroup_size, grid, static)

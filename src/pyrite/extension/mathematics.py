@@ -14,6 +14,7 @@ from pyrite.extension.mistake import require_dtype, require_own, shown
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import ACCEPTED, Access, Kind, Node, Region, Type
+from pyrite.kernel.symbol import Symbol
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, DTypeLike, Number, int32, uint32
 from pyrite.types import dtype as as_dtype
@@ -56,6 +57,9 @@ class Plain(KernelBuilder):
     def buffer(self, name: str, dtype: DType, access: Access) -> Memory:
         """Declare the next buffer parameter of the kernel."""
         return Memory(self, self.scope.buffer(name, dtype, access).node)
+
+    def _argument(self, symbol: Symbol, dtype: DType) -> Value:
+        return self.of(self.scope._argument(symbol, dtype).node)
 
     def scalar(self, name: str, dtype: DType) -> Value:
         """Declare the next parameter of the kernel as a number."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ import numpy as np
 from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.ir import Type
+from pyrite.kernel.symbol import Symbol
 from pyrite.types import DType
 
 C = TypeVar("C", bound=type)
@@ -86,14 +88,24 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         builder = self if isinstance(self, KernelBuilder) else self.builder
+        given = []
         for position, value in enumerate(args):
             is_rest = position >= len(positional) - (rest is not None)
-            _require(builder, name, rest if is_rest else positional[position], value, kinds)
-        for parameter, value in kwargs.items():
+            parameter = rest if is_rest else positional[position]
+            given.append(_known(parameter, value, kinds))
+            _require(builder, name, parameter, given[-1], kinds)
+        named = {p: _known(p, value, kinds) for p, value in kwargs.items()}
+        for parameter, value in named.items():
             _require(builder, name, parameter, value, kinds)
-        return method(self, *args, **kwargs)
+        return method(self, *given, **named)
 
     return wrapped
+
+
+def _known(parameter: str | None, value: Any, kinds: dict[str, Any]) -> Any:
+    """Return a number of the launch as one that is built in, where a Python int is wanted."""
+    is_wanted = isinstance(value, Symbol) and kinds.get(parameter or "") is _KINDS["int"]
+    return operator.index(value) if is_wanted else value
 
 
 def _require(

@@ -14,6 +14,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Type, scalar
+from pyrite.kernel.symbol import Symbol
 from pyrite.types import DType, float32, int32
 
 
@@ -65,11 +66,13 @@ def weak_float(builder: KernelBuilder) -> DType:
     return found
 
 
+def _is_fraction(x: object) -> bool:
+    return isinstance(x.value if isinstance(x, Symbol) else x, float)
+
+
 def meeting(builder: KernelBuilder, operands: tuple[Operand, ...]) -> Type:
     """Return the type in which weak values and numbers meet each other."""
-    is_float = any(
-        x.dtype.is_float if isinstance(x, Value) else isinstance(x, float) for x in operands
-    )
+    is_float = any(x.dtype.is_float if isinstance(x, Value) else _is_fraction(x) for x in operands)
     return scalar(weak_float(builder) if is_float else int32)
 
 

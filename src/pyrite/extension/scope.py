@@ -10,8 +10,9 @@ kernel of an application touches memory that is not its own, or ends the process
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
@@ -19,8 +20,9 @@ from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import checked, not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue, adopted, is_weak, meeting
 from pyrite.kernel import Memory, Value
-from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop
+from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop, exact
 from pyrite.kernel.ir import ACCESSES, ATOMICS, Access, Kernel, Kind, Node, Region, Type, scalar
+from pyrite.kernel.symbol import Symbol, is_size
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.kernel.uniformity import stray_barriers
 from pyrite.kernel.verify import broken_rule
@@ -49,9 +51,17 @@ class KernelScope(Arithmetic):
     """
 
     def __init__(
-        self, name: str, *, workgroup_size: tuple[int, ...], grid: int, counts: tuple[int, ...] = ()
+        self,
+        name: str,
+        *,
+        workgroup_size: tuple[int, ...],
+        grid: int,
+        counts: tuple[Any, ...] = (),
+        sizes: int = 0,
     ) -> None:
         super().__init__(name, workgroup_size=workgroup_size, grid=grid, counts=counts)
+        #: So many symbols are sizes, the others attributes.
+        self._sizes = sizes
         self.at: tuple[Value, ...] = ()
         #: What numbers with a fraction that change are kept in: see `pyrite.extension.number`.
         self.weak_float = float32
@@ -164,7 +174,7 @@ class KernelScope(Arithmetic):
 
     def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:
         """Allocate memory of the workgroup; undefined until written."""
-        found = as_dtype(dtype)
+        found, size = as_dtype(dtype), _known(size)
         self._require_memory("shared", size, 2**31)
         if access not in ACCESSES:
             raise KernelError(
@@ -186,9 +196,19 @@ class KernelScope(Arithmetic):
 
     def private(self, dtype: DTypeLike, size: int) -> Scratch:
         """Allocate memory of the invocation; undefined until written."""
+        size = _known(size)
         # On a CPU it is of the stack.
         self._require_memory("private", size, MOST_PRIVATE)
         return Scratch(self, super().private(as_dtype(dtype), size).node, size)
+
+    def _argument(self, symbol: Symbol, dtype: DType) -> Value:
+        """Return a number of the launch.  Raises KernelError where it is none of the dtype."""
+        exact(symbol.value, dtype)
+        value = super()._argument(symbol, dtype)
+        # What is asked of attributes would make a kernel for each answer.
+        if dtype.is_integer and is_size(symbol, self._sizes):
+            self._known[value.node] = (cast(int, symbol), cast(int, symbol))
+        return value
 
     # ---- what is declared by the op, and not by its kernel ----
 
@@ -312,9 +332,14 @@ class _KnownLoop(ForLoop[Value]):
     def __enter__(self) -> ForLoop[Value]:
         super().__enter__()
         scope, (start, stop) = self._builder, self._bounds
-        if isinstance(scope, KernelScope) and start.node.kind == stop.node.kind == "const":
-            scope._noted(self.index, (start.node.attr, stop.node.attr - 1))
+        if isinstance(scope, KernelScope):
+            scope.note_counter(self.index.node, start, stop)
         return self
+
+
+def _known(size: Any) -> Any:
+    """Return a size of the launch as a number that is built in."""
+    return operator.index(size) if isinstance(size, Symbol) else size
 
 
 @checked("load", "store", "atomic")

@@ -11,6 +11,7 @@ So no size gets into a kernel unseen, whatever the code that writes it does.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +54,11 @@ class Symbols:
         assert value >= LEAST
         self.count += 1
         return Symbol(self, f"n{self.count - 1}", value, LEAST)
+
+    def number(self, value: Number) -> Any:
+        """Return the next symbol, of any number: it passes for an int or a float."""
+        self.count += 1
+        return Symbol(self, f"n{self.count - 1}", value, None)
 
     def ask(self, text: str, answer: bool) -> bool:
         """Note the answer to a question, and return it."""
@@ -195,6 +201,28 @@ class Symbol:
     def __float__(self) -> float:
         return float(self._known())
 
+    # ---- what asks for the number ----
+
+    def _with_number(name: str) -> Any:  # type: ignore[misc]  # makes the methods below
+        def method(self: Symbol, *others: Any) -> Any:
+            if not all(_is_number(x) for x in others):
+                return NotImplemented
+            return getattr(self._known(), name)(
+                *[x._known() if is_symbol(x) else x for x in others]
+            )
+
+        return method
+
+    __abs__, __pos__, __invert__ = map(_with_number, ("__abs__", "__pos__", "__invert__"))
+    __round__, __trunc__ = _with_number("__round__"), _with_number("__trunc__")
+    __floor__, __ceil__ = _with_number("__floor__"), _with_number("__ceil__")
+    __pow__, __rpow__ = _with_number("__pow__"), _with_number("__rpow__")
+    __and__, __rand__ = _with_number("__and__"), _with_number("__rand__")
+    __or__, __ror__ = _with_number("__or__"), _with_number("__ror__")
+    __xor__, __rxor__ = _with_number("__xor__"), _with_number("__rxor__")
+    __lshift__, __rlshift__ = _with_number("__lshift__"), _with_number("__rlshift__")
+    __rshift__, __rrshift__ = _with_number("__rshift__"), _with_number("__rrshift__")
+
     def __hash__(self) -> int:
         # What is found by it would be found again for kernels that know nothing of this one.
         raise KernelError(
@@ -257,3 +285,8 @@ def is_symbol(value: object) -> bool:
 def numbers_of(values: Sequence[Any]) -> tuple[Number, ...]:
     """Return the values at hand of numbers, some of which may be symbols."""
     return tuple(_value(x) for x in values)
+
+
+def is_size(symbol: Symbol, sizes: int) -> bool:
+    """Whether a symbol is made of the first so many alone, which are sizes and no attributes."""
+    return all(int(n) < sizes for n in re.findall(r"n(\d+)", symbol.text))

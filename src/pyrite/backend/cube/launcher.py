@@ -146,13 +146,16 @@ class Launcher:
         bindings: Sequence[Buffer | Number],
         grid: tuple[int, ...],
         fault: str | None = None,
+        arguments: Sequence[tuple[int, Number]] = (),
     ) -> None:
-        """Run a compiled kernel, as `launch` does."""
+        """Run a compiled kernel, as `launch` does; ``arguments`` are numbers and their places."""
         launch = self.runtime.launch
         if fault is None:
-            launch(executable, bindings, grid)
-        else:
-            self.faults.launch((fault,), [*bindings], lambda all: launch(executable, all, grid))
+            launch(executable, _with(bindings, arguments), grid)
+            return
+        self.faults.launch(
+            (fault,), [*bindings], lambda all: launch(executable, _with(all, arguments), grid)
+        )
 
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Executable:
         """Return the kernel of a key, compiled, for a grid of so many axes."""
@@ -166,6 +169,18 @@ class Launcher:
                     executable = self._compiled(build(axes))
                     self._executables.put(wanted, executable)
         return executable
+
+
+def _with(
+    bindings: Sequence[Buffer | Number], arguments: Sequence[tuple[int, Number]]
+) -> Sequence[Buffer | Number]:
+    """Return bindings with numbers in their places, which rise."""
+    if not arguments:
+        return bindings
+    found = [*bindings]
+    for position, value in arguments:
+        found.insert(position, value)
+    return found
 
 
 def number_of(constant: Constant, dtype: DType) -> Number:

@@ -12,6 +12,7 @@ from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.ir import Node
+from pyrite.kernel.symbol import Symbol
 
 
 class Range:
@@ -34,7 +35,7 @@ class Range:
 
 def range_of(*bounds: Any) -> Any:
     """Return a `range`, of values too."""
-    if not any(isinstance(b, Value) for b in bounds):
+    if not any(isinstance(b, Value | Symbol) for b in bounds):
         return builtins.range(*bounds)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     return Range(start, stop, step)

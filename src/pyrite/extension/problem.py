@@ -1,0 +1,191 @@
+"""What a kernel of an application is compiled for, and the numbers that it gets at each launch.
+
+Sizes, strides and counts of workgroups of two or more, and the numbers among the attributes, are
+symbols while the kernel is written (`pyrite.kernel.symbol`).  So one kernel serves all of them that
+give the same answers to what the function asks (docs/design/0030).  The sizes that come first have
+a kernel in which they are built in: it is the faster one, and most programs have no others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pyrite.backend.cube.custom import Call
+from pyrite.backend.cube.layout import is_row_major
+from pyrite.backend.cube.operand import Layout
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.config import config
+from pyrite.kernel.builder import exact
+from pyrite.kernel.extent import SOME
+from pyrite.kernel.symbol import LEAST, Argument, Symbols
+from pyrite.op import attributes_key
+from pyrite.runtime.protocol import Executable
+from pyrite.types import Number, Shape
+
+Numbers = tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A call: what its kernel depends on, and its numbers: extents, then attributes."""
+
+    pattern: Hashable
+    extents: Shape
+    attributes: Numbers
+    names: tuple[str, ...]
+
+    @property
+    def numbers(self) -> Numbers:
+        """All numbers."""
+        return self.extents + self.attributes
+
+    @property
+    def exact(self) -> Hashable:
+        """What tells the numbers from all others: 0.0 equals -0.0."""
+        zeros = [math.copysign(1.0, n) for n in self.attributes if n == 0]
+        return (self.extents, self.attributes, *zeros)
+
+
+def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
+    """Return the problem of a call; attributes that are ``static`` are part of its pattern."""
+    split = _whole if config.static_sizes else _split
+    patterns: list[Any] = []
+    extents: list[int] = []
+    for tensor in call.tensors:
+        if tensor is None:
+            patterns.append(None)
+            continue
+        pattern, found = split(tensor.shape, tensor.strides)
+        patterns.append((tensor.dtype, tensor.offset != 0, pattern))
+        extents += found
+    counts, found = split(grid, None)
+    names = tuple([n for n, v in call.attrs.items() if n not in static and _is_number(v)])
+    rest = {n: v for n, v in call.attrs.items() if n not in names}
+    numbers = tuple([call.attrs[n] for n in names])
+    pattern = (
+        tuple(patterns), counts, attributes_key(call.op, rest),
+        tuple([(n, type(v)) for n, v in zip(names, numbers, strict=True)]),
+    )  # fmt: skip
+    return Problem(pattern, (*extents, *found), numbers, names)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether an attribute is given at launch: a finite number of Python, and no bool."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+@lru_cache(maxsize=4096)
+def _split(shape: Shape, strides: Shape | None) -> tuple[Hashable, Shape]:
+    """Return what is left of sizes and strides without those of two or more, and these in order.
+
+    Strides in row-major order are made of the sizes.
+    """
+    is_dense = strides is None or is_row_major(shape, strides)
+    given = shape if is_dense or strides is None else (*shape, *strides)
+    pattern = tuple([SOME if n >= LEAST else n for n in given])
+    return (len(shape), pattern), tuple([n for n in given if n >= LEAST])
+
+
+def _whole(shape: Shape, strides: Shape | None) -> tuple[Hashable, Shape]:
+    return (shape, strides), ()
+
+
+class Known:
+    """The sizes of a call as a kernel sees them: numbers, or symbols in the order of `Problem`."""
+
+    def __init__(self, symbols: Symbols, problem: Problem, *, are_known: bool) -> None:
+        self._are_known = are_known or config.static_sizes
+        made = [symbols.symbol(n) for n in problem.extents]
+        self._symbols: Iterator[Any] = iter(made)
+        numbers = [symbols.number(n) for n in problem.attributes]
+        #: The numbers among the attributes, by name.
+        self.attributes: dict[str, Any] = dict(zip(problem.names, numbers, strict=True))
+
+    def tensor(self, tensor: CubeTensor) -> tuple[tuple[Any, ...], Layout]:
+        """Return the shape and the layout of a tensor."""
+        shape = self.counts(tensor.shape)
+        if is_row_major(tensor.shape, tensor.strides):
+            strides = tensor.strides if self._are_known else _row_major(shape)
+        else:
+            strides = self.counts(tensor.strides)
+        return shape, Layout(tensor.dtype, strides, tensor.offset != 0)
+
+    def counts(self, numbers: Sequence[int]) -> tuple[Any, ...]:
+        """Return sizes, strides or counts of workgroups."""
+        if self._are_known:
+            return tuple(numbers)
+        return tuple([next(self._symbols) if n >= LEAST else n for n in numbers])
+
+
+def _row_major(shape: Sequence[Any]) -> tuple[Any, ...]:
+    strides: list[Any] = []
+    step: Any = 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step = step * size
+    return tuple(strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A compiled kernel: which numbers it serves, and what it gets of them.
+
+    If anything is ``tested``, an error word and the number to put there come after the tensors.
+    """
+
+    executable: Executable
+    tested: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+    _guard: Callable[..., bool]
+    _values: Callable[..., Numbers]
+
+    @classmethod
+    def of(cls, executable: Executable, tested: Sequence[str], symbols: Symbols) -> Member:
+        """Return the kernel that was written with symbols."""
+        return cls(
+            executable, tuple(tested), tuple(symbols.arguments), symbols.function(symbols.guard),
+            symbols.function(symbols.values),
+        )  # fmt: skip
+
+    def serves(self, numbers: Numbers) -> bool:
+        """Whether the kernel is right for these numbers."""
+        try:
+            return bool(self._guard(*numbers))
+        except ArithmeticError:  # a question that makes no sense for them
+            return False
+
+    def given(self, numbers: Numbers) -> list[tuple[int, Number]]:
+        """Return the arguments and where they stand, in order.
+
+        Raises KernelError for a number that an argument does not hold.
+        """
+        values = self._values(*numbers)
+        return [
+            (argument.position, exact(value, argument.dtype))
+            for argument, value in zip(self.arguments, values, strict=True)
+        ]
+
+
+class Family:
+    """The kernels of one pattern: with the first sizes built in, and for all others."""
+
+    def __init__(self) -> None:
+        self._first: Shape | None = None
+        self._members: dict[bool, list[Member]] = {True: [], False: []}
+
+    def member(self, problem: Problem, make: Callable[[bool], Member]) -> Member:
+        """Return the kernel that serves a problem; ``make`` makes it, with known sizes or not."""
+        if self._first is None:
+            self._first = problem.extents
+        are_known = self._first == problem.extents
+        members = self._members[are_known]
+        for member in members:
+            if member.serves(problem.numbers):
+                return member
+        made = make(are_known)
+        members.append(made)
+        return made
