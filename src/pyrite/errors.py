@@ -13,6 +13,7 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost
     ├── SyncError (RuntimeError)       a read-back inside pyrite.no_sync()
     ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
+    ├── CompileError (RuntimeError)    a function that cannot be replayed: it reads a value
     ├── ModuleError (TypeError)        a module changed after __init__, or declared wrongly
     ├── KernelError (RuntimeError)     a kernel that does not compile or breaks a rule of the IR
     │   └── UnsupportedKernelError     a kernel that is right, and that this device cannot run
@@ -77,6 +78,10 @@ class SyncError(PyriteError, RuntimeError):
 
 class GradientError(PyriteError, RuntimeError):
     """No gradient can be given.  ``grads[w]`` for a ``w`` that the loss does not depend on."""
+
+
+class CompileError(PyriteError, RuntimeError):
+    """A function cannot be replayed: ``if loss.item() > 1`` reads a value; return it instead."""
 
 
 class ModuleError(PyriteError, TypeError):

@@ -6,7 +6,7 @@ computation in the context in which it first ran.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -76,6 +76,11 @@ def recording() -> Iterator[None]:
         yield
     finally:
         _paused.reset(token)
+
+
+def context() -> Hashable:
+    """Return what an op's recording depends on of what the thread is doing."""
+    return _training.get(), _depth.get(), _paused.get()  # type: ignore[return-value]
 
 
 def depth() -> int:

@@ -81,7 +81,7 @@ class _Declared(ABCMeta):
                 raise
             raise found from None
         fields = {name: frozen(value) for name, value in vars(module).items()}
-        module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None)
+        module.__dict__.update(fields, _is_frozen=True, _tree_leaves=None, _tree_form=None)
         module.__dict__["_tree_branches"] = _branches_of(module)
         return module
 
@@ -344,7 +344,7 @@ class Module(TreeNode, metaclass=_Declared):
         own = made.__dict__
         own.update(self.__dict__)
         own.update(children)
-        own["_tree_leaves"] = None
+        own["_tree_leaves"] = own["_tree_form"] = None
         return made
 
     def __copy__(self) -> Self:

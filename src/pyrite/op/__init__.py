@@ -38,6 +38,8 @@ from pyrite.op.example import distinct as distinct
 from pyrite.op.example import integers as integers
 from pyrite.op.example import sample as sample
 from pyrite.op.foreign import instead as instead
+from pyrite.op.host_scalar import HostScalar as HostScalar
+from pyrite.op.host_scalar import value_of as value_of
 from pyrite.op.key import attributes_key as attributes_key
 from pyrite.op.key import body_key as body_key
 from pyrite.op.key import rules_key as rules_key
@@ -78,6 +80,7 @@ __all__ = [
     "Executor",
     "Fold",
     "Handle",
+    "HostScalar",
     "Needs",
     "Op",
     "Plan",

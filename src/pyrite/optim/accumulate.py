@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pyrite.autodiff.gradients import Gradients
-from pyrite.errors import ArgumentError
+from pyrite.backend.capture import capturing
+from pyrite.errors import ArgumentError, CompileError
 
 
 class GradientAccumulator:
@@ -37,8 +38,14 @@ class GradientAccumulator:
     def add(self, gradients: Gradients) -> Gradients | None:
         """Return what has been accumulated when this makes it complete, else None.
 
-        Raises GradientError when the model was stepped in between.
+        Raises GradientError when the model was stepped in between, and CompileError in a function
+        that is compiled, whose replays would not count.
         """
+        if capturing() is not None:
+            raise CompileError(
+                "compile requires a function that changes nothing but its optimizers, got "
+                "GradientAccumulator.add; compile what gives the gradients, and add them outside"
+            )
         self._total = gradients if self._total is None else self._total + gradients
         self.count += 1
         return self.flush() if self.count == self.steps else None

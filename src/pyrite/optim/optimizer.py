@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from pyrite.autodiff.gradients import Gradients
 from pyrite.errors import ArgumentError, GradientError
-from pyrite.op import public
+from pyrite.op import public, user_frame
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
+from pyrite.optim.effect import OptimizerEffect, effect_of
 from pyrite.optim.group import Choice, Predicate, assigned, choice, resolved
 from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
@@ -148,9 +149,9 @@ class Optimizer(Configured, ABC):
         with in_one_thread(state.lock):
             held = [t for t in tree_leaves(model) if isinstance(t, Identified)]
             due = parameter_gradients(model, held, gradients)
-            if state.newest is not None and not state.is_warned:
-                state.is_warned = _is_step_lost(state.newest, held)
-            changed, kept, norm = self._stepped(due, self._assigned(model, held))
+            self._note_lost(held)
+            effect = effect_of(self)
+            changed, kept, norm = self._stepped(due, self._assigned(model, held), effect)
             changed.update(renewed(held, gradients.updates))
             stepped = tree_map(
                 lambda t: changed.get(t.id, t) if isinstance(t, Identified) else t, model
@@ -164,7 +165,8 @@ class Optimizer(Configured, ABC):
     @property
     def steps(self) -> int:
         """How many steps it has made."""
-        return self._state.steps
+        effect = effect_of(self)
+        return self._state.steps if effect is None else effect.steps()
 
     @property
     def gradient_norm(self) -> Tensor | None:
@@ -303,7 +305,13 @@ class Optimizer(Configured, ABC):
         return [self, *(group.rule for group in self._groups)]
 
     def _rates(self) -> list[float]:
-        return [rate_at(rule.learning_rate, self.steps) for rule in self._rules()]
+        return [rate_at(rule.learning_rate, self._state.steps) for rule in self._rules()]
+
+    def _note_lost(self, held: Sequence[Identified]) -> None:
+        """Warn once where a model is that of before the last step."""
+        state = self._state
+        if state.newest is not None and not state.is_warned:
+            state.is_warned = _is_step_lost(state.newest, held)
 
     def _observers(self) -> list[Observer]:
         found = {id(o): o for rule in self._rules() for o in observers(rule.learning_rate)}
@@ -321,16 +329,21 @@ class Optimizer(Configured, ABC):
         return resolved(self._groups, parameters, self._assigned(model, [*parameters.values()]))
 
     def _stepped(
-        self, due: list[ParameterGradient], group_of: Mapping[int, int]
+        self,
+        due: list[ParameterGradient],
+        group_of: Mapping[int, int],
+        effect: OptimizerEffect | None,
     ) -> tuple[dict[int, Identified], dict[int, ParameterState], Tensor | None]:
         rules, rates = self._rules(), self._rates()
+        if effect is not None:
+            rates = effect.rates(rates)
         numbers = [group_of[d.parameter.id] for d in due]
         due, norm = self._clipped(due, [rules[number] for number in numbers])
         changed: dict[int, Identified] = {}
         kept: dict[int, ParameterState] = {}
         for group, (rule, rate) in enumerate(zip(rules, rates, strict=True)):
             own = [d for d, number in zip(due, numbers, strict=True) if number == group]
-            for stepped, new in updated(rule, rate, own, self._state.parameters):
+            for stepped, new in updated(rule, rate, own, self._state.parameters, effect):
                 changed[stepped.id], kept[stepped.id] = stepped, new
         return changed, kept, norm
 
@@ -395,9 +408,12 @@ def _is_step_lost(newest: tuple[int, int], held: Sequence[Identified]) -> bool:
     """Whether a model is that of before the last step; warn of it at the line of the step."""
     is_lost = any(t.id == newest[0] and t.version < newest[1] for t in held)
     if is_lost:
-        warnings.warn(
+        frame = user_frame()
+        warnings.warn_explicit(
             "step got the parameters of before the last step again, so what that one learned is "
             "lost; write model = optimizer.step(model, grads)",
-            stacklevel=4,
+            UserWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
         )
     return is_lost

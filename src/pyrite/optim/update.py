@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyrite.errors import PyriteError
+from pyrite.op import value_of
 from pyrite.optim.parameter_gradient import ParameterGradient
 from pyrite.optim.state import ParameterState, ParameterUpdate, RuleState
 from pyrite.optim.values import like, on_device
@@ -30,37 +31,51 @@ class UpdateRule(Protocol):
         ...
 
 
+class StepNumbers(Protocol):
+    """How the number of a parameter's step is told."""
+
+    def step(self, id: int, steps: int) -> int:
+        """Return the number of the step that follows so many."""
+        ...
+
+
 def updated(
     rule: UpdateRule,
     rate: float,
     due: Sequence[ParameterGradient],
     kept: Mapping[int, ParameterState],
+    numbers: StepNumbers | None = None,
 ) -> list[tuple[Parameter, ParameterState]]:
     """Return each parameter after a step of the rule, and what is kept for it.
 
-    An error of one parameter names its path.
+    An error of one parameter names its path.  ``numbers`` are those that a rule gets where a call
+    is captured.
     """
-    updates = [_update(rule, one, kept.get(one.parameter.id)) for one in due]
+    updates = [_update(rule, one, kept.get(one.parameter.id), numbers) for one in due]
     try:
         made = rule.update_many(updates, learning_rate=rate)
     except PyriteError:
         # One by one tells of which parameter it is an error.
         made = [_single(rule, rate, one, update) for one, update in zip(due, updates, strict=True)]
     return [
-        (_renewed(one.parameter, new), ParameterState(update.step, state))
+        (_renewed(one.parameter, new), ParameterState(value_of(update.step), state))
         for one, update, (new, state) in zip(due, updates, made, strict=True)
     ]
 
 
 def _update(
-    rule: UpdateRule, due: ParameterGradient, before: ParameterState | None
+    rule: UpdateRule,
+    due: ParameterGradient,
+    before: ParameterState | None,
+    numbers: StepNumbers | None,
 ) -> ParameterUpdate:
     try:
         steps, state = ParameterState(0, rule.init(due.value)) if before is None else before
         kept = _beside(due.value, state)
     except PyriteError as error:
         raise due.named(error)  # noqa: B904 - the same error
-    return ParameterUpdate(due.gradient, due.value, kept, steps + 1)
+    step = steps + 1 if numbers is None else numbers.step(due.parameter.id, steps)
+    return ParameterUpdate(due.gradient, due.value, kept, step)
 
 
 def _beside(value: Tensor, state: RuleState) -> RuleState:

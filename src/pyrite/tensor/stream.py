@@ -11,33 +11,62 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
+from pyrite.backend.capture import capturing
 from pyrite.backend.tracing import forbid_in_bodies
-from pyrite.errors import ArgumentError
+from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import Constant
 from pyrite.types import TensorType, uint32
 
 _WORD = 0xFFFFFFFF
 
+#: The key of a thread's stream among the effects of a captured call: see `pyrite.tensor.draws`.
+DRAWS: Final = "draws"
+
 
 class Stream:
     """An endless row of draws: a seed, a name, and the id of the next draw."""
 
-    __slots__ = ("_lock", "name", "next_draw", "seed")
+    __slots__ = ("_lock", "_of", "name", "next_draw", "seed")
 
-    def __init__(self, seed: int, name: str, next_draw: int = 0) -> None:
+    def __init__(
+        self, seed: int, name: str, next_draw: int = 0, *, of: Stream | None = None
+    ) -> None:
         self.seed = seed
         self.name = name
         self.next_draw = next_draw
         self._lock = threading.Lock()
+        #: The stream whose draws this one repeats.
+        self._of = of
+
+    @property
+    def root(self) -> Stream:
+        """The stream itself, or the one whose draws it repeats."""
+        return self if self._of is None else self._of
 
     def reserve(self) -> tuple[int, int, int, int, int]:
-        """Return the words of the next draw: key low and high, stream, draw low and high."""
+        """Return the words of the next draw: key low and high, stream, draw low and high.
+
+        In a function that is compiled they are host scalars.
+        """
         forbid_in_bodies("a draw of random numbers")
+        draw = self.skip(1)
+        capture = capturing()
+        effect: Any = None if capture is None else capture.effects.get(DRAWS)
+        of: Any = self if effect is None or effect.stream is not self.root else effect
+        found: tuple[int, int, int, int, int] = of.words(draw)
+        return found
+
+    def skip(self, count: int) -> int:
+        """Reserve so many draws, and return the id of the first."""
         with self._lock:
             draw = self.next_draw
-            self.next_draw += 1
+            self.next_draw += count
+        return draw
+
+    def words(self, draw: int) -> tuple[int, int, int, int, int]:
+        """Return the words of a draw: key low and high, stream, draw low and high."""
         return (
             self.seed & _WORD, self.seed >> 32,
             zlib.crc32(self.name.encode()), draw & _WORD, draw >> 32,
@@ -66,6 +95,7 @@ def seed(value: int) -> None:
     """
     global _seed
     _check_seed(value)
+    _require_no_capture("seed")
     with _lock:
         _seed = value
         _streams.clear()
@@ -104,6 +134,7 @@ def random_state() -> dict[str, Any]:
 
 def set_random_state(state: dict[str, Any]) -> None:
     """Put this thread's stream where `random_state` found it."""
+    _require_no_capture("set_random_state")
     stream = current_stream()
     stream.seed = int(state["seed"])
     stream.name = str(state["name"])
@@ -118,13 +149,21 @@ def replaying_draws() -> Iterator[Callable[[], AbstractContextManager[None]]]:
 
     @contextmanager
     def replay() -> Iterator[None]:
-        token = _current.set(Stream(seed, name, start))
+        token = _current.set(Stream(seed, name, start, of=stream.root))
         try:
             yield
         finally:
             _current.reset(token)
 
     yield replay
+
+
+def _require_no_capture(name: str) -> None:
+    if capturing() is not None:
+        raise CompileError(
+            f"compile requires a function that leaves the random state alone, got {name} inside "
+            "it; call it outside, or draw in a block of random_stream(seed)"
+        )
 
 
 def _check_seed(value: int) -> None:

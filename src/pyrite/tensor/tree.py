@@ -5,7 +5,7 @@ One tensor that occurs twice is changed once, so tied weights stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
@@ -28,6 +28,8 @@ class TreeNode:
     _is_frozen: bool = False
     #: Its tensors, each once, where it is known that they stay these.
     _tree_leaves: tuple[Tensor, ...] | None = None
+    #: What it is but for these, where whoever asked has left it; nodes made by `tree_map` share it.
+    _tree_form: Hashable | None = None
 
     def tree_children(self) -> dict[str, Any]:
         """Return what it holds, by field name: trees."""
@@ -198,7 +200,10 @@ class _Mapping:
         """Tell what became of a node which tensors it holds, where that is known of the node."""
         changed = [self._done[id(leaf)][1] for leaf in node._tree_leaves or ()]
         if changed and all([isinstance(new, Tensor) for new in changed]):
-            _remember(made, tuple({id(new): new for new in changed}.values()))
+            leaves = tuple({id(new): new for new in changed}.values())
+            _remember(made, leaves)
+            if len(leaves) == len(changed):
+                made.__dict__["_tree_form"] = node._tree_form
 
     def _node(self, node: TreeNode) -> Any:
         names, children = node.tree_branches()

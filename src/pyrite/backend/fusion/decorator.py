@@ -14,8 +14,9 @@ from typing import Any
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.lazy import External, Lazy
-from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded
+from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded, captured_read
 from pyrite.backend.protocol import Backend
+from pyrite.errors import CompileError
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
 from pyrite.op.rule import View
 from pyrite.types import Array, TensorType
@@ -74,7 +75,7 @@ class Fusion(Backend):
             )
         if is_external:
             self._read_external(op, made)
-        if is_external or pending.at.count >= MOST_CALLS:
+        if (is_external or pending.at.count >= MOST_CALLS) and not pending.is_captured:
             pending.run()
         return made
 
@@ -90,11 +91,17 @@ class Fusion(Backend):
     ) -> Sequence[Sequence[Lazy] | None]:
         """Record several calls of an op, the end of a step of training: what there is then runs."""
         made = [self.execute(op, inputs, plan) for inputs, plan in calls]
-        self.flush()
+        if not self._is_captured:
+            self.flush()
         return made
 
     def _at_once(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
-        """Run a call on the backend."""
+        """Run a call on the backend.  Raises CompileError in a function that is captured."""
+        if self._is_captured:
+            raise CompileError(
+                f"compile requires ops that a program can hold, got {op.name}, which runs by "
+                "itself; call it outside"
+            )
         results = self.inner.execute(op, [self.computed(i) for i in inputs], plan)
         return None if results is None else [self.holding(r) for r in results]
 
@@ -102,6 +109,20 @@ class Fusion(Backend):
         pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
         if pending is None or pending.is_done:
             pending = self._of_thread.pending = PendingCalls(self.recorded)
+        return pending
+
+    @property
+    def _is_captured(self) -> bool:
+        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        return pending is not None and pending.is_captured
+
+    def captured(self) -> PendingCalls:
+        """Return the calls that this thread records from now on, of a function that is captured.
+
+        Who asked sets ``is_captured`` back when the function has returned; then they are as others.
+        """
+        self.flush()
+        pending = self._of_thread.pending = PendingCalls(self.recorded, is_captured=True)
         return pending
 
     def flush(self) -> None:
@@ -117,6 +138,16 @@ class Fusion(Backend):
         if handle.value is None:
             handle.place[0].run()
         return handle.value
+
+    def _read(self, handle: Any) -> Any:
+        """Return what `computed` does, for a value that leaves the device or is waited for.
+
+        Raises CompileError in a function that is captured, also for what is computed already: a
+        replay would not look again.
+        """
+        if self._is_captured:
+            raise captured_read()
+        return self.computed(handle)
 
     def holding(self, value: Handle) -> Lazy:
         """Return a handle of one of the backend below."""
@@ -135,19 +166,19 @@ class Fusion(Backend):
 
     def download(self, handle: Lazy) -> Array:
         """Return the values as a read-only array."""
-        return self.inner.download(self.computed(handle))
+        return self.inner.download(self._read(handle))
 
     def download_all(self, handles: Sequence[Lazy]) -> list[Array]:
         """Return the values of several, by one read of the backend."""
-        return self.inner.download_all([self.computed(handle) for handle in handles])
+        return self.inner.download_all([self._read(handle) for handle in handles])
 
     async def download_all_async(self, handles: Sequence[Lazy]) -> list[Array]:
         """Return what `download_all` returns, while the event loop runs on."""
-        return await self.inner.download_all_async([self.computed(handle) for handle in handles])
+        return await self.inner.download_all_async([self._read(handle) for handle in handles])
 
     def host_view(self, handle: Lazy) -> Array:
         """Return the memory itself as a read-only array, where the backend can."""
-        return self.inner.host_view(self.computed(handle))
+        return self.inner.host_view(self._read(handle))
 
     def type_of(self, handle: Lazy) -> TensorType:
         """Return the type of a handle."""
@@ -159,7 +190,7 @@ class Fusion(Backend):
 
     def primitive(self, handle: Lazy) -> Any:
         """Return what lies under all decorators, when what computes it is asked for."""
-        return self.inner.primitive(self.computed(handle))
+        return self.inner.primitive(self._read(handle))
 
     def export(self, handle: Handle) -> Any:
         """Return a torch.Tensor with the memory of a handle of `primitive`, or None."""
@@ -168,7 +199,7 @@ class Fusion(Backend):
     def renew(self, handle: Lazy) -> Lazy:
         """Return a handle of the application's memory as it is after it was written to."""
         self.flush()
-        return type(handle)(handle.type, _NOWHERE, self.inner.renew(self.computed(handle)))
+        return type(handle)(handle.type, _NOWHERE, self.inner.renew(self._read(handle)))
 
     def synchronize(self) -> None:
         """Wait until all that this thread has recorded, and all submitted work, is done."""
@@ -182,11 +213,11 @@ class Fusion(Backend):
 
     def is_ready(self, handle: Lazy) -> bool:
         """Return whether a read would not wait; a value that was only recorded is asked for."""
-        return self.inner.is_ready(self.computed(handle))
+        return self.inner.is_ready(self._read(handle))
 
     def wait(self, handle: Lazy) -> None:
         """Wait until the values of a handle are computed."""
-        self.inner.wait(self.computed(handle))
+        self.inner.wait(self._read(handle))
 
     def lift(self, tensor: TensorBase) -> Lazy:
         """Return a handle of a tensor of the backend below."""

@@ -11,11 +11,11 @@ from pyrite.backend.compiling import Known, Program
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call, Number, Operand, graph_of
 from pyrite.backend.fusion.lazy import Lazy
-from pyrite.backend.graph import Literal, reaching
+from pyrite.backend.graph import Graph, Literal, reaching
 from pyrite.backend.protocol import Backend
 from pyrite.content import NoContentError, content_of
-from pyrite.errors import ArgumentError
-from pyrite.op import Constant, Op, Plan, rules_key, user_location
+from pyrite.errors import ArgumentError, CompileError
+from pyrite.op import Constant, HostScalar, Op, Plan, rules_key, user_location
 from pyrite.recent import Recent
 from pyrite.types import bool_
 
@@ -46,6 +46,16 @@ class Recorded:
             self.root, self.calls = Call(), 0
         return self.root
 
+    def program(self, graph: Graph, layouts: Hashable, inputs: Sequence[Any]) -> Program:
+        """Return the program of a graph for inputs that lie so."""
+        content = (graph.key, layouts)
+        program = self.programs.get(content)
+        if program is None:
+            program = self.inner.compile(graph, inputs)
+            self.programs.put(content, program)
+            self.compiled += 1
+        return program
+
 
 class PendingCalls:
     """Some calls in order, their inputs, and who holds their results.
@@ -54,18 +64,23 @@ class PendingCalls:
     who records and by who runs, and neither waits for those of another thread meanwhile.
     """
 
-    __slots__ = ("_inputs", "_numbers", "_results", "_sites", "at", "is_done", "lock", "recorded")
+    __slots__ = (
+        "_results", "at", "inputs", "is_captured", "is_done", "lock", "numbers", "recorded",
+        "sites",
+    )  # fmt: skip
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: Recorded, *, is_captured: bool = False) -> None:
         self.recorded = recorded
         self.lock = RLock()
         self.at = recorded.begin()
         self.is_done = False
+        #: Whether they are those of a function that is captured, and cannot run before it returns.
+        self.is_captured = is_captured
         #: The tensors that it takes, its numbers, its results, and lines by the number of a call.
-        self._inputs: list[Lazy] = []
-        self._numbers: list[Constant] = []
+        self.inputs: list[Lazy] = []
+        self.numbers: list[Constant] = []
         self._results: list[ref[Lazy]] = []
-        self._sites: dict[int, str] = {}
+        self.sites: dict[int, str] = {}
 
     # ---- recording ----
 
@@ -86,17 +101,17 @@ class PendingCalls:
                     continue
                 if i.type.dtype is bool_:
                     parts.append(bool(i.value))
-                self._numbers.append(i)
+                self.numbers.append(i)
         key = tuple(parts) if plan.is_kept else self._content(op, inputs, plan, parts)
         at = self.at
         call = at.next.get(key)
         if call is None:
             call = self._new(key, op, inputs, plan)
             if call is None:
-                del self._numbers[at.numbers :]
+                del self.numbers[at.numbers :]
                 return None
         if call.is_checked or listeners:
-            self._sites[at.count] = user_location()
+            self.sites[at.count] = user_location()
         self.at = call
         if len(call.types) == 1:
             made = Lazy(call.types[0], (self, at.results))
@@ -111,8 +126,8 @@ class PendingCalls:
         pending, n = x.place
         if pending is self:
             return n
-        self._inputs.append(x)
-        n = -len(self._inputs)
+        self.inputs.append(x)
+        n = -len(self.inputs)
         x.place = (self, n)
         return n
 
@@ -172,17 +187,19 @@ class PendingCalls:
         with self.lock:
             if self.is_done:
                 return
+            if self.is_captured:
+                raise captured_read()
             wanted = [(n, x) for n, r in enumerate(self._results) if (x := r()) is not None]
             if wanted:
                 self._compute(wanted)
             self.is_done = True
-            self._inputs, self._numbers, self._results, self._sites = [], [], [], {}
+            self.inputs, self.numbers, self._results, self.sites = [], [], [], {}
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
-        inputs: list[Any] = [x.value for x in self._inputs]
+        inputs: list[Any] = [x.value for x in self.inputs]
         layout_of = self.recorded.inner.layout_of
         key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
-        inputs += self._numbers
+        inputs += map(plain, self.numbers)
         known = self.at.programs
         program = known.get(key)
         if program is None:
@@ -190,21 +207,29 @@ class PendingCalls:
                 known.clear()
             program = known[key] = self._program(key, inputs)
         self.recorded.runs += 1
-        results = program.run(inputs, self._sites)
+        results = program.run(inputs, self.sites)
         for (_, lazy), result in zip(wanted, results, strict=True):
             lazy.value = result
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
-        recorded = self.recorded
-        graph = graph_of(self.at, [x.type for x in self._inputs], key[0])
-        content = (graph.key, key[1:])
-        program = recorded.programs.get(content)
-        if program is None:
-            program = recorded.inner.compile(graph, inputs)
-            recorded.programs.put(content, program)
-            recorded.compiled += 1
+        graph = graph_of(self.at, [x.type for x in self.inputs], key[0])
+        program = self.recorded.program(graph, key[1:], inputs)
         reached = set(reaching(graph))
         for n, call in enumerate(self.at.path):
             if n in reached:
                 call.is_checked = n in program.checked
         return program
+
+
+def plain(number: Constant) -> Constant:
+    """Return a number as the one that it is at this call."""
+    value = number.value
+    return Constant(value.value, number.type) if type(value) is HostScalar else number
+
+
+def captured_read() -> CompileError:
+    """Return the error of a read in a function that is captured."""
+    return CompileError(
+        "compile requires a function that reads no value, got a read inside it; return the tensor, "
+        "and read it after the call"
+    )

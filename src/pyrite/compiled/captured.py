@@ -1,0 +1,259 @@
+"""A call of a function that was captured: its ops, where its inputs came from, what became of them.
+
+Two calls that agree in all of this will agree with a third; the values of tensors, and of host
+scalars, are what may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyrite.backend.capture import Capture, Replay, captured
+from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion.history import Call
+from pyrite.backend.fusion.lazy import Lazy
+from pyrite.backend.fusion.pending import PendingCalls
+from pyrite.compiled.arguments import Tree, fact_of
+from pyrite.errors import CompileError
+from pyrite.op import Constant, TensorBase
+from pyrite.op.host_scalar import Choice, key_of
+from pyrite.tensor.parameter import Identified
+from pyrite.tensor.draws import DrawsEffect
+from pyrite.tensor.stream import DRAWS, current_stream
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_map
+from pyrite.types import Array
+
+
+class Leaf(NamedTuple):
+    """A tensor among the arguments, by its number."""
+
+    number: int
+
+
+class Slot(NamedTuple):
+    """A tensor of an effect, by its name there."""
+
+    effect: Hashable
+    name: Hashable
+
+
+class Result(NamedTuple):
+    """What the ops make: a value, by its number among the results of all."""
+
+    number: int
+
+
+class Held(NamedTuple):
+    """A tensor from elsewhere, a global or one made of Python's numbers; it stays what it is."""
+
+    lazy: Lazy
+
+
+#: Where a tensor comes from.
+Source = Leaf | Slot | Result | Held
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor of what a function returns; ``like`` has all but its handle.
+
+    ``steps`` says how many further versions a parameter has than that among the arguments.
+    """
+
+    like: Tensor
+    source: Source
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCall:
+    """All that a replay does again.
+
+    ``at`` stands for the ops, ``inputs`` are what they take, ``numbers`` their numbers.  ``tree``
+    is what is returned, with ``outputs`` in the places of tensors, ``form`` all else in it.
+    ``renewed`` are the tensors of effects.  ``aliases`` are sources that were one tensor.
+    """
+
+    at: Call
+    inputs: tuple[Source, ...]
+    numbers: tuple[Constant, ...]
+    sites: Mapping[int, str]
+    tree: Any
+    form: Hashable
+    outputs: tuple[Output, ...]
+    choices: Sequence[Choice]
+    #: What it did to each state, and what does it again.
+    effects: Mapping[Hashable, Hashable]
+    replays: Mapping[Hashable, Replay]
+    renewed: Mapping[Slot, Source]
+    aliases: tuple[tuple[Source, Source], ...]
+
+    def difference(self, other: CapturedCall, read: Callable[[Lazy], Array]) -> str | None:
+        """Return what differs from another call of the same arguments, None where nothing does.
+
+        ``read`` gives the values of a tensor that stays.
+        """
+
+        def are_same(x: Sequence[Source], y: Sequence[Source]) -> bool:
+            return len(x) == len(y) and all(
+                _is_same(*pair, read) for pair in zip(x, y, strict=True)
+            )
+
+        if self.at is not other.at:
+            return _of_ops(self.at, other.at)
+        for n, (x, y) in enumerate(zip(self.numbers, other.numbers, strict=True)):
+            if key_of(x.value) != key_of(y.value):
+                return f"number {n} of its ops, {x.value!r} and {y.value!r}"
+        if not are_same(self.inputs, other.inputs):
+            return "a tensor that it takes, and that is no argument"
+        if self.form != other.form:
+            return f"what it returns besides tensors, {self.tree!r} and {other.tree!r}"
+        mine, others = self.outputs, other.outputs
+        if [(fact_of(x.like), x.steps) for x in mine] != [
+            (fact_of(x.like), x.steps) for x in others
+        ]:
+            return "the types of what it returns"
+        if not are_same([x.source for x in mine], [x.source for x in others]):
+            return "which tensors it returns"
+        if self.effects != other.effects or self.renewed.keys() != other.renewed.keys():
+            return "what it does to an optimizer, or how much it draws"
+        if not are_same([*self.renewed.values()], [other.renewed[k] for k in self.renewed]):
+            return "what it keeps in an optimizer"
+        if [_key(c) for c in self.choices] != [_key(c) for c in other.choices]:
+            return "a comparison with a number that changes from call to call"
+        return None
+
+
+def _key(choice: Choice) -> Hashable:
+    return choice.asked.key, choice.answer
+
+
+def _of_ops(x: Call, y: Call) -> str:
+    mine, others = x.path, y.path
+    for n, (one, other) in enumerate(zip(mine, others, strict=False)):
+        if one is not other:
+            names = [c.op.name for c in (one, other) if c.op is not None]
+            if len(set(names)) == 1:
+                return f"op {n}, {names[0]}, which has another operand, type or attribute"
+            return f"op {n}, {' and '.join(names)}"
+    return f"the number of ops, {len(mine)} and {len(others)}"
+
+
+def _is_same(x: Source, y: Source, read: Callable[[Lazy], Array]) -> bool:
+    """Whether two calls took a tensor from one place; what each made must hold the same values."""
+    if not isinstance(x, Held) or not isinstance(y, Held):
+        return x == y
+    if x.lazy is y.lazy:
+        return True
+    is_alike = x.lazy.type == y.lazy.type
+    return is_alike and read(x.lazy).tobytes() == read(y.lazy).tobytes()
+
+
+def call_captured(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], given: Tree,
+    fusion: Fusion, capture: Capture,
+) -> tuple[Any, CapturedCall]:  # fmt: skip
+    """Return what a function returns, and the call.  One that raises has changed no effect."""
+    capture.effects[DRAWS] = DrawsEffect(current_stream())
+    with _recording(fusion) as pending:
+        try:
+            with captured(capture):
+                result = function(*args, **kwargs)
+            found = _Reading(fusion, pending, capture, given).call(result)
+        except BaseException:
+            undo(capture)
+            raise
+    return result, found
+
+
+def undo(capture: Capture) -> None:
+    """Make all states what a call found."""
+    for effect in capture.effects.values():
+        effect.restore()
+
+
+@contextmanager
+def _recording(fusion: Fusion) -> Iterator[PendingCalls]:
+    pending = fusion.captured()
+    try:
+        yield pending
+    finally:
+        pending.is_captured = False
+
+
+class _Reading:
+    """What there is to say of a call that has returned."""
+
+    def __init__(
+        self, fusion: Fusion, pending: PendingCalls, capture: Capture, given: Tree
+    ) -> None:
+        self._fusion = fusion
+        self._pending = pending
+        self._capture = capture
+        self._given = given
+        self._sources: dict[int, Source] = {}
+        self._aliases: list[tuple[Source, Source]] = []
+        for n, t in enumerate(given.leaves):
+            self._found(t, Leaf(n))
+        for key, effect in capture.effects.items():
+            for name, t in effect.before().items():
+                self._found(t, Slot(key, name))
+
+    def _found(self, t: TensorBase, source: Source) -> None:
+        known = self._sources.setdefault(id(t._handle), source)
+        if known != source:
+            self._aliases.append((known, source))
+
+    def call(self, result: Any) -> CapturedCall:
+        pending, effects = self._pending, self._capture.effects
+        inputs = tuple([self._source(x) for x in pending.inputs])
+        tree = Tree.of(result)
+        versions = {t.id: t.version for t in self._given.leaves if isinstance(t, Identified)}
+        outputs = [self._output(t, versions) for t in tree.leaves]
+        like = {id(t): output.like for t, output in zip(tree.leaves, outputs, strict=True)}
+        renewed = {
+            Slot(key, name): self._source(self._handle(t))
+            for key, effect in effects.items()
+            for name, t in effect.after().items()
+        }
+        used = {*inputs, *(o.source for o in outputs), *renewed.values()}
+        return CapturedCall(
+            pending.at, inputs, tuple(pending.numbers), pending.sites,
+            tree_map(lambda t: like[id(t)], result), tree.form, tuple(outputs),
+            self._capture.choices,
+            {key: effect.form for key, effect in effects.items()},
+            {key: effect.plan() for key, effect in effects.items()},
+            renewed, tuple([(x, y) for x, y in self._aliases if {x, y} & used]),
+        )  # fmt: skip
+
+    def _source(self, lazy: Lazy) -> Source:
+        if (known := self._sources.get(id(lazy))) is not None:
+            return known
+        pending, number = lazy.place
+        return Result(number) if pending is self._pending and number >= 0 else Held(lazy)
+
+    def _output(self, t: Tensor, versions: Mapping[int, int]) -> Output:
+        source = self._source(self._handle(t))
+        if not isinstance(t, Identified):
+            like = object.__new__(Tensor)
+            like._type, like._backend = t._type, t._backend
+            return Output(like, source, 0)
+        if t.id not in versions:
+            raise CompileError(
+                f"compile requires parameters and states to be made outside, got a new "
+                f"{type(t).__name__} of {t.shape} among what the function returns"
+            )
+        return Output(t._same(t._type, t._backend), source, t.version - versions[t.id])
+
+    def _handle(self, t: TensorBase) -> Lazy:
+        if t._backend is not self._fusion:
+            raise CompileError(
+                f"compile requires results on the device of the arguments, got a tensor on "
+                f"{t._backend.root.name} of {t._type}; return what it was made of"
+            )
+        handle: Lazy = t._handle
+        return handle

@@ -1,0 +1,62 @@
+"""Host scalars as they are computed anew at each call: each expression once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from pyrite.backend.capture import State
+from pyrite.op import HostScalar
+
+#: The states of a replay, by the keys of their effects.
+States = Mapping[Hashable, State]
+
+
+class _Step(NamedTuple):
+    """A source, by its effect and name, or a function of earlier values and of numbers."""
+
+    function: Callable[..., Any] | None
+    #: Of a function its operands: the number of a value, and None; or -1 and a number.
+    operands: tuple[tuple[int, Any], ...]
+    effect: Hashable
+    name: tuple[Any, ...]
+
+
+class Expressions:
+    """Some host scalars, in the order in which they are computed."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self._known: dict[Hashable, int] = {}
+
+    def add(self, scalar: HostScalar) -> int:
+        """Return the number of a scalar's value; equal ones share it."""
+        key = scalar.key
+        number = self._known.get(key)
+        if number is None:
+            step = self._step(scalar)
+            number = self._known[key] = len(self._steps)
+            self._steps.append(step)
+        return number
+
+    def _step(self, scalar: HostScalar) -> _Step:
+        if scalar.function is None:
+            effect, *name = scalar.operands
+            return _Step(None, (), effect, tuple(name))
+        operands = tuple(
+            [
+                (self.add(x), None) if type(x) is HostScalar else (-1, x)
+                for x in scalar.operands
+            ]
+        )  # fmt: skip
+        return _Step(scalar.function, operands, None, ())
+
+    def values(self, states: States) -> list[Any]:
+        """Return the value of each at a call."""
+        found: list[Any] = []
+        for function, operands, effect, name in self._steps:
+            if function is None:
+                found.append(states[effect].number(name))
+            else:
+                found.append(function(*[x if n < 0 else found[n] for n, x in operands]))
+        return found

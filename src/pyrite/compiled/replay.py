@@ -1,0 +1,140 @@
+"""A captured call, done again: one program, and what it renews, without the function."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from pyrite.backend.compiling import Program
+from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion.history import graph_of
+from pyrite.backend.fusion.lazy import Lazy
+from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
+from pyrite.compiled.expression import Expressions, States
+from pyrite.op import Constant, HostScalar
+from pyrite.tensor.parameter import Identified
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_map
+
+#: Programs of one call, for other layouts of its inputs.
+MOST_LAYOUTS = 16
+
+
+class ReplayedCall:
+    """What a captured call does with arguments like its own."""
+
+    def __init__(self, call: CapturedCall, fusion: Fusion) -> None:
+        self.call = call
+        self._fusion = fusion
+        self._programs: dict[Hashable, Program] = {}
+        sources = [*(o.source for o in call.outputs), *call.renewed.values()]
+        #: The values that are wanted, and where each is among the results of a program.
+        self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, Result)}))
+        self._places = {number: n for n, number in enumerate(self._wanted)}
+        self._expressions = Expressions()
+        self._numbers = [self._number(x) for x in call.numbers]
+        self._choices = [(self._expressions.add(c.asked), c.answer) for c in call.choices]
+        #: Whether it matters whose parameters they are: it keeps something for them, or returns them.
+        self.needs_ids = bool(call.renewed) or any(
+            isinstance(o.like, Identified) for o in call.outputs
+        )
+
+    def _number(self, number: Constant) -> Constant | tuple[int, Any]:
+        value = number.value
+        if type(value) is HostScalar:
+            return self._expressions.add(value), number.type
+        return number
+
+    def run(self, leaves: Sequence[Tensor]) -> tuple[Any] | None:
+        """Return what the function returns, or None where the call does not stand for this one."""
+        call = self.call
+        with ExitStack() as stack:
+            states: States = {
+                key: stack.enter_context(replay.held()) for key, replay in call.replays.items()
+            }
+            if not all([state.fits(leaves) for state in states.values()]):
+                return None
+            try:
+                inputs = [self._read(source, leaves, states) for source in call.inputs]
+                if any(
+                    self._read(x, leaves, states) is not self._read(y, leaves, states)
+                    for x, y in call.aliases
+                ):
+                    return None
+            except KeyError:
+                return None
+            values = self._expressions.values(states)
+            if any([bool(values[n]) is not answer for n, answer in self._choices]):
+                return None
+            made = self._made(inputs, values)
+            return (self._committed(made, leaves, states),)
+
+    def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Lazy:
+        if isinstance(source, Leaf):
+            handle: Lazy = leaves[source.number]._handle
+            return handle
+        if isinstance(source, Held):
+            return source.lazy
+        assert not isinstance(source, Result)
+        found: Lazy = states[source.effect].tensor(source.name)._handle
+        return found
+
+    def _made(self, inputs: Sequence[Lazy], values: Sequence[Any]) -> list[Lazy]:
+        """Return the results of the program."""
+        computed = self._fusion.computed
+        given: list[Any] = [x.value if x.value is not None else computed(x) for x in inputs]
+        layouts = tuple([self._fusion.inner.layout_of(x) for x in given])
+        given += [
+            x if isinstance(x, Constant) else Constant(values[x[0]], x[1]) for x in self._numbers
+        ]
+        program = self._programs.get(layouts)
+        if program is None:
+            program = self._program(layouts, inputs, given)
+        self._fusion.recorded.runs += 1
+        holding = self._fusion.holding
+        return [holding(x) for x in program.run(given, self.call.sites)]
+
+    def _program(self, layouts: Hashable, inputs: Sequence[Lazy], given: Sequence[Any]) -> Program:
+        if len(self._programs) >= MOST_LAYOUTS:
+            self._programs.clear()
+        graph = graph_of(self.call.at, [x.type for x in inputs], self._wanted)
+        program = self._fusion.recorded.program(graph, layouts, given)
+        self._programs[layouts] = program
+        return program
+
+    def _committed(self, made: Sequence[Lazy], leaves: Sequence[Tensor], states: States) -> Any:
+        """Return what the function returns, and renew the states."""
+        call = self.call
+
+        def handle(source: Source) -> Lazy:
+            if isinstance(source, Result):
+                return made[self._places[source.number]]
+            return self._read(source, leaves, states)
+
+        versions = {t.id: t.version for t in leaves if isinstance(t, Identified)}
+        new: dict[int, Tensor] = {}
+        renewed_versions: dict[int, int] = {}
+        for output in call.outputs:
+            t = _like(output, handle(output.source), versions)
+            new[id(output.like)] = t
+            if isinstance(t, Identified):
+                renewed_versions[t.id] = t.version
+        backend = self._fusion
+        by_effect: dict[Hashable, dict[Hashable, Tensor]] = {key: {} for key in states}
+        for slot, source in call.renewed.items():
+            lazy = handle(source)
+            by_effect[slot.effect][slot.name] = Tensor._wrap(lazy, lazy.type, backend)
+        for key, state in states.items():
+            state.commit(by_effect[key], renewed_versions)
+        return tree_map(lambda t: new[id(t)], call.tree)
+
+
+def _like(output: Output, handle: Lazy, versions: dict[int, int]) -> Tensor:
+    like = output.like
+    if isinstance(like, Identified):
+        made = like._same(like._type, like._backend)
+        made.version = versions[like.id] + output.steps
+        made._handle = handle
+        return made
+    return Tensor._wrap(handle, like._type, like._backend)

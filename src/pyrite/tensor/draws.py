@@ -1,0 +1,92 @@
+"""What a function that is compiled draws: see `pyrite.backend.capture`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyrite.op import HostScalar
+from pyrite.tensor.stream import DRAWS, Stream, current_stream
+from pyrite.tensor.tensor import Tensor
+
+
+class DrawsEffect:
+    """What a captured call draws of a stream: see `pyrite.backend.capture`.
+
+    Its sources of host scalars are ``(offset, position)``: a word of the draw after so many others.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._first = stream.next_draw
+
+    def words(self, draw: int) -> Any:
+        """Return the words of a draw as host scalars."""
+        offset = draw - self._first
+        return tuple([
+            HostScalar.source(word, DRAWS, offset, position)
+            for position, word in enumerate(self.stream.words(draw))
+        ])  # fmt: skip
+
+    def before(self) -> dict[Hashable, Tensor]:
+        """Return no tensors."""
+        return {}
+
+    after = before
+
+    @property
+    def form(self) -> int:
+        """How many draws there were."""
+        return self.stream.next_draw - self._first
+
+    def restore(self) -> None:
+        """Let the draws be made again."""
+        self.stream.next_draw = self._first
+
+    def plan(self) -> DrawsReplay:
+        """Return what draws as many."""
+        return DrawsReplay(self.form)
+
+
+class DrawsReplay:
+    """So many draws of whatever stream a thread draws from when it replays."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    @contextmanager
+    def held(self) -> Iterator[ReservedDraws]:
+        """Give the draws of a call."""
+        yield ReservedDraws(current_stream(), self._count)
+
+
+class ReservedDraws:
+    """The draws of one call, reserved at once when the first word is asked for."""
+
+    def __init__(self, stream: Stream, count: int) -> None:
+        self._stream = stream
+        self._count = count
+        self._first: int | None = None
+
+    def fits(self, leaves: Sequence[Tensor]) -> bool:
+        """Whatever the stream is, it has draws."""
+        return True
+
+    def number(self, name: tuple[Any, ...]) -> int:
+        """Return a word, by the number of its draw and its position."""
+        offset, position = name
+        return self._stream.words(self._reserved() + offset)[position]
+
+    def _reserved(self) -> int:
+        if self._first is None:
+            self._first = self._stream.skip(self._count)
+        return self._first
+
+    def tensor(self, name: Hashable) -> Tensor:
+        """Raise KeyError: there are numbers only."""
+        raise KeyError(name)
+
+    def commit(self, renewed: Mapping[Hashable, Any], versions: Mapping[int, int]) -> None:
+        """Reserve the draws, if no number did."""
+        self._reserved()
