@@ -80,7 +80,7 @@ def recording() -> Iterator[None]:
 
 def context() -> Hashable:
     """Return what an op's recording depends on of what the thread is doing."""
-    return _training.get(), _depth.get(), _paused.get()  # type: ignore[return-value]
+    return _training.get(), _depth.get(), _paused.get()
 
 
 def depth() -> int:

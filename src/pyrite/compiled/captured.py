@@ -68,6 +68,11 @@ class Output:
     source: Source
     steps: int
 
+    @property
+    def facts(self) -> Hashable:
+        """All but where it comes from."""
+        return fact_of(self.like), self.steps
+
 
 @dataclass(frozen=True, slots=True)
 class CapturedCall:
@@ -97,39 +102,37 @@ class CapturedCall:
 
         ``read`` gives the values of a tensor that stays.
         """
-
-        def are_same(x: Sequence[Source], y: Sequence[Source]) -> bool:
-            return len(x) == len(y) and all(
-                _is_same(*pair, read) for pair in zip(x, y, strict=True)
-            )
-
         if self.at is not other.at:
             return _of_ops(self.at, other.at)
         for n, (x, y) in enumerate(zip(self.numbers, other.numbers, strict=True)):
             if key_of(x.value) != key_of(y.value):
-                return f"number {n} of its ops, {x.value!r} and {y.value!r}"
-        if not are_same(self.inputs, other.inputs):
-            return "a tensor that it takes, and that is no argument"
-        if self.form != other.form:
-            return f"what it returns besides tensors, {self.tree!r} and {other.tree!r}"
+                return f"number {n} of its ops, {x.value!r} and {y.value!r},"
+        found = (what for what, is_same in self._compared(other, read) if not is_same)
+        return next(found, None)
+
+    def _compared(
+        self, other: CapturedCall, read: Callable[[Lazy], Array]
+    ) -> Iterator[tuple[str, bool]]:
+        def are_same(x: Sequence[Source], y: Sequence[Source]) -> bool:
+            return len(x) == len(y) and all(_is_same(a, b, read) for a, b in zip(x, y, strict=True))
+
+        yield (
+            "a tensor that it takes, and that is no argument,",
+            are_same(self.inputs, other.inputs),
+        )
+        yield "what it returns besides tensors", self.form == other.form
         mine, others = self.outputs, other.outputs
-        if [(fact_of(x.like), x.steps) for x in mine] != [
-            (fact_of(x.like), x.steps) for x in others
-        ]:
-            return "the types of what it returns"
-        if not are_same([x.source for x in mine], [x.source for x in others]):
-            return "which tensors it returns"
-        if self.effects != other.effects or self.renewed.keys() != other.renewed.keys():
-            return "what it does to an optimizer, or how much it draws"
-        if not are_same([*self.renewed.values()], [other.renewed[k] for k in self.renewed]):
-            return "what it keeps in an optimizer"
-        if [_key(c) for c in self.choices] != [_key(c) for c in other.choices]:
-            return "a comparison with a number that changes from call to call"
-        return None
-
-
-def _key(choice: Choice) -> Hashable:
-    return choice.asked.key, choice.answer
+        yield "the types of what it returns", [o.facts for o in mine] == [o.facts for o in others]
+        sources = [[o.source for o in outputs] for outputs in (mine, others)]
+        yield "which tensors it returns", are_same(*sources)
+        yield "what it does to an optimizer, or how much it draws,", self.effects == other.effects
+        slots = self.renewed.keys() == other.renewed.keys()
+        renewed = slots and are_same(
+            [*self.renewed.values()], [other.renewed[k] for k in self.renewed]
+        )
+        yield "what it keeps in an optimizer", renewed
+        choices = [[(c.asked.key, c.answer) for c in x.choices] for x in (self, other)]
+        yield "a comparison with a number that changes from call to call", choices[0] == choices[1]
 
 
 def _of_ops(x: Call, y: Call) -> str:
@@ -200,8 +203,8 @@ class _Reading:
         for n, t in enumerate(given.leaves):
             self._found(t, Leaf(n))
         for key, effect in capture.effects.items():
-            for name, t in effect.before().items():
-                self._found(t, Slot(key, name))
+            for name, kept in effect.before().items():
+                self._found(kept, Slot(key, name))
 
     def _found(self, t: TensorBase, source: Source) -> None:
         known = self._sources.setdefault(id(t._handle), source)
@@ -249,11 +252,11 @@ class _Reading:
             )
         return Output(t._same(t._type, t._backend), source, t.version - versions[t.id])
 
-    def _handle(self, t: TensorBase) -> Lazy:
+    def _handle(self, t: Any) -> Lazy:
         if t._backend is not self._fusion:
             raise CompileError(
                 f"compile requires results on the device of the arguments, got a tensor on "
-                f"{t._backend.root.name} of {t._type}; return what it was made of"
+                f"{t.device} of {t._type}; return what it was made of"
             )
         handle: Lazy = t._handle
         return handle

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from pyrite.backend.capture import State
-from pyrite.op import HostScalar
+from pyrite.op import HostScalar, is_host_scalar
 
 #: The states of a replay, by the keys of their effects.
 States = Mapping[Hashable, State]
@@ -45,7 +45,7 @@ class Expressions:
             return _Step(None, (), effect, tuple(name))
         operands = tuple(
             [
-                (self.add(x), None) if type(x) is HostScalar else (-1, x)
+                (self.add(x), None) if is_host_scalar(x) else (-1, x)
                 for x in scalar.operands
             ]
         )  # fmt: skip

@@ -12,7 +12,7 @@ from pyrite.backend.fusion.history import graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
 from pyrite.compiled.expression import Expressions, States
-from pyrite.op import Constant, HostScalar
+from pyrite.op import Constant, is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
@@ -35,16 +35,14 @@ class ReplayedCall:
         self._expressions = Expressions()
         self._numbers = [self._number(x) for x in call.numbers]
         self._choices = [(self._expressions.add(c.asked), c.answer) for c in call.choices]
-        #: Whether it matters whose parameters they are: it keeps something for them, or returns them.
+        #: Whether it matters whose parameters they are: it keeps something for them, or gives them.
         self.needs_ids = bool(call.renewed) or any(
             isinstance(o.like, Identified) for o in call.outputs
         )
 
     def _number(self, number: Constant) -> Constant | tuple[int, Any]:
         value = number.value
-        if type(value) is HostScalar:
-            return self._expressions.add(value), number.type
-        return number
+        return (self._expressions.add(value), number.type) if is_host_scalar(value) else number
 
     def run(self, leaves: Sequence[Tensor]) -> tuple[Any] | None:
         """Return what the function returns, or None where the call does not stand for this one."""

@@ -39,6 +39,7 @@ from pyrite.op.example import integers as integers
 from pyrite.op.example import sample as sample
 from pyrite.op.foreign import instead as instead
 from pyrite.op.host_scalar import HostScalar as HostScalar
+from pyrite.op.host_scalar import is_host_scalar as is_host_scalar
 from pyrite.op.host_scalar import value_of as value_of
 from pyrite.op.key import attributes_key as attributes_key
 from pyrite.op.key import body_key as body_key

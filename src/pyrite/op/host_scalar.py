@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from pyrite.errors import CompileError
 from pyrite.types import Number
@@ -127,7 +127,7 @@ class HostScalar:
     __lshift__, __rlshift__ = _arithmetic(operator.lshift)
     __rshift__, __rrshift__ = _arithmetic(operator.rshift)
     __neg__, __pos__, __abs__ = _unary(operator.neg), _unary(operator.pos), _unary(operator.abs)
-    __eq__, __ne__ = _compared(operator.eq), _compared(operator.ne)  # type: ignore[assignment]
+    __eq__, __ne__ = _compared(operator.eq), _compared(operator.ne)
     __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
     __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
     __float__, __int__, __index__ = _refused("float()"), _refused("int()"), _refused("an index")
@@ -139,11 +139,16 @@ class HostScalar:
         return _chosen(_made(operator.ne, self, 0))
 
 
+def is_host_scalar(x: Any) -> TypeGuard[HostScalar]:
+    """Whether a number is one; its class says that it is an int or a float."""
+    return type(x) is HostScalar
+
+
 def value_of(x: Any) -> Any:
     """Return the number that a host scalar is at this call; anything else as it is."""
-    return x.value if type(x) is HostScalar else x
+    return x.value if is_host_scalar(x) else x
 
 
 def key_of(x: Any) -> Hashable:
     """Return what tells a part of an expression from others: how it is made, or what it is."""
-    return x.key if type(x) is HostScalar else (type(x), repr(x))
+    return x.key if is_host_scalar(x) else (type(x), repr(x))

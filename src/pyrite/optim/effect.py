@@ -46,12 +46,12 @@ class OptimizerEffect:
         offset = self._state.steps - self._before.steps
         return [self._source(rate, "rate", n, offset) for n, rate in enumerate(rates)]
 
-    def steps(self) -> int:
+    def steps(self) -> Any:
         """Return the steps made as a host scalar."""
         steps = self._state.steps
         return self._source(steps, "steps", steps - self._before.steps)
 
-    def step(self, id: int, steps: int) -> int:
+    def step(self, id: int, steps: int) -> Any:
         """Return the number of a parameter's step, which follows so many, as a host scalar.
 
         Parameters that were stepped equally often share one.

@@ -15,7 +15,7 @@ from pyrite.backend.graph import Graph, Literal, reaching
 from pyrite.backend.protocol import Backend
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
-from pyrite.op import Constant, HostScalar, Op, Plan, rules_key, user_location
+from pyrite.op import Constant, Op, Plan, is_host_scalar, rules_key, user_location, value_of
 from pyrite.recent import Recent
 from pyrite.types import bool_
 
@@ -223,8 +223,7 @@ class PendingCalls:
 
 def plain(number: Constant) -> Constant:
     """Return a number as the one that it is at this call."""
-    value = number.value
-    return Constant(value.value, number.type) if type(value) is HostScalar else number
+    return Constant(value_of(number.value), number.type) if is_host_scalar(number.value) else number
 
 
 def captured_read() -> CompileError:
