@@ -32,9 +32,9 @@ LONGEST_NAME = 48
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which inputs, and which checked launches, could make a result wrong."""
+    """What could make a result wrong: inputs, a bit for each position, and checked launches."""
 
-    inputs: tuple[int, ...]
+    inputs: int
     faults: tuple[int, ...]
 
 
@@ -81,8 +81,9 @@ class CubeProgram:
                 doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
                 launch(operands)
+        given = _doubts_of(inputs)
         return [
-            CubeTensor(operands[at], type, strides, offset, _doubt(reach, inputs, doubts))
+            CubeTensor(operands[at], type, strides, offset, _doubt(reach, given, doubts))
             for (at, type, strides, offset), reach in zip(
                 recording.results, self.reaches, strict=True
             )
@@ -97,13 +98,26 @@ class CubeProgram:
         return describe
 
 
+def _doubts_of(inputs: Sequence[Any]) -> list[tuple[AnyDoubt, int]]:
+    """Return the doubts among inputs, few as a rule, each with a bit for each position.
+
+    What is known to be sound is left out.
+    """
+    found: dict[int, tuple[AnyDoubt, int]] = {}
+    for position, x in enumerate(inputs):
+        doubt = x.doubt if type(x) is CubeTensor else None
+        if doubt is not None and (doubt.is_open or doubt.failure is not None):
+            _, bits = found.get(id(doubt), (doubt, 0))
+            found[id(doubt)] = doubt, bits | 1 << position
+    return [*found.values()]
+
+
 def _doubt(
-    reach: Reach, inputs: Sequence[Any], doubts: Sequence[AnyDoubt]
-) -> AnyDoubt | None:  # fmt: skip
+    reach: Reach, given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
+) -> AnyDoubt | None:
     found: AnyDoubt | None = None
-    for position in reach.inputs:
-        doubt = inputs[position].doubt
-        if doubt is not None:
+    for doubt, bits in given:
+        if bits & reach.inputs:
             found = joined(found, doubt)
     for n in reach.faults:
         found = joined(found, doubts[n])
@@ -171,20 +185,16 @@ class _ProgramRun(GraphRun):
 
 def _reaches(graph: Graph, faults: Sequence[int]) -> tuple[Reach, ...]:
     """Return what each result is made of: tensors among the inputs, and nodes with faults."""
-    found: list[tuple[frozenset[int], frozenset[int]]] = [
-        (frozenset(() if i.is_number else (i.position,)), frozenset()) for i in graph.inputs
+    found: list[tuple[int, frozenset[int]]] = [
+        (0 if i.is_number else 1 << i.position, frozenset()) for i in graph.inputs
     ]
     of_node: dict[int, list[int]] = {}
     for fault, at in enumerate(faults):
         of_node.setdefault(at, []).append(fault)
     for n, node in enumerate(graph.nodes):
-        parts = [found[v] for v in node.values]
-        inputs = frozenset().union(*(i for i, _ in parts))
-        checks = frozenset(of_node.get(n, ())).union(*(c for _, c in parts))
+        inputs, checks = 0, frozenset(of_node.get(n, ()))
+        for i, c in [found[v] for v in node.values]:
+            inputs |= i
+            checks |= c
         found += [(inputs, checks)] * len(node.types)
-    return tuple(
-        [
-            Reach(tuple(sorted(i)), tuple(sorted(c)))
-            for i, c in map(found.__getitem__, graph.results)
-        ]
-    )
+    return tuple([Reach(i, tuple(sorted(c))) for i, c in map(found.__getitem__, graph.results)])
