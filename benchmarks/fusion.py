@@ -1,8 +1,9 @@
-"""Steps of training with Fusion beside the same device without: time, kernels, and what plans cost.
+"""Steps of training with Fusion, and compiled, beside the same device without: time and kernels.
 
 An MLP (784-512-256-10, batch 128), a CNN (1x28x28, batch 64, 8/16/24 channels with batch norm and
-GELU) and a GPT (4 layers of 128, 4 heads, 128 long, batch 8), each with Adam.  Both take turns, a
-step each; the loss is read each step.  Times are processor seconds of this process by default,
+GELU) and a GPT (4 layers of 128, 4 heads, 128 long, batch 8), each with Adam.  They take turns, a
+step each; the loss is read each step.  "host" is what the caller's thread spends until the step
+returns.  Times are processor seconds of this process by default,
 which hold on a busy machine too; ``--clock wall`` is for a quiet one.  Beside them: how many
 kernels a step launches, and what the first steps took; and a GELU of a user's own, with an addition
 of as many elements for its limit.
@@ -29,6 +30,7 @@ from pyrite.optim import Adam
 from pyrite.types import Array
 
 Step = Callable[[], float]
+Training = Callable[[], Tensor]
 
 
 class Gpt(nn.Module):
@@ -64,7 +66,7 @@ def cnn() -> nn.Module:
     return nn.Sequential(*layers, *dense)
 
 
-def training(name: str, device: Device) -> Step:
+def training(name: str, device: Device, *, is_compiled: bool = False) -> Training:
     """Return a step of a network that returns its loss."""
     random = np.random.default_rng(0)
     x: Array
@@ -83,11 +85,16 @@ def training(name: str, device: Device) -> Step:
     optimizer = Adam(1e-3)
     gradients = pyrite.value_and_grad(lambda m, x, y: m(x).cross_entropy_with_logits(y, axis=-1))
 
-    def step() -> float:
+    def train(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Tensor]:
+        loss, grads = gradients(model, x, y)
+        return optimizer.step(model, grads), loss
+
+    whole = pyrite.compile(train) if is_compiled else train
+
+    def step() -> Tensor:
         nonlocal model
-        loss, grads = gradients(model, inputs, labels)
-        model = optimizer.step(model, grads)
-        return float(loss.item())
+        model, loss = whole(model, inputs, labels)
+        return loss
 
     return step
 
@@ -115,20 +122,35 @@ class Launches:
 def compare(name: str, devices: dict[str, Device], rounds: int, clock: Step) -> None:
     """Print what a step takes on each device."""
     launches = Launches()
-    steps = {which: training(name, device) for which, device in devices.items()}
-    first = {which: [_seconds(step, clock) for _ in range(4)] for which, step in steps.items()}
+    trained = {which: training(name, device) for which, device in devices.items()}
+    trained["compiled"] = training(name, devices["fused"], is_compiled=True)
+    hosts: dict[str, list[float]] = {which: [] for which in trained}
+
+    def read(which: str) -> Step:
+        def step() -> float:
+            start = time.thread_time()
+            loss = trained[which]()
+            hosts[which].append(time.thread_time() - start)
+            return float(loss.item())
+
+        return step
+
+    steps = {which: read(which) for which in trained}
+    first = {which: [_seconds(step, clock) for _ in range(5)] for which, step in steps.items()}
     times: dict[str, list[float]] = {which: [] for which in steps}
     for _ in range(rounds):
         for which, step in steps.items():
             times[which].append(_seconds(step, clock))
-    ratios = [f / p for f, p in zip(times["fused"], times["plain"], strict=True)]
     for which, step in steps.items():
         begin = ", ".join(f"{t:.2f}" for t in first[which])
         print(
-            f"{name:4} {which:6} {statistics.median(times[which]) * 1e3:8.2f} ms "
+            f"{name:4} {which:8} {statistics.median(times[which]) * 1e3:8.2f} ms "
+            f"host {statistics.median(hosts[which][-rounds:]) * 1e3:6.3f} ms "
             f"{launches.of(step):4} kernels   first steps {begin} s"
         )
-    print(f"{name:4} fused / plain {statistics.median(ratios):.3f}")
+    for which in ("fused", "compiled"):
+        ratios = [f / p for f, p in zip(times[which], times["plain"], strict=True)]
+        print(f"{name:4} {which} / plain {statistics.median(ratios):.3f}")
 
 
 def gelu(devices: dict[str, Device], rounds: int, clock: Step) -> None:

@@ -144,6 +144,8 @@ if _typing.TYPE_CHECKING:
     from pyrite import extension as extension
     from pyrite import onnx as onnx
     from pyrite import wgpu as wgpu
+    from pyrite.compiled import Compiled as Compiled
+    from pyrite.compiled import compile as compile
     from pyrite.testing.bisection import Bisection as Bisection
     from pyrite.testing.bisection import Divergence as Divergence
     from pyrite.testing.bisection import bisect as bisect
@@ -169,9 +171,11 @@ else:
     }
 
     def __getattr__(name):
-        """Import ``pyrite.extension``, ``pyrite.onnx``, ``pyrite.wgpu`` or `pyrite.bisect`."""
+        """Import what is not there from the beginning."""
         if name in ("extension", "onnx", "wgpu"):
             return _import_module(f"pyrite.{name}")
+        if name in ("compile", "Compiled"):
+            return getattr(_import_module("pyrite.compiled"), name)
         if name in ("bisect", "Bisection", "Divergence"):
             return getattr(_import_module("pyrite.testing.bisection"), name)
         use = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""

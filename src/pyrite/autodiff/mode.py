@@ -78,9 +78,10 @@ def recording() -> Iterator[None]:
         _paused.reset(token)
 
 
-def context() -> Hashable:
+def context() -> tuple[Hashable, ...]:
     """Return what an op's recording depends on of what the thread is doing."""
-    return _training.get(), _depth.get(), _paused.get()
+    paused: Any = _paused.get()
+    return _training.get(), _depth.get(), paused
 
 
 def depth() -> int:

@@ -61,12 +61,13 @@ Source = Leaf | Slot | Result | Held
 class Output:
     """A tensor of what a function returns; ``like`` has all but its handle.
 
-    ``steps`` says how many further versions a parameter has than that among the arguments.
+    ``steps`` says how many further versions a parameter has than that among the arguments; None of
+    what is an argument itself.
     """
 
     like: Tensor
     source: Source
-    steps: int
+    steps: int | None
 
     @property
     def facts(self) -> Hashable:
@@ -241,16 +242,18 @@ class _Reading:
 
     def _output(self, t: Tensor, versions: Mapping[int, int]) -> Output:
         source = self._source(self._handle(t))
+        is_given = isinstance(source, Leaf) and self._given.leaves[source.number] is t
         if not isinstance(t, Identified):
             like = object.__new__(Tensor)
             like._type, like._backend = t._type, t._backend
-            return Output(like, source, 0)
+            return Output(like, source, None if is_given else 0)
         if t.id not in versions:
             raise CompileError(
                 f"compile requires parameters and states to be made outside, got a new "
                 f"{type(t).__name__} of {t.shape} among what the function returns"
             )
-        return Output(t._same(t._type, t._backend), source, t.version - versions[t.id])
+        steps = None if is_given else t.version - versions[t.id]
+        return Output(t._same(t._type, t._backend), source, steps)
 
     def _handle(self, t: Any) -> Lazy:
         if t._backend is not self._fusion:

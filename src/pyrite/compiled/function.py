@@ -19,6 +19,7 @@ from pyrite.autodiff.mode import context
 from pyrite.backend.capture import Capture, capturing
 from pyrite.backend.device import device
 from pyrite.backend.fusion import Fusion
+from pyrite.backend.precision import matmul_precision
 from pyrite.compiled.arguments import Tree
 from pyrite.compiled.captured import CapturedCall, call_captured, undo
 from pyrite.compiled.environment import Environment
@@ -80,7 +81,7 @@ class Compiled(Generic[P, R]):
             functools.update_wrapper(self, function)
         self._function = function
         self._known: Known | None = None
-        self._calls = 0
+        self._calls = self._environments = 0
         self._is_warned = False
         self._lock = RLock()
 
@@ -127,7 +128,12 @@ class Compiled(Generic[P, R]):
         changed = None if known is None else known.environment.changed()
         if known is None or changed is not None:
             known = self._known = Known(Environment([self._function, *_modules(given)]))
-        facts, now = tree.facts, context()
+            self._environments += 1
+            if self._environments > MOST_KINDS and not self._is_warned:
+                self._is_warned = True
+                _warn(f"{self!r} found {MOST_KINDS} times that {changed} had changed, and begins "
+                      "anew each time; give what changes as an argument")  # fmt: skip
+        facts, now = tree.facts, (*context(), matmul_precision())
         for kind in known.kinds:
             if kind.is_of(tree, facts, now):
                 return kind
@@ -152,7 +158,6 @@ class Compiled(Generic[P, R]):
         except CompileError as error:
             raise located(error)  # noqa: B904 - the same error
         before = kind.candidate if kind.replay is None else kind.replay.call
-        kind.captures += 1
         difference = "" if before is None else before.difference(call, kind.device.download)
         if kind.replay is not None:
             kind.replays += 1
@@ -170,6 +175,7 @@ class Compiled(Generic[P, R]):
             kind.replay, kind.candidate, kind.captures = ReplayedCall(call, kind.device), None, 0
         else:
             kind.candidate = call
+            kind.captures += 1
             if kind.captures == MOST_CAPTURES:
                 _warn(
                     f"{self!r} runs as it is written, for no two of {MOST_CAPTURES} calls did the "
@@ -251,7 +257,7 @@ def _modules(value: Any) -> list[TreeNode]:
 def _difference(kind: Kind, tree: Tree, facts: Sequence[Hashable], context: Hashable) -> str:
     """Return in what a call differs from others."""
     if kind.context != context:
-        return "whether it trains, or records gradients"
+        return "whether it trains or records gradients, or the precision of products,"
     if kind.form != tree.form:
         return "an argument that is no tensor"
     for n, (one, other) in enumerate(zip(kind.facts, facts, strict=False)):

@@ -114,7 +114,11 @@ class ReplayedCall:
         new: dict[int, Tensor] = {}
         renewed_versions: dict[int, int] = {}
         for output in call.outputs:
-            t = _like(output, handle(output.source), versions)
+            if output.steps is None:
+                assert isinstance(output.source, Leaf)
+                t = leaves[output.source.number]
+            else:
+                t = _like(output, output.steps, handle(output.source), versions)
             new[id(output.like)] = t
             if isinstance(t, Identified):
                 renewed_versions[t.id] = t.version
@@ -128,11 +132,11 @@ class ReplayedCall:
         return tree_map(lambda t: new[id(t)], call.tree)
 
 
-def _like(output: Output, handle: Lazy, versions: dict[int, int]) -> Tensor:
+def _like(output: Output, steps: int, handle: Lazy, versions: dict[int, int]) -> Tensor:
     like = output.like
     if isinstance(like, Identified):
         made = like._same(like._type, like._backend)
-        made.version = versions[like.id] + output.steps
+        made.version = versions[like.id] + steps
         made._handle = handle
         return made
     return Tensor._wrap(handle, like._type, like._backend)

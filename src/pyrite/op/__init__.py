@@ -109,6 +109,7 @@ __all__ = [
     "infers_bodies",
     "instead",
     "integers",
+    "is_host_scalar",
     "located",
     "many",
     "primitive",
@@ -120,4 +121,5 @@ __all__ = [
     "sample",
     "user_frame",
     "user_location",
+    "value_of",
 ]

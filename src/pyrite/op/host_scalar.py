@@ -134,6 +134,7 @@ class HostScalar:
     __round__, __trunc__ = _refused("round()"), _refused("trunc()")
     __floor__, __ceil__ = _refused("floor()"), _refused("ceil()")
     __hash__ = _refused("the hash")
+    __array__, __array_ufunc__ = _refused("an array"), _refused("a NumPy function")
 
     def __bool__(self) -> bool:
         return _chosen(_made(operator.ne, self, 0))

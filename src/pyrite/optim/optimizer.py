@@ -297,6 +297,7 @@ class Optimizer(Configured, ABC):
                 resume.require_groups(self._resolved(model), record)
             resume.load_observers(self._observers(), record, allow_changes=allow_changes)
             state.steps, state.parameters = loaded.steps, loaded.parameters
+            state.newest = None
         return self
 
     # ---- inside ----
