@@ -20,8 +20,8 @@ from pyrite.compiled.arguments import Tree, fact_of
 from pyrite.errors import CompileError
 from pyrite.op import Constant, TensorBase
 from pyrite.op.host_scalar import Choice, key_of
-from pyrite.tensor.parameter import Identified
 from pyrite.tensor.draws import DrawsEffect
+from pyrite.tensor.parameter import Identified
 from pyrite.tensor.stream import DRAWS, current_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyrite.backend.capture import capturing
 from pyrite.op import HostScalar, TensorBase
@@ -19,17 +19,25 @@ from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Number
 
-if TYPE_CHECKING:
-    from pyrite.optim.optimizer import Optimizer
-
 #: The name of the norm of the gradients; all other tensors are those of parameters.
 _NORM = "norm"
+
+
+class Stepped(Protocol):
+    """What is asked of an optimiser here."""
+
+    @property
+    def _state(self) -> OptimizerState: ...
+
+    def _rules(self) -> Sequence[Any]: ...
+
+    def _note_lost(self, held: Sequence[Identified]) -> None: ...
 
 
 class OptimizerEffect:
     """An optimiser that a captured call steps."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Stepped) -> None:
         self._optimizer = optimizer
         self._state = optimizer._state
         state = self._state
@@ -123,7 +131,7 @@ class OptimizerReplay:
 
     def __init__(
         self,
-        optimizer: Optimizer,
+        optimizer: Stepped,
         by: int,
         stepped: Mapping[int, tuple[int, tuple[str, ...]]],
         together: Sequence[Sequence[int]],
@@ -191,7 +199,7 @@ def _tensors(parameters: Mapping[int, ParameterState]) -> dict[Hashable, TensorB
     return {(id, name): t for id, kept in parameters.items() for name, t in kept.state.items()}
 
 
-def effect_of(optimizer: Optimizer) -> OptimizerEffect | None:
+def effect_of(optimizer: Stepped) -> OptimizerEffect | None:
     """Return what is noted of an optimiser in this call, None where none is captured."""
     capture = capturing()
     if capture is None:
