@@ -106,6 +106,7 @@ class Parts:
         self.x = Operand(b, "x", product.x, "read", aligns=aligns)
         self.y = Operand(b, "y", product.y, "read", aligns=aligns)
         self._epilogue = epilogue(b) if epilogue else None
+        self.has_outputs = bool(outputs)
         self.outs = declared_outputs(b, outputs or (product.out,), aligns=aligns)
 
     def zero(self, width: int) -> Value:
