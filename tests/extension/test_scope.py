@@ -417,7 +417,7 @@ def test_what_will_be_read_may_be_asked_for_also_where_nothing_is(device: Device
 
 def test_a_prefetch_is_in_the_kernel() -> None:
     scope = KernelScope("k", workgroup_size=(1, 1, 1), grid=1)
-    x = TensorArgument(scope, "x", (5,), Layout(pyrite.float32, (1,)), is_output=False)
+    x = TensorArgument(scope, "x", (5,), Layout(pyrite.float32, (1,)), access="read")
 
     x.prefetch(4)
 

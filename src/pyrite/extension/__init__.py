@@ -9,5 +9,9 @@ from pyrite.extension.kernel import PythonKernel as PythonKernel
 from pyrite.extension.kernel import kernel as kernel
 from pyrite.extension.scope import KernelScope as KernelScope
 from pyrite.extension.scope import Scratch as Scratch
+from pyrite.extension.stages import KernelStages as KernelStages
+from pyrite.extension.stages import stages as stages
 
-__all__ = ["KernelScope", "PythonKernel", "Scratch", "TensorArgument", "kernel"]
+__all__ = [
+    "KernelScope", "KernelStages", "PythonKernel", "Scratch", "TensorArgument", "kernel", "stages",
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from pyrite.backend.cube.operand import Layout, Operand
@@ -11,35 +12,45 @@ from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
 from pyrite.kernel.builder import Operand as Number
-from pyrite.kernel.ir import scalar
+from pyrite.kernel.ir import ATOMICS, Access, scalar
 from pyrite.kernel.symbol import Symbol
-from pyrite.types import DType, Shape, element_count
+from pyrite.types import DType, Shape, bool_, element_count, float32, int32, uint32
+
+#: What floats do by exchanges.
+_OF_FLOATS = {"add": "add", "min": "min", "max": "max"}
 
 Coordinates = tuple[Number, ...] | Number
+
+
+class AtomicWanted(Exception):
+    """An output is changed by atomics, which its memory has to be declared for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class TensorArgument:
     """An input or output of a kernel: ``x[i, j]`` reads, ``out[i, j] = value`` writes.
 
     Elements of float16 and bfloat16 are float32 in the kernel, and rounded when they are written.
+    An output can be read if it holds something before: see `pyrite.extension.kernel`.
     Inputs may be views of any strides: no copy is made of them.
     """
 
     def __init__(
-        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, *, is_output: bool
+        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, *, access: Access
     ) -> None:
         self.name = name
         self.shape = shape
+        self.dtype: DType = layout.dtype
         #: Whether a write was recorded, wherever it goes.
         self.is_written = False
-        self._is_output = is_output
+        self._access = access
         self._scope = scope
-        self._operand = Operand(scope.plain, name, layout, "write" if is_output else "read")
-
-    @property
-    def dtype(self) -> DType:
-        """Element type of the tensor."""
-        return self._operand.layout.dtype
+        is_words = access == "atomic" and layout.dtype is float32
+        layout = replace(layout, dtype=uint32) if is_words else layout
+        self._operand = Operand(scope.plain, name, layout, access)
 
     @property
     def ndim(self) -> int:
@@ -67,17 +78,81 @@ class TensorArgument:
         self._operand.prefetch(self._place(coordinates, is_strict=False)[0])
 
     def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
-        if not self._is_output:
-            raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
-        self.is_written = True
+        self._require_output()
         made = self._stored(value)
         place, inside = self._place(coordinates, is_strict=True)
-        self._operand.store(place, made, mask=inside)
+        if self._access == "atomic":
+            self._operand.memory.atomic("store", place, self._as_word(made), mask=inside)
+        else:
+            self._operand.store(place, made, mask=inside)
+
+    def atomic(
+        self, name: str, coordinates: Coordinates, value: Number = 0, *, expected: Number = 0
+    ) -> Value:
+        """Change one element at once, by an operation of `ATOMICS`; return what it was.
+
+        Of int32, uint32 and float32.  The order in which invocations come is not specified, and so
+        the sum of floats is not to the last bit.  Sums and extremes of floats are made by
+        exchanges, which take a try for each that comes between.
+        """
+        self._require_output()
+        self._require_atomic(name)
+        made, wanted = self._stored(value), self._stored(expected)
+        if self._access != "atomic":
+            raise AtomicWanted(self.name)
+        place, inside = self._place(coordinates, is_strict=True)
+        memory, words = self._operand.memory, (self._as_word(made), self._as_word(wanted))
+        if self.dtype is float32 and name in _OF_FLOATS:
+            return self._exchanged(_OF_FLOATS[name], made, place, inside)
+        if name == "exchange_equal":
+            found = memory.atomic(name, place, words[0], expected=words[1], mask=inside)
+        else:
+            found = memory.atomic(name, place, words[0], mask=inside)
+        return self._of_word(found)
+
+    def _exchanged(self, name: str, value: Value, place: Value, inside: Value | None) -> Value:
+        """Return what an element was before it is combined with a value: tried until it stays."""
+        scope, memory = self._scope, self._operand.memory
+        first = scope.of(memory.atomic("load", place, mask=inside).node)
+        with scope.while_([first, scope.const(True, bool_)]) as loop:
+            loop.condition(loop.carried[1])
+            old = loop.carried[0]
+            new = self._as_word(scope.alu(name, scope.bitcast(old, float32), value))
+            word = scope.plain.of(old.node)
+            found = memory.atomic("exchange_equal", place, new, expected=word, mask=inside)
+            loop.yield_(scope.of(found.node), scope.of(found.node) != old)
+        return scope.bitcast(loop.results[0], float32)
+
+    def _as_word(self, value: Value) -> Value:
+        found = self._scope.bitcast(value, uint32) if self.dtype is float32 else value
+        return self._scope.plain.of(found.node)
+
+    def _of_word(self, word: Value) -> Value:
+        value = self._scope.of(word.node)
+        return self._scope.bitcast(value, float32) if self.dtype is float32 else value
+
+    def _require_output(self) -> None:
+        if self._access == "read":
+            raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
+        self.is_written = True
+
+    def _require_atomic(self, name: str) -> None:
+        if self.dtype not in (int32, uint32, float32):
+            raise KernelError(
+                f"atomic requires an output of int32, uint32 or float32, got {self.name} of "
+                f"{self.dtype.name}"
+            )
+        bits = self.dtype is float32 and name in ("and", "or", "xor")
+        if name not in ATOMICS or bits:
+            raise KernelError(
+                f"atomic requires one of {', '.join(ATOMICS)}, got {shown(name)}"
+                f"{' of float32' * bits}"
+            )
 
     def _stored(self, value: Number) -> Value:
         """Return what is to be written, in the tensor's dtype or the one that it is computed in."""
         if not isinstance(value, Value):
-            return self._operand.const(value)
+            return self._scope.const(value, scalar(self.dtype.compute))
         require_own(self._scope, f"{self.name}[...]", (value,))
         if isinstance(value, WeakValue):
             value = self._scope.value(value, scalar(self.dtype.compute))
@@ -90,12 +165,15 @@ class TensorArgument:
         return value
 
     def _load(self, coordinates: Coordinates, *, is_strict: bool) -> tuple[Value, Value | None]:
-        if self._is_output:
+        if self._access == "write":
             raise KernelError(
                 f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
-                "in a variable, or in shared memory"
+                "in a variable, or in shared memory, or say what it holds before: "
+                f"kernel(fill={{{self.name!r}: 0}})"
             )
         place, inside = self._place(coordinates, is_strict)
+        if self._access == "atomic":
+            return self._of_word(self._operand.memory.atomic("load", place, mask=inside)), inside
         return self._scope.of(self._operand.load(place, mask=inside).node), inside
 
     def _place(self, coordinates: Coordinates, is_strict: bool) -> tuple[Value, Value | None]:

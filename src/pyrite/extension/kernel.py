@@ -16,31 +16,31 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, overload
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DTypeError, KernelError, PyriteError, UnsupportedDTypeError
-from pyrite.extension.argument import TensorArgument
+from pyrite.extension.argument import AtomicWanted, TensorArgument
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.flow import Flow
+from pyrite.extension.outputs import Outputs, type_of
 from pyrite.extension.problem import Family, Known, Member, Problem, problem_of
 from pyrite.extension.rewriting import bound, source_of
 from pyrite.extension.scope import KernelScope
+from pyrite.kernel.ir import Access
 from pyrite.kernel.symbol import Symbols
 from pyrite.op import Attributes, Op, raised_at
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Array, Number, TensorType, float64
-from pyrite.types import dtype as as_dtype
 
 #: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
 WORKGROUP_SIZE = 64
@@ -65,7 +65,8 @@ class PythonKernel(CustomKernel[Form]):
         function: Function,
         workgroup_size: int | Sequence[int],
         grid: Grid | None,
-        static: Sequence[str],
+        static: Sequence[str] = (),
+        outputs: Outputs | None = None,
     ) -> None:
         super().__init__(function.__name__, sizes_of(workgroup_size), grid)
         if grid is None and len(self.workgroup_size) > 1:
@@ -76,11 +77,23 @@ class PythonKernel(CustomKernel[Form]):
         self.function = function
         self.__doc__ = function.__doc__
         self.static = frozenset((static,) if isinstance(static, str) else static)
+        #: What outputs hold before.
+        self.outputs = outputs or Outputs(self.name, None, None)
+        #: Whether all outputs hold something: those of a kernel that comes after another.
+        self.follows = False
         self._parameters = positional_names(function)[1:]
         self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
         self._reads = Functions(function)
         if isinstance(function, FunctionType):
             source_of(function)
+
+    def as_stage(self) -> PythonKernel:
+        """Return it as one of several, whose outputs hold what others wrote."""
+        made = PythonKernel(
+            self.function, self.workgroup_size, self.grid, tuple(self.static), self.outputs
+        )
+        made.follows = True
+        return made
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""
@@ -102,19 +115,49 @@ class PythonKernel(CustomKernel[Form]):
     ) -> Sequence[Array]:
         """Return what the function makes of arrays, run by Python: see `extension.direct`."""
         names = self.names_of(op, len(out))
-        made = [np.zeros(t.shape, t.dtype.compute.numpy) for t in out]
+        made = self.outputs.in_numpy(names, arrays, out)
+        self.run(op, names, arrays, made, attrs)
+        return [a.astype(t.dtype.numpy) for a, t in zip(made, out, strict=True)]
+
+    def run(
+        self,
+        op: Op,
+        names: Sequence[str],
+        arrays: Sequence[Array | None],
+        made: Sequence[Array],
+        attrs: Attributes,
+    ) -> None:
+        """Run the function by Python, on arrays that it reads and writes."""
         every = [*arrays, *made]
-        types = [None if a is None else TensorType(a.shape, as_dtype(a.dtype)) for a in every]
+        types = [None if a is None else type_of(a) for a in every]
         tensors = [
             None
             if array is None or type is None
-            else DirectArgument(name, array, type.dtype, is_output=position >= len(arrays))
+            else DirectArgument(
+                name,
+                array,
+                type.dtype,
+                is_output=position >= len(arrays),
+                is_readable=position < len(arrays) or self._is_readable(name),
+            )
             for position, (name, array, type) in enumerate(zip(names, every, types, strict=True))
         ]
         grid = self.grid and self.counts(self.grid, names, types, attrs)
         run(self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid)
         self._require_writes([t for t in tensors[len(arrays) :] if t is not None])
-        return [a.astype(t.dtype.numpy) for a, t in zip(made, out, strict=True)]
+
+    def _is_readable(self, output: str) -> bool:
+        return self.follows or output in self.outputs.names
+
+    def targets(
+        self,
+        launcher: Launcher,
+        names: Sequence[str],
+        sources: Sequence[CubeTensor | None],
+        out: Sequence[TensorType],
+    ) -> tuple[CubeTensor, ...]:
+        """Return new outputs, with what they hold before."""
+        return self.outputs.on_device(launcher, names, sources, out)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""
@@ -174,6 +217,30 @@ class PythonKernel(CustomKernel[Form]):
         are_known: bool,
     ) -> Member:
         self._require_static(call)
+        atomic: set[str] = set()
+        while True:
+            try:
+                return self._written(launcher, call, grid, problem, are_known, atomic)
+            except AtomicWanted as wanted:
+                atomic.add(wanted.name)
+
+    def _access(self, name: str, is_output: bool, atomic: set[str]) -> Access:
+        if not is_output:
+            return "read"
+        if name in atomic:
+            return "atomic"
+        return "read_write" if self._is_readable(name) else "write"
+
+    def _written(
+        self,
+        launcher: Launcher,
+        call: Call,
+        grid: tuple[int, ...],
+        problem: Problem,
+        are_known: bool,
+        atomic: set[str],
+    ) -> Member:
+        """Return the kernel with so many outputs that atomics change."""
         symbols = Symbols()
         known = Known(symbols, problem, are_known=are_known)
         described = [None if t is None else known.tensor(t) for t in call.tensors]
@@ -183,7 +250,10 @@ class PythonKernel(CustomKernel[Form]):
         )  # fmt: skip
         inputs = len(call.inputs)
         tensors = [
-            of and TensorArgument(scope, name, *of, is_output=position >= inputs)
+            of
+            and TensorArgument(
+                scope, name, *of, access=self._access(name, position >= inputs, atomic)
+            )
             for position, (name, of) in enumerate(zip(call.names, described, strict=True))
         ]
         attrs = {**call.attrs, **known.attributes}
@@ -234,7 +304,13 @@ class PythonKernel(CustomKernel[Form]):
 
     def _require_writes(self, outputs: Sequence[TensorArgument | DirectArgument]) -> None:
         """Raise unless each result is written: what is not holds what was in memory before."""
-        unwritten = [t.name for t in outputs if not t.is_written and t.size != 0]
+        if self.follows:
+            return
+        unwritten = [
+            t.name
+            for t in outputs
+            if not t.is_written and t.size != 0 and t.name not in self.outputs.names
+        ]
         if unwritten:
             raise KernelError(
                 f"kernel '{self.name}' requires every output to be written, got no write to "
@@ -250,6 +326,8 @@ def kernel(
     workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
     grid: Grid | None = None,
     static: Sequence[str] = (),
+    inout: Mapping[str, str] | None = None,
+    fill: Mapping[str, Number] | None = None,
 ) -> Callable[[Function], PythonKernel]: ...
 def kernel(
     function: Function | None = None,
@@ -258,6 +336,8 @@ def kernel(
     workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
     grid: Grid | None = None,
     static: Sequence[str] = (),
+    inout: Mapping[str, str] | None = None,
+    fill: Mapping[str, Number] | None = None,
 ) -> Any:
     """Return a function as a kernel for every runtime, to be given to `pyrite.custom_op`.
 
@@ -272,6 +352,9 @@ def kernel(
     of them; those whose names are ``static`` are numbers of Python, built in.  Sizes of two or more
     are arguments too, from the second set of sizes on.
 
+    ``fill={"out": 0}`` says what an output holds before, ``inout={"out": "x"}`` that it begins as a
+    copy of an input; such outputs may be read, and changed by atomics (`TensorArgument.atomic`).
+
     Raises KernelError for a workgroup size without a grid that has several axes.
 
     >>> import pyrite
@@ -284,6 +367,9 @@ def kernel(
     >>> doubled(pyrite.tensor([1.0, 2.0], device="cpu")).tolist()
     [2.0, 4.0]
     """
-    if function is None:
-        return lambda f: PythonKernel(f, workgroup_size, grid, static)
-    return PythonKernel(function, workgroup_size, grid, static)
+
+    def make(f: Function) -> PythonKernel:
+        outputs = Outputs(f.__name__, inout, fill)
+        return PythonKernel(f, workgroup_size, grid, static, outputs)
+
+    return make if function is None else make(function)

@@ -86,11 +86,21 @@ class CustomKernel(ABC, Generic[F]):
     ) -> Sequence[CubeTensor]:
         """Return new outputs, after a launch that writes them unless all of them are empty."""
         sources = tuple(None if i is None else as_tensor(launcher, i) for i in inputs)
-        targets = tuple(launcher.empty(type) for type in out)
+        names = self.names_of(op, len(out))
+        targets = self.targets(launcher, names, sources, out)
         if any(t.type.size for t in targets):
-            names = self.names_of(op, len(targets))
             self.launch(launcher, Call(op, names, sources, targets, attrs))
         return targets
+
+    def targets(
+        self,
+        launcher: Launcher,
+        names: Sequence[str],
+        sources: Sequence[CubeTensor | None],
+        out: Sequence[TensorType],
+    ) -> tuple[CubeTensor, ...]:
+        """Return new outputs, of unspecified values."""
+        return tuple(launcher.empty(type) for type in out)
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]

@@ -15,7 +15,9 @@ from pyrite.types import Array, DType, Shape
 class DirectArgument:
     """An input or output: ``x[i, j]`` is a number of NumPy in the dtype that it is computed in."""
 
-    def __init__(self, name: str, array: Array, dtype: DType, *, is_output: bool) -> None:
+    def __init__(
+        self, name: str, array: Array, dtype: DType, *, is_output: bool, is_readable: bool
+    ) -> None:
         self.name = name
         self.dtype = dtype
         self.shape: Shape = array.shape
@@ -23,6 +25,7 @@ class DirectArgument:
         self.size = array.size
         self.is_written = False
         self.is_output = is_output
+        self._is_readable = is_readable
         self._array = array
 
     def __getitem__(self, coordinates: Any) -> Any:
@@ -41,13 +44,21 @@ class DirectArgument:
         """Nothing: a hint."""
 
     def __setitem__(self, coordinates: Any, value: Any) -> None:
+        self._require_output()
+        self._array[self._inside(coordinates)] = value
+
+    def atomic(self, name: str, coordinates: Any, value: Any = 0, *, expected: Any = 0) -> Any:
+        """Change one element; return what it was."""
+        self._require_output()
+        return changed(name, self._array, self._inside(coordinates), value, expected)
+
+    def _require_output(self) -> None:
         if not self.is_output:
             raise KernelError(f"kernel requires writes to outputs, got one to input {self.name!r}")
         self.is_written = True
-        self._array[self._inside(coordinates)] = value
 
     def _require_input(self) -> None:
-        if self.is_output:
+        if not self._is_readable:
             raise KernelError(
                 f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
                 "in a variable, or in shared memory"
@@ -95,12 +106,7 @@ class DirectMemory:
 
     def atomic(self, name: str, index: Any, value: Any = 0, *, expected: Any = None) -> Any:
         """Change one element; return what it was."""
-        if name not in _ATOMIC:
-            raise KernelError(f"atomic requires one of {', '.join(_ATOMIC)}, got {name!r}")
-        at = self._inside(index)
-        old = self._array[at]
-        self._array[at] = _ATOMIC[name](old, old.dtype.type(value), expected)
-        return old
+        return changed(name, self._array, self._inside(index), value, expected)
 
     def _inside(self, index: Any) -> int:
         at = operator.index(index)
@@ -109,6 +115,15 @@ class DirectMemory:
                 f"shared or private memory requires an index of 0 to {self.size - 1}, got {at}"
             )
         return at
+
+
+def changed(name: str, array: Array, at: Any, value: Any, expected: Any) -> Any:
+    """Change one element of an array by an atomic operation; return what it was."""
+    if name not in _ATOMIC:
+        raise KernelError(f"atomic requires one of {', '.join(_ATOMIC)}, got {name!r}")
+    old = array[at]
+    array[at] = _ATOMIC[name](old, old.dtype.type(value), expected)
+    return old
 
 
 _ATOMIC: dict[str, Callable[[Any, Any, Any], Any]] = {
