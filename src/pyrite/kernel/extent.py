@@ -8,11 +8,13 @@ serves them all (`pyrite.kernel.symbol`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import Field, field, fields, is_dataclass
 from typing import Any, Final, Literal
 
+from pyrite.content import Known, content_of
 from pyrite.kernel.symbol import LEAST, is_symbol, require_known
+from pyrite.types import DType
 
 _KEY: Final = "extent"
 #: What marks a field, as `extent` does: ``size: int = field(metadata=EXTENT)``.  It is for fields
@@ -36,7 +38,7 @@ SOME: Final = _Some()
 
 
 def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return a key of a problem without its extents, and these in order.
+    """Return a key of a problem, by content, without its extents, and these in order.
 
     Extents below 2 stay: an axis of one element is another problem.  Fields that are not compared
     (``field(compare=False)``) are left out: no kernel depends on them alone.
@@ -57,7 +59,7 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
         found.append(value)
         return SOME
 
-    return _mapped(problem, leave, _keyed), tuple(found)
+    return _mapped(problem, leave, _keyed, _content), tuple(found)
 
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
@@ -77,19 +79,21 @@ Fields = tuple[tuple[str, Kind], ...]
 Make = Callable[[Any, Fields, list[Any]], Any]
 
 
-def _mapped(value: Any, change: Change, make: Make) -> Any:
+def _mapped(
+    value: Any, change: Change, make: Make, leaf: Callable[[Any], Any] = lambda value: value
+) -> Any:
     if type(value) is tuple:
-        return tuple([_mapped(x, change, make) for x in value])
+        return tuple([_mapped(x, change, make, leaf) for x in value])
     found = _fields_of(type(value))
     if not found:
-        return value
+        return leaf(value)
     parts = []
     for name, kind in found:
         part = getattr(value, name)
         if kind == "extent":
             part = _changed(part, change)
         elif kind == "part":
-            part = _mapped(part, change, make)
+            part = _mapped(part, change, make, leaf)
         parts.append(part)
     return make(value, found, parts)
 
@@ -119,6 +123,15 @@ def _kind_of(field: Field[Any]) -> Kind:
     if not field.compare:
         return "not compared"
     return "extent" if _KEY in field.metadata else "part"
+
+
+#: What is its own content: equal ones are the same.
+_PLAIN: Final = frozenset({str, int, type(None), DType, Known})
+
+
+def _content(value: Any) -> Hashable:
+    # Most of a problem is plain, and a kernel is looked up at every new size.
+    return value if value.__class__ in _PLAIN else content_of(value)
 
 
 def _keyed(value: Any, of: Fields, parts: list[Any]) -> Any:

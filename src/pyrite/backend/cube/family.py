@@ -60,9 +60,12 @@ class Families:
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
     ) -> tuple[Member, Extents]:
         """Return the member that serves a problem, made if there is none, and the extents."""
-        pattern, extents = (problem, ()) if config.static_sizes else pattern_of(problem)
         # By content: 0.0 and -0.0, 1 and True are equal, and make other kernels.
-        family = (content_of((pattern, key)), axes)
+        if config.static_sizes:
+            pattern, extents = content_of(problem), Extents()
+        else:
+            pattern, extents = pattern_of(problem)
+        family = (pattern, content_of(key), axes)
         members = self._found.get(family)
         if members is None:
             members = []

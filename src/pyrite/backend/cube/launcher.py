@@ -129,11 +129,10 @@ class Launcher:
 
     def _first_extents(self, problem: Hashable) -> tuple[int, ...]:
         pattern, extents = pattern_of(problem)
-        key = content_of(pattern)
         with self._lock:
-            first = self._firsts.get(key)
+            first = self._firsts.get(pattern)
             if first is None:
-                self._firsts.put(key, extents)
+                self._firsts.put(pattern, extents)
         return extents if first is None else first
 
     def _compiled(self, kernel: Kernel) -> Executable:

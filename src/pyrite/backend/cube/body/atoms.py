@@ -30,6 +30,11 @@ class Atoms:
         self._sizes: list[int] = []
         self._parts: dict[Atom, Axis] = {}
 
+    @property
+    def version(self) -> int:
+        """How many atoms turned out to be made of others: what is `resolved` depends on it."""
+        return len(self._parts)
+
     def new(self, size: int) -> Axis:
         """Return a new axis of a size."""
         if size == 1:

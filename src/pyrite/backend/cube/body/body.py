@@ -27,8 +27,8 @@ from pyrite.backend.cube.body.region import (
     CutError,
     Region,
     ancestors,
+    inside_of,
     is_fold,
-    is_inside,
     is_view,
 )
 from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
@@ -71,7 +71,8 @@ def is_classed(graph: Graph) -> bool:
     """Whether every op of a graph has a rule of a class, and there is something to go over."""
     if not all(type.size for type in graph.types):
         return not any(type.size for type in graph.out)
-    return all(is_inside(node, graph) or _has_skeleton(node) for node in graph.nodes)
+    inside = inside_of(graph)
+    return all(node in inside or _has_skeleton(node) for node in graph.nodes)
 
 
 def _has_skeleton(node: Node) -> bool:
@@ -116,7 +117,7 @@ class GraphRun:
         self.launcher, self.name, self.graph = launcher, name, graph
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
         self._heavy: dict[Node, bool] = {}
-        self._inside = {node for node in graph.nodes if is_inside(node, graph)}
+        self._inside = inside_of(graph)
         #: Nodes outside of regions that were run, with all that needs their results or without.
         self._done: set[Node] = set()
 

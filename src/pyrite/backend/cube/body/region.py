@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pyrite.backend.cube.body.atoms import Atom, Atoms, Axes, MisalignedError
 from pyrite.backend.graph import Graph, Node
@@ -92,6 +93,12 @@ def is_inside(node: Node, graph: Graph) -> bool:
     return all(t.size for t in node.types) and all(graph.types[v].size for v in node.values)
 
 
+@lru_cache(maxsize=1024)
+def inside_of(graph: Graph) -> frozenset[Node]:
+    """Return the nodes of a graph that regions may have."""
+    return frozenset(node for node in graph.nodes if is_inside(node, graph))
+
+
 def reduced_axes(graph: Graph, node: Node) -> tuple[int, ...]:
     """Return the axes over which a fold goes."""
     ndim = len(graph.types[node.values[0]].shape)
@@ -112,6 +119,8 @@ class Region:
     atoms: Atoms = field(default_factory=Atoms)
     _axes: dict[int, Axes] = field(default_factory=dict)
     _support: dict[int, frozenset[Atom]] = field(default_factory=dict)
+    #: Of values their axes and support as resolved, and for which version of the atoms.
+    _resolved: dict[int, tuple[int, Axes, frozenset[Atom]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for leaf in self.leaves:
@@ -132,10 +141,20 @@ class Region:
     def _put(self, value: int, axes: Axes, support: Iterable[Atom]) -> None:
         self._axes[value] = axes
         self._support[value] = frozenset(support)
+        self._resolved.pop(value, None)
 
     def axes(self, value: int) -> Axes:
         """Return the atoms of each axis of a value."""
-        return tuple(self.atoms.resolved(axis) for axis in self._axes[value])
+        return self._known(value)[1]
+
+    def _known(self, value: int) -> tuple[int, Axes, frozenset[Atom]]:
+        found, version = self._resolved.get(value), self.atoms.version
+        if found is None or found[0] != version:
+            resolved = self.atoms.resolved
+            axes = tuple([resolved(axis) for axis in self._axes[value]])
+            found = version, axes, frozenset(resolved(self._support[value]))
+            self._resolved[value] = found
+        return found
 
     def space(self, value: int) -> tuple[Atom, ...]:
         """Return the atoms of all axes of a value in order."""
@@ -143,7 +162,7 @@ class Region:
 
     def support(self, value: int) -> Set[Atom]:
         """Return the atoms along which a value varies."""
-        return set(self.atoms.resolved(self._support[value]))
+        return self._known(value)[2]
 
     # ---- axes of results ----
 
