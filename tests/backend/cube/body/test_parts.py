@@ -10,7 +10,7 @@ import pytest
 
 from pyrite import Tensor, custom_op
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.body import body as bodies
+from pyrite.backend.cube.body import region_run as bodies
 from pyrite.backend.device import Device
 from pyrite.tensor.creation import tensor
 from pyrite.types import Array, TensorType

@@ -1,0 +1,323 @@
+"""One run of a graph: what is made in which order, and what is in memory before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from pyrite.backend.cube.body.epilogue import TailSearch, epilogue_of
+from pyrite.backend.cube.body.evaluate import weight_of
+from pyrite.backend.cube.body.group import (
+    KEPT_WEIGHT,
+)
+from pyrite.backend.cube.body.region import (
+    ancestors,
+    inside_of,
+    is_fold,
+    is_view,
+)
+from pyrite.backend.cube.body.region_run import RegionRun
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import FINISHING, Input, Lowering, lowering_of
+from pyrite.backend.cube.skeleton.elementwise import elementwise
+from pyrite.backend.graph import Graph, Literal, Node, Part, reaching
+from pyrite.backend.graph import Input as GraphInput
+from pyrite.op import Constant
+from pyrite.types import TensorType
+
+#: A value that takes more nodes of a region is computed in steps.
+MOST_NODES = 200
+
+#: What is made of so many times its own bytes is better read than made again.
+WIDE = 1.25
+
+
+def _nbytes(type: TensorType) -> int:
+    return type.size * type.dtype.itemsize
+
+
+class GraphRun:
+    """One run of a graph: the values that lie in memory by now, by their numbers."""
+
+    #: Whether what follows a node is computed by its kernel, where that takes it.
+    has_tails = False
+
+    def __init__(
+        self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
+    ) -> None:
+        self.launcher, self.name, self.graph = launcher, name, graph
+        self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
+        self._heavy: dict[Node, bool] = {}
+        self._inside = inside_of(graph)
+        #: Nodes outside of regions that were run, with all that needs their results or without.
+        self._done: set[Node] = set()
+
+    def realise_results(self) -> None:
+        """Have the results of the graph lie in memory, in the order in which they were asked for.
+
+        A fold that is one is run as soon as its operand is there, which is read while it is near.
+        """
+        needed = reaching(self.graph)
+        wanted = set(self.graph.results)
+        folds = [
+            n for n in (self.graph.nodes[i] for i in needed)
+            if is_fold(n) and not wanted.isdisjoint(n.results)
+        ]  # fmt: skip
+        for node in (self.graph.nodes[i] for i in needed):
+            if node in self._inside:
+                continue
+            self.realise(node.values)
+            if node not in self._done:
+                self._run_alone(node)
+            for fold in [f for f in folds if self._base(f.values[0]) in self.real]:
+                self.realise([v for v in fold.results if v in wanted])
+                folds.remove(fold)
+        self.realise(self.graph.results)
+
+    def realise(self, wanted: Sequence[int]) -> None:
+        """Have values lie in memory."""
+        wanted = list(dict.fromkeys(wanted))
+        while any(value not in self.real for value in wanted):
+            nodes = ancestors(self.graph, wanted, self.real.keys())
+            ready = [n for n in nodes if self._is_moved(n)]
+            if ready:
+                self._run_alone(ready[0])
+                continue
+            outside = next((n for n in nodes if n not in self._inside), None)
+            if outside is not None:
+                self.realise(outside.values)
+                if outside not in self._done:
+                    self._run_alone(outside)
+                continue
+            bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
+            if len(nodes) > MOST_NODES and (first := self._first_half(bases)):
+                bases = [first]
+            parts = self._apart(bases)
+            if len(parts) == 1:
+                self._step(bases)
+                continue
+            for part in parts:
+                self.realise(part)
+
+    def _apart(self, wanted: Sequence[int]) -> list[list[int]]:
+        """Return some values by parts that share nothing of what they are made of."""
+        if len(wanted) == 1:
+            return [list(wanted)]
+        # Each value points to one that shares with it, up to the last of a part.
+        later: dict[int, int] = {}
+        owner: dict[Node | int, int] = {}
+        for value in wanted:
+            nodes = ancestors(self.graph, [value], self.real.keys())
+            own: list[Node | int] = [*nodes, *self._tensors_read(nodes)]
+            for x in own:
+                last = _end(later, owner.get(x, value))
+                if last != value:
+                    later[last] = value
+                owner[x] = value
+        parts: dict[int, list[int]] = {}
+        for value in wanted:
+            parts.setdefault(_end(later, value), []).append(value)
+        return list(parts.values())
+
+    def _tensors_read(self, nodes: Sequence[Node]) -> set[int]:
+        """Return the tensors in memory, but for single elements, that nodes read."""
+        read = {v for node in nodes for v in node.values if v in self.real}
+        return {v for v in read if self.graph.types[v].size > 1}
+
+    def _first_half(self, wanted: Sequence[int]) -> int | None:
+        """Return what is better in memory first of values that take too many nodes each.
+
+        A compiler takes for a kernel of a thousand ops much longer than for ten of a hundred.
+        """
+        for value in wanted:
+            nodes = ancestors(self.graph, [value], self.real.keys())
+            if len(nodes) > MOST_NODES:
+                return self._base(_largest_part(nodes))
+        return None
+
+    def _base(self, value: int) -> int:
+        """Return what is to be computed for a value to lie in memory: of a view the operand."""
+        node = self.graph.makers[value]
+        while node is not None and is_view(node) and value not in self.real:
+            (value,) = node.values
+            node = self.graph.makers[value]
+        return value
+
+    def _is_moved(self, node: Node) -> bool:
+        """Whether a node is but a view of what lies in memory."""
+        return is_view(node) and all(v in self.real for v in node.values)
+
+    def _step(self, wanted: Sequence[int]) -> None:
+        """Run kernels of the region of some values, or what has to be in memory before."""
+        nodes = ancestors(self.graph, wanted, self.real.keys())
+        siblings: Sequence[int] = ()
+        if any(is_fold(n) for n in nodes):
+            left = ancestors(self.graph, self.graph.results, self.real.keys())
+            siblings = _siblings(self._inside, nodes, left)
+        wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
+        if siblings:
+            nodes = ancestors(self.graph, [*wanted, *siblings], self.real.keys())
+        step = self._region_run(nodes, wanted, siblings)
+        stop = step.run()
+        new = {v: x for v, x in step.made.items() if v not in self.real}
+        self.note(ancestors(self.graph, list(new), self.real.keys()))
+        self.real |= new
+        if stop is None:
+            return
+        if stop.is_wanted:
+            self.realise(stop.node.results)
+            return
+        missing = [v for v in stop.node.values if v not in self.real]
+        self.realise(missing)
+        if stop.is_alone or not missing:
+            self._run_alone(stop.node)
+
+    def _region_run(
+        self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
+    ) -> RegionRun:
+        """Return the step in the region of some nodes."""
+        part = Part.of(self.graph, nodes)
+        real = {n: self.real[value] for n, value in enumerate(part.leaves)}
+        return RegionRun(
+            self.launcher, self.name_of(nodes), nodes, part, [part.numbers[v] for v in wanted],
+            [part.numbers[v] for v in siblings], real,
+        )  # fmt: skip
+
+    def _dear(
+        self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
+    ) -> list[int]:
+        """Return what takes longer to make again than to read, and other kernels want too."""
+        done = self.real.keys() | set(wanted) | set(siblings)
+        left = ancestors(self.graph, self.graph.results, done)
+        used = {v for n in left for v in n.values} | set(self.graph.results)
+        # What is read by kernels that are no rows', for which a number of a row is not at hand.
+        apart = {v for n in left if n not in self._inside or self._is_heavy(n) for v in n.values}
+        reads: dict[int, frozenset[int]] = {v: frozenset((v,)) for v in wanted}
+        found: list[int] = []
+        for node in nodes:
+            of = frozenset().union(*(reads.get(v, frozenset((v,))) for v in node.values))
+            for v in node.results:
+                if v in reads:
+                    continue
+                is_kept = v in used and self._is_dear(node, of, is_apart=v in apart)
+                reads[v] = frozenset((v,)) if is_kept else of
+                found += [v] * is_kept
+        return found
+
+    def _is_dear(self, node: Node, reads: Set[int], *, is_apart: bool) -> bool:
+        """Whether making its results again, of what is read for it, takes longer than reading."""
+        if is_view(node):
+            return False
+        if is_fold(node) or self._is_heavy(node):
+            return True
+        types = self.graph.types
+        (type,) = node.types
+        is_stretched = any(1 < types[v].size < type.size for v in reads)
+        is_wide = sum(_nbytes(types[v]) for v in reads) > WIDE * _nbytes(type)
+        return is_wide or (is_stretched and is_apart)
+
+    def _is_heavy(self, node: Node) -> bool:
+        """Whether a node is an elementwise op of many instructions."""
+        found = self._heavy.get(node)
+        if found is None:
+            is_map = node.op.is_elementwise
+            found = is_map and weight_of(node, self.graph.types) >= KEPT_WEIGHT
+            self._heavy[node] = found
+        return found
+
+    def _run_alone(self, node: Node) -> None:
+        """Run a node by its own kernels, and what follows it with them where they take that."""
+        self._done.add(node)
+        inputs = [
+            self.real[x] if isinstance(x, int)
+            else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
+            for x in node.operands
+        ]  # fmt: skip
+        lowering = self.lowering(node, inputs)
+        if self._run_with_tail(node, lowering, inputs):
+            return
+        results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
+        self.real.update(zip(node.results, results, strict=True))
+        self.note([node])
+
+    def _run_with_tail(self, node: Node, lowering: Lowering, inputs: Sequence[Input]) -> bool:
+        """Run a node and what follows it by one kernel, if its kernels take that."""
+        finish = FINISHING.get(lowering) if self.has_tails else None
+        if finish is None:
+            return False
+        left = ancestors(self.graph, self.graph.results, self.real.keys())
+        search = TailSearch(self.graph, self.real, self._inside, left)
+        tail = search.of(node, self.launcher.machine)
+        if tail is None:
+            return False
+        epilogue, made = epilogue_of(self.launcher, self.graph, tail, self.real)
+        if not finish(self.launcher, node.op, inputs, node.attrs, node.types, epilogue):
+            return False
+        self.real |= made
+        self.note([node, *tail.nodes])
+        return True
+
+    def name_of(self, nodes: Sequence[Node]) -> str:
+        """Return the name of a kernel of some nodes: in a body that of the composite."""
+        return self.name
+
+    def note(self, nodes: Sequence[Node]) -> None:
+        """Hear which nodes were run last: of no matter here."""
+
+    def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
+        """Return what runs a node alone: in a body there are no composites."""
+        return lowering_of(node.op) or elementwise
+
+
+def _given(wanted: GraphInput, inputs: Sequence[Input]) -> Input:
+    """Return an input of a graph: a number in the dtype that it takes in the body."""
+    if wanted.value is not None:
+        return Constant(wanted.value, wanted.type)
+    x = inputs[wanted.position]
+    if not wanted.is_number:
+        return x
+    assert isinstance(x, Constant)
+    return x.with_type(wanted.type)
+
+
+def _largest_part(nodes: Sequence[Node]) -> int:
+    """Return the value that takes most of some nodes, but not too many."""
+    # The nodes of which a value is made, as bits.
+    made: dict[int, int] = {}
+    best = most = 0
+    for n, node in enumerate(nodes):
+        of = 1 << n
+        for v in node.values:
+            of |= made.get(v, 0)
+        made.update(dict.fromkeys(node.results, of))
+        if most < (count := of.bit_count()) <= MOST_NODES:
+            best, most = node.first, count
+    return best
+
+
+def _end(later: Mapping[int, int], value: int) -> int:
+    while value in later:
+        value = later[value]
+    return value
+
+
+def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) -> list[int]:
+    """Return folds that need no more than lies in memory and what some nodes make, which fold too.
+
+    ``left`` are all nodes that are still to run, ``inside`` those that a region may have.
+    """
+    own = set(nodes)
+    made = {v for n in nodes for v in n.results if not is_view(n)}
+    out = {v for n in left for v in n.results}
+    # Of each value to come: whether it is made of what is there, and of something in ``made``.
+    ready: dict[int, bool] = {}
+    found: list[int] = []
+    for node in left:
+        coming = [v for v in node.values if v in out]
+        is_ready = node in inside and all(v in ready for v in coming)
+        if not is_ready:
+            continue
+        shares = any(v in made or ready[v] for v in coming)
+        ready.update(dict.fromkeys(node.results, shares))
+        if shares and is_fold(node) and node not in own:
+            found += node.results
+    return found

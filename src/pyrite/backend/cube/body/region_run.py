@@ -1,0 +1,157 @@
+"""One step in a region: the kernel that goes furthest, or what stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from pyrite.backend.cube.body.group import (
+    Group,
+    made_after,
+    made_before,
+    passes,
+    reads_position,
+)
+from pyrite.backend.cube.body.grouping import best_group
+from pyrite.backend.cube.body.points import leaves_of, map_points
+from pyrite.backend.cube.body.region import (
+    CutError,
+    Region,
+    is_fold,
+)
+from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.graph import Node, Part
+
+#: Fewer rows than that leave most of a GPU idle, if they are long.
+FEW_GROUPS = 256
+LONG = 1 << 14
+
+
+class Stop(NamedTuple):
+    """A node that fits no kernel of its region: its operands are to be in memory first.
+
+    With ``is_alone`` it then runs by kernels of its own; with ``is_wanted`` it is its results that
+    are to be there first.
+    """
+
+    node: Node
+    is_alone: bool
+    is_wanted: bool
+
+
+class RegionRun:
+    """One step in a region: which values become real by the kernel that goes furthest.
+
+    It sees the nodes of the region as a graph of their own, so that its kernels do not depend on
+    where they stand.  Siblings are folds besides that may be made along with what is wanted.
+    """
+
+    def __init__(
+        self, launcher: Launcher, name: str, nodes: Sequence[Node], part: Part,
+        wanted: Sequence[int], siblings: Sequence[int], real: dict[int, Input],
+    ) -> None:  # fmt: skip
+        self.launcher, self.name, self.machine = launcher, name, launcher.machine
+        self._nodes = nodes
+        self._part = part
+        self._wanted = wanted
+        self._siblings = siblings
+        self._real = real
+
+    @property
+    def made(self) -> dict[int, Input]:
+        """What lies in memory now, by its number in the whole graph."""
+        return {old: self._real[n] for old, n in self._part.numbers.items() if n in self._real}
+
+    def run(self) -> Stop | None:
+        """Run a kernel; or return what stops that."""
+        nodes, graph = self._part.graph.nodes, self._part.graph
+        try:
+            region = Region(graph, nodes, tuple(range(len(self._part.leaves))))
+        except CutError as error:
+            return self._stop(error.node)
+        if not any(is_fold(n) for n in nodes):
+            beyond = map_points(self.launcher, self.name, region, self._wanted, self._real)
+            # One that is made of too many tensors at once stops it.
+            if beyond is None:
+                return None
+            return self._stop(next(n for n in nodes if beyond in n.results))
+        group = self._within_limits(region, best_group(region, self._wanted, self._siblings))
+        if self._fits(region, group):
+            if first := made_before(region, group):
+                return self._stop(first, is_wanted=True)
+            if (last := made_after(region, group)) and self._is_broken(region, group):
+                return self._stop(last)
+            run_group(self.launcher, self.name, region, group, self._real)
+            return None
+        group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
+        if self._runs_in_parts(region, group):
+            return None
+        return self._stop(group.folds[0], is_alone=True)
+
+    def _stop(self, node: Node, *, is_alone: bool = False, is_wanted: bool = False) -> Stop:
+        """Return a node of the part as one of the whole graph."""
+        return Stop(self._nodes[self._part.graph.nodes.index(node)], is_alone, is_wanted)
+
+    def _within_limits(self, region: Region, group: Group) -> Group:
+        """Return a group without what takes more tensors than a kernel may have."""
+        most = self.machine.buffers
+        if self._tensors_of(region, group) <= most:
+            return group
+        results = tuple(v for n in group.folds for v in n.results)
+        return replace(group, elements=(), numbers=results, sums=())
+
+    def _tensors_of(self, region: Region, group: Group) -> int:
+        wanted = [*group.elements, *group.numbers, *(n.first for n in group.sums)]
+        return len(wanted) + len(leaves_of(region, wanted, self._real))
+
+    def _fits(self, region: Region, group: Group) -> bool:
+        """Whether a kernel over rows is the way: they are many, or short, and more than one fold.
+
+        A fold alone whose elements are no neighbours runs by the skeleton of folds, which goes over
+        memory as it lies.
+        """
+        machine = self.machine
+        rows, length = region.atoms.count(group.rows), region.atoms.count(group.length)
+        if self._tensors_of(region, group) > machine.buffers:
+            return False
+        if length == 1 and machine.kind == "gpu":
+            # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
+            return False
+        few = 2 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
+        if rows < few and length > LONG:
+            return False
+        has_more = bool(group.elements or group.sums) or len(passes(region, group)) > 1
+        return has_more or (self._is_along(region, group) and not self._is_broken(region, group))
+
+    def _is_broken(self, region: Region, group: Group) -> bool:
+        """Whether rows lie in pieces, which are better folded one by one."""
+        pieces = outer_of(region, group, self._real, parts=0)
+        return bool(pieces) and not any(reads_position(n) for n in group.folds)
+
+    def _runs_in_parts(self, region: Region, group: Group) -> bool:
+        """Run folds of few or broken rows part by part, if they can be cut."""
+        if any(reads_position(n) for n in group.folds) or not self._is_along(region, group):
+            return False
+        machine = self.machine
+        most = 8 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
+        rows = region.atoms.count(group.rows)
+        outer = outer_of(region, group, self._real, -(-most // rows))
+        if not outer:
+            return False
+        whole = replace(group, length=region.reduced(group.folds[0]))
+        run_parts(self.launcher, self.name, region, whole, outer, self._real)
+        return True
+
+    def _is_along(self, region: Region, group: Group) -> bool:
+        """Whether the elements that a fold joins are neighbours in memory."""
+        last = group.length[-1:]
+        return any(
+            region.atoms.strides(region.axes(v), t.strides).get(a) == 1
+            for v in region.leaves
+            if isinstance(t := self._real[v], CubeTensor)
+            for a in last
+        )
