@@ -11,7 +11,7 @@ import onnx.parser
 import pytest
 
 import pyrite
-from pyrite.errors import ArgumentError, DTypeError, ShapeError, SyncError
+from pyrite.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError, SyncError
 from pyrite.onnx import ModelImportError, OnnxModule, load
 from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load_with
@@ -348,3 +348,46 @@ def test_a_body_sees_the_values_around_it() -> None:
     assert model(x, True).numpy().tolist() == [11, 22]
     assert model(x, np.array(False)).numpy().tolist() == [-1, -2]
     assert [path for path, _ in model.named_parameters()] == ["bias"]
+
+
+ATTENTION = """
+net (float[N, 2, T, 4] q, float[N, 2, T, 4] k, float[N, 2, T, 4] v) => (float[N, 2, T, 4] y) {
+    y = Attention (q, k, v)
+}
+"""
+
+
+def test_attention_that_hides_nothing_is_one_kernel() -> None:
+    net = opened(ATTENTION, opset=23, device="cpu")
+    x = pyrite.ones((2, 2, 5, 4), device="cpu")
+
+    with pyrite.explain() as seen:
+        net(x, x, x).numpy()
+
+    assert str(seen).splitlines()[-1].startswith("1 launches")
+
+
+EMBEDDING = "net (int64[N] i) => (float[N, 2] y) { y = Gather (w, i) }"
+
+
+def test_an_index_outside_is_an_error_and_a_negative_one_is_none() -> None:
+    weight = floats(3, 2)
+    net = opened(EMBEDDING, weights={"w": weight}, device="cpu")
+
+    np.testing.assert_array_equal(net(np.array([-1, 2, -3])).numpy(), weight[[-1, 2, -3]])
+    for index in (3, -4):
+        with pytest.raises(IndexRangeError, match=r"-3 <= index < 3"):
+            net(np.array([0, index])).numpy()
+
+
+def test_a_model_that_ran_runs_with_other_weights() -> None:
+    net = opened(EMBEDDING, weights={"w": np.ones((3, 2), np.float32)}, device="cpu")
+    index = np.array([0, 0])
+    first = net(index).numpy()
+
+    changed = net.replace(w=Parameter(2 * net.tree_children()["w"]))
+
+    np.testing.assert_array_equal(changed(index).numpy(), 2 * first)
+    np.testing.assert_array_equal(net(index).numpy(), first)
+    gradients = pyrite.grad(lambda m: (m(index) * 3).sum())(changed)
+    assert gradients["w"].numpy().tolist() == [[6, 6], [0, 0], [0, 0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -68,6 +69,8 @@ class OnnxModule(Weights):
         self._device = device
         self._narrow = narrow_int64
         self._output_type = _output_type(program.graph.outputs)
+        #: Weights by key, and their devices, once they are looked for.
+        self._by_key: tuple[Mapping[str, Any], Sequence[Device]] | None = None
         self._memory = HostMemory(program.graph, self._arrays.values())
 
     def extra_repr(self) -> str:
@@ -96,15 +99,29 @@ class OnnxModule(Weights):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph: inputs by order or by name; one output, or a named tuple of several."""
         given = self._bound(args, kwargs)
-        leaves = dict(tree_paths(self))
-        place = _device_of([*leaves.values(), *given.values()]) or self._device
-        weights = {**self._arrays, **{key: leaves[path] for key, path in self._paths.items()}}
+        weights, devices = self._by_key or self._found()
+        inputs_on = [value.device for value in given.values() if isinstance(value, Tensor)]
+        place = _place([*devices, *inputs_on]) or self._device
         context = Context(place, weights, self._narrow, self._memory)
         sizes: dict[str, int] = {}
         inputs = [self._input(name, value, context, sizes) for name, value in given.items()]
         found = run_whole(self._program, inputs, context)
         made = [_sequence(value, context) for value in found]
         return made[0] if self._output_type is None else self._output_type(*made)
+
+    def _found(self) -> tuple[Mapping[str, Any], Sequence[Device]]:
+        """Return the weights by key and the devices that they lie on, which stay as they are."""
+        leaves = dict(tree_paths(self))
+        weights = {**self._arrays, **{key: leaves[path] for key, path in self._paths.items()}}
+        found = MappingProxyType(weights), tuple(dict.fromkeys(t.device for t in leaves.values()))
+        self.__dict__["_by_key"] = found
+        return found
+
+    def tree_rebuild(self, children: Mapping[str, Any]) -> Self:
+        """Return a copy with others under these names."""
+        made = super().tree_rebuild(children)
+        made.__dict__["_by_key"] = None
+        return made
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs by name, in the order of the graph."""
@@ -165,12 +182,9 @@ def _output_type(names: Sequence[str]) -> Any:
     return namedtuple("Outputs", fields)
 
 
-def _device_of(values: Sequence[Any]) -> Device | None:
-    """Return the device of the first tensor that is tracked, else of the first one."""
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    levels = [t.device for t in tensors if t.device.level]
-    devices = levels or [t.device for t in tensors]
-    return devices[0] if devices else None
+def _place(devices: Sequence[Device]) -> Device | None:
+    """Return the first device that is tracked, else the first."""
+    return next((d for d in devices if d.level), devices[0] if devices else None)
 
 
 def _sequence(value: Any, context: Context) -> Any:

@@ -46,6 +46,8 @@ class Step:
     kinds: tuple[Kind | None, ...]
     #: Names of values that nothing reads after it.
     releases: tuple[str, ...] = ()
+    #: Whether a first tensor and what else it is given are all that it needs to know.
+    takes_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +168,9 @@ def _step(node: Node) -> Step:
         name: compiled(value) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
-    return Step(node, found, attributes, tuple(found.kind(i) for i in range(len(node.inputs))))
+    kinds = tuple(found.kind(i) for i in range(len(node.inputs)))
+    is_plain = not found.takes_call and "value" not in kinds and kinds[:1] not in ((), ("host",))
+    return Step(node, found, attributes, kinds, takes_tensors=is_plain)
 
 
 def _released(steps: Sequence[Step], graph: Graph) -> tuple[Step, ...]:
@@ -257,6 +261,9 @@ def outputs_of(step: Step, scope: Mapping[str, Any], context: Context) -> Sequen
     """Return what one step gives for the values of a scope."""
     found = step.converter
     values = [scope[name] if name else None for name in step.node.inputs]
+    if step.takes_tensors and _are_ready(values, step.kinds):
+        made = found.function(*values, **step.attributes)
+        return made if isinstance(made, tuple) else (made,)
     on_host = _is_on_host(values, step.kinds)
     call = Call(step.node, HOST if on_host else context.device, context, scope)
     given = [_operand(call, v, kind) for v, kind in zip(values, step.kinds, strict=True)]
@@ -268,6 +275,14 @@ def outputs_of(step: Step, scope: Mapping[str, Any], context: Context) -> Sequen
 
 #: Where nodes run that compute shapes.
 HOST = device("numpy")
+
+
+def _are_ready(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
+    """Whether values are what a converter takes: tensors, and arrays where it asks for such."""
+    for value, kind in zip(values, kinds, strict=True):
+        if (type(value) is not np.ndarray) if kind == "host" else (type(value) is not Tensor):
+            return False
+    return True
 
 
 def _is_on_host(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:

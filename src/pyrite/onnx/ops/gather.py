@@ -29,10 +29,7 @@ def _from_start(indices: Tensor, size: int) -> Tensor:
 @converts("Gather")
 def gather(data: Tensor, indices: Fixed, *, axis: int = 0) -> Tensor:
     """Return the elements at indices along an axis, whose place the indices' axes take."""
-    axis %= data.ndim
-    flat = _from_start(indices, data.shape[axis]).reshape((-1,))
-    shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
-    return data.take(flat, axis).reshape(shape)
+    return data.take(indices, axis)
 
 
 @converts("GatherElements", since=11)
@@ -40,7 +37,7 @@ def gather_elements(data: Tensor, indices: Fixed, *, axis: int = 0) -> Tensor:
     """Return for each place of the indices the element at that index along an axis."""
     axis %= data.ndim
     data = _cropped(data, indices.shape, axis)
-    return data.take_along_axis(_from_start(indices, data.shape[axis]), axis)
+    return data.take_along_axis(indices, axis)
 
 
 def _cropped(data: Tensor, shape: Sequence[int], axis: int) -> Tensor:
