@@ -67,7 +67,7 @@ def _report(name: str) -> DeviceReport:
 
 
 def _details(backend: Backend) -> str:
-    """What computes there, and how much of the op table NumPy may have to run for it."""
+    """Return what computes there, and how many ops NumPy may have to run for it."""
     lacks = f"lacks {len(backend.falls_back)} ops" if backend.falls_back else ""
     return "; ".join(part for part in (backend.details, lacks) if part)
 

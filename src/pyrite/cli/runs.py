@@ -122,7 +122,7 @@ def _parts(condition: str) -> tuple[str, str, str]:
 
 
 def _known(runs: Sequence[RecordedRun]) -> str:
-    """What there is to choose and to sort by: for who misspelled it."""
+    """Return the names to choose and to sort by, for an error about one that is none."""
     names = (name for run in runs for name in (*run.metrics(), *run.settings, *_FIELDS))
     return ", ".join(dict.fromkeys(map(legible, names)))
 

@@ -99,7 +99,7 @@ class _Analysis:
 
 
 def _sources(control: Node, i: int) -> tuple[Node, ...]:
-    """What becomes result i: what an if yields, what a loop carries, which may run no round."""
+    """Return what becomes result i: what an if yields or a loop carries, which may run no round."""
     if control.kind == "if":
         return tuple(region.yields[i] for region in control.regions)
     return (control.regions[0].parameters[i + (control.kind == "for")],)

@@ -372,7 +372,7 @@ def _error(node: Node, _: Kernel) -> str | None:
 
 
 def _control_shape(node: Node) -> str | None:
-    """What analysis and text rely on: the number of parameters and of yields."""
+    """Return what is wrong with the parameters or yields, on which analysis and text rely."""
     if node.kind == "for":
         carried = len(node.inputs) - 2
         body = node.regions[0]

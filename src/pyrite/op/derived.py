@@ -49,7 +49,7 @@ class Derived(Derivative):
     __slots__ = ("_gives", "_values")
 
     def __init__(self, gives: Mapping[int, Give], values: Sequence[int]) -> None:
-        """Of ``values`` alone the tensors are kept, of the other inputs their types."""
+        """Keep the tensors of ``values`` alone, of the other inputs their types."""
         super().__init__(())
         self._gives, self._values = dict(gives), frozenset(values)
 

@@ -103,7 +103,7 @@ def _length(repeats: Any) -> int:
 
 
 def _weights_vjp(g: Any, _: Any, x: Any, *, size: int) -> Any:
-    """What was not counted reads the zero that is put at the end."""
+    """Return the cotangent of the weights: what was not counted reads a zero at the end."""
     inside = x.greater_equal(0).logical_and(x.less(size))
     return padded(g, 0, 1, 0).take_along_axis(inside._where(x, size).astype("int32"), 0)
 

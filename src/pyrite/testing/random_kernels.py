@@ -149,7 +149,7 @@ class _Author:
         self.x.prefetch(self.draw(int32))
 
     def exchanged(self) -> None:
-        """What another invocation has, through shared memory."""
+        """Exchange a value with another invocation, through shared memory."""
         dtype = self.any_dtype()
         shared = self.shared[dtype]
         shared[self.lane] = self.draw(dtype)

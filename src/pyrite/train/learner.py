@@ -347,7 +347,7 @@ class _Run(Generic[M]):
                 )
 
     def _batches(self) -> dict[str, Any]:
-        """What decides which items each step of an epoch sees."""
+        """Return the settings that decide which items each step of an epoch sees."""
         return {
             "items": len(self.train.dataset),
             "batch_size": self.train.batch_size,
@@ -575,7 +575,7 @@ def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _fallbacks() -> Counter[str]:
-    """How often NumPy has run each op for a device in this process."""
+    """Return how often NumPy has run each op for a device in this process."""
     found: Counter[str] = Counter()
     for (_, op), times in fallbacks().items():
         found[op] += times

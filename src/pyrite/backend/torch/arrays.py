@@ -26,7 +26,7 @@ class TorchArrays:
     algebra = TorchAlgebra()
 
     def __init__(self, faults: Faults | None = None) -> None:
-        """Of a device that does not wait, ``faults`` takes what is to be raised at a read."""
+        """Take faults: on a device that does not wait, what is to be raised at a read."""
         self._faults = faults
 
     def permute_dims(self, x: Any, axes: Sequence[int]) -> Any:

@@ -38,7 +38,10 @@ def live_at_head(loop: ast.For | ast.While, after: Names) -> Names:
 
 
 def _simple(statement: ast.stmt, after: Names) -> Names:
-    """Of assignments and expressions: what is set is set whole, but for items of a list."""
+    """Return what is live before an assignment or expression.
+
+    What is set is set whole, but for items of a list.
+    """
     changed = {
         inner.value.id
         for inner in ast.walk(statement)

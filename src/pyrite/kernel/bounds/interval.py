@@ -79,7 +79,7 @@ def _div(x: Interval, y: Interval) -> Interval | None:
 
 
 def _rem(x: Interval, y: Interval) -> Interval | None:
-    """With the sign of x, of a divisor that is positive."""
+    """Return the bounds of a remainder with the sign of x, None unless the divisor is positive."""
     if y.low <= 0 or y.high < y.low:
         return None
     if x.low >= 0 and x.high < y.low:

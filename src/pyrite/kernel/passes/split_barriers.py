@@ -330,7 +330,7 @@ class _LaneLoop:
         return self.new.get(node) or self.splitter.uniform[node]
 
     def at(self, width: int) -> Node:
-        """Where in a slot the values of this lane begin."""
+        """Return where in a slot the values of this lane begin."""
         return self.lane if width == 1 else self.alu("mul", self.lane, self.index(width))
 
     def index(self, value: int) -> Node:

@@ -107,7 +107,7 @@ class _Splitter(Rewriter):
     def places(
         self, node: Node, index: Node, type: Type, mask: Node | None
     ) -> list[tuple[Node, Value, Value]]:
-        """Of each part: the part, where in it the elements would be, and whether they are."""
+        """Return each part, where in it the elements would be, and whether they are."""
         parts = self.parts[node.inputs[0]]
         at = self.b.of(index)
         if at.width < type.width and not node.attr:

@@ -245,7 +245,7 @@ class _Vectorizer(Rewriter):
         return self.made_wide(self.make("make", type, tuple(found)))
 
     def prefetch(self, node: Node, inputs: tuple[Node, ...]) -> Node:
-        """That of an index which all lanes share; others are dropped."""
+        """Keep the prefetch of an index that all lanes share; drop others."""
         return node if inputs[1] in self.wide else self.keep(node, inputs)
 
     def error(self, node: Node, inputs: tuple[Node, ...]) -> Node:

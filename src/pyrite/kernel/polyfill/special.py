@@ -137,7 +137,7 @@ def erfinv(k: KernelBuilder, x: Value) -> Value:
 
 
 def _erfinv_single(k: KernelBuilder, a: Value) -> Value:
-    """In w = -log(1 - a²), after Giles 2010, Approximating the erfinv function."""
+    """Return erfinv by polynomials in w = -log(1 - a²).  Source: Giles 2010."""
     w = -log(k, (1.0 - a) * (1.0 + a))
     middle = polynomial(k, w - 3.0, of(a, ERFINV))
     tail = polynomial(k, k.sqrt(k.max(w, 0.0)) - 3.25, of(a, ERFINV_TAIL))

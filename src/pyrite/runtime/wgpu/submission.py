@@ -74,11 +74,11 @@ class Launch:
         self.results = results
 
     def touched(self) -> Sequence[Contents]:
-        """What it reads or writes."""
+        """Return what it reads or writes."""
         return self.contents
 
     def written(self) -> Sequence[Contents]:
-        """What it computes: what is in an error word is good without it."""
+        """Return what it computes: what is in an error word is good without it."""
         return [c for c, is_one in zip(self.contents, self.results, strict=True) if is_one]
 
     def encode(self, encoder: Encoder) -> None:
@@ -139,11 +139,11 @@ class Copy:
         self.nbytes = (nbytes + 3) & ~3
 
     def touched(self) -> Sequence[Contents]:
-        """What it reads or writes."""
+        """Return what it reads or writes."""
         return [p.contents for p in (self.source, self.target) if isinstance(p, StorageRange)]
 
     def written(self) -> Sequence[Result]:
-        """What it writes."""
+        """Return what it writes."""
         return [self.target.contents if isinstance(self.target, StorageRange) else self.target]
 
     def encode(self, encoder: Encoder) -> None:

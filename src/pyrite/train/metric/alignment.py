@@ -52,7 +52,7 @@ def common_length(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
 
 
 def _places(sequence: Sequence[Hashable]) -> defaultdict[Hashable, int]:
-    """By element, a bit for each place where it stands."""
+    """Return for each element a bit for each place where it stands."""
     places: defaultdict[Hashable, int] = defaultdict(int)
     for place, element in enumerate(sequence):
         places[element] |= 1 << place

@@ -183,7 +183,7 @@ class RankingMetric(Metric):
 
 
 def _classes(count: int) -> range:
-    """Of two classes the second says all."""
+    """Return the classes to score: of two the second alone, which says all."""
     return range(1, 2) if count == 2 else range(count)
 
 

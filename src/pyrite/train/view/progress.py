@@ -111,7 +111,7 @@ class ProgressView:
             self._live.start()
 
     def _frame_or_nothing(self) -> RenderableType:
-        """What to draw; an error is kept for `handle`, for this runs on rich's thread."""
+        """Return what to draw; an error is kept for `handle`, for this runs on rich's thread."""
         try:
             return self.frame()
         except Exception as error:

@@ -12,7 +12,7 @@ from pyrite.kernel.ir import Kernel, Node
 
 
 def vector_widths(kernel: Kernel) -> dict[Node, int]:
-    """Of each memory, how many elements make one element of its array in WGSL.
+    """Return how many elements of each memory make one element of its array in WGSL.
 
     More than 1 where every access is an aligned vector, a load of single elements, or, in shared
     memory, a store of one: a component of a vector in a buffer is not to be written while another
@@ -49,7 +49,7 @@ def is_multiple(index: Node, of: int) -> bool:
 
 
 def factor_of(index: Node, of: int) -> tuple[Node, int] | None:
-    """Of a product with a constant that is a multiple of a number, the other factor and it."""
+    """Return the factors of a product whose second is a constant, and a multiple of a number."""
     if index.attr != "mul":
         return None
     x, y = index.inputs

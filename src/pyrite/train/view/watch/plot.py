@@ -164,7 +164,7 @@ def _picture(
 
 
 def _depth(drawn: tuple[Curve, Numbers]) -> int:
-    """What is drawn later lies above: marks over lines, and both over those of another run."""
+    """Return how late a curve is drawn: marks over lines, and both over those of another run."""
     mark = drawn[0].mark
     return 0 if mark in COMPARED_MARKS.values() else 1 if mark == MARKS["train"] else 2
 
