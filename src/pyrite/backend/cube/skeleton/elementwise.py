@@ -26,6 +26,7 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
+from pyrite.backend.cube.skeleton.turned import copy_turned
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
@@ -381,7 +382,8 @@ class _ElementwiseKernel:
 
 def copy(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> None:
     """Write a tensor to the elements of another, which may be a strided view."""
-    map_elements(launcher, "copy", "", lambda _, x: x, [source], target)
+    if source.shape != target.shape or not copy_turned(launcher, source, target):
+        map_elements(launcher, "copy", "", lambda _, x: x, [source], target)
 
 
 def contiguous(launcher: Launcher, tensor: CubeTensor, *, always: bool = False) -> CubeTensor:

@@ -12,6 +12,7 @@ from pyrite.backend.cube.operand import Operand, iota
 from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.template.index import pieces
+from pyrite.kernel.template.lanes import interleaved
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.philox import WORDS, philox_words
 from pyrite.types import uint32
@@ -52,7 +53,7 @@ class Draws:
             keys = [first + v * width + iota(b, width) for v in range(vectors)]
             return [self._chosen(self.words(row, key), key) for key in keys]
         words = self.words(row, first + iota(b, width) * WORDS)
-        return interleaved(b, words)[:vectors]
+        return interleaved(words)[:vectors]
 
     def _chosen(self, words: Sequence[Value], keys: Value) -> Value:
         """Return of each lane the word that is its key's."""
@@ -65,23 +66,3 @@ class Draws:
 
     def _wide(self, x: Value, width: int) -> Value:
         return x if x.width == width else self.b.splat(x, width)
-
-
-def interleaved(b: KernelBuilder, words: Sequence[Value]) -> list[Value]:
-    """Return the lanes of four vectors in turns, as four vectors.
-
-    Each step takes two vectors, which a processor does by one instruction.
-    """
-    first, second, third, fourth = words
-    even, odd = _zipped(b, first, third), _zipped(b, second, fourth)
-    return [half for x, y in zip(even, odd, strict=True) for half in _zipped(b, x, y)]
-
-
-def _zipped(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the lanes of two vectors in turns: of their first halves, and of the others."""
-    half = x.width // 2
-    low, high = (
-        b.make([lane for i in range(start, start + half) for lane in (x[i], y[i])])
-        for start in (0, half)
-    )
-    return low, high

@@ -1,0 +1,166 @@
+"""Copies of a turned tensor on a processor: by square tiles, which are turned in registers.
+
+Neighbours of the source are on another axis than those of the target.  Read in the target's order
+a vector is gathered, one cache line for each of its elements; here as many vectors as one has
+elements are read as they lie, turned by steps of two vectors each, and written as they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.layout import Strides, merged
+from pyrite.backend.cube.operand import (
+    Layout,
+    Operand,
+    bindings_of,
+    iota,
+    layout_of,
+    unravel,
+    workgroup_of,
+)
+from pyrite.backend.cube.skeleton.protocol import Fused, launch
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel import Kernel, KernelBuilder, Value
+from pyrite.kernel.extent import extent
+from pyrite.kernel.template.index import pieces
+from pyrite.kernel.template.lanes import interleaved
+from pyrite.types import DType, Shape, element_count
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A copy of ``source`` to ``target``, whose neighbours are on ``axis`` and on the last one."""
+
+    source: Layout
+    target: Layout
+    axis: int
+    shape: Shape = extent()
+
+    def lines(self, width: int) -> Shape:
+        """Return the shape of the lines of tiles of a width, each along the last axis."""
+        *others, _ = self.shape
+        others[self.axis] = pieces(others[self.axis], width)
+        return tuple(others)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnConfig:
+    """Tiles have ``width`` vectors of ``width`` elements."""
+
+    width: int
+
+
+class TurnedCopy:
+    """The skeleton; an invocation has a line of tiles."""
+
+    name = "turned copy"
+
+    def candidates(self, problem: Turn, machine: Machine) -> Sequence[TurnConfig]:
+        """Return the one config there is, none where tiles do not fit in registers."""
+        width = _width(problem.source.dtype, machine)
+        return [] if width is None else [TurnConfig(width)]
+
+    def select(self, problem: Turn, machine: Machine) -> TurnConfig:
+        """Return it."""
+        return self.candidates(problem, machine)[0]
+
+    def workgroups(self, problem: Turn, config: TurnConfig) -> int:
+        """Return how many workgroups run the kernel."""
+        return element_count(problem.lines(config.width))
+
+    def build(self, problem: Turn, config: TurnConfig, fused: Fused, grid: int) -> Kernel:
+        """Return the kernel."""
+        b = KernelBuilder(self.name, grid=grid)
+        source = Operand(b, "x", problem.source, "read")
+        target = Operand(b, "out", problem.target, "write")
+        _write(b, problem, config.width, source, target)
+        return b.build()
+
+
+TURNED_COPY = TurnedCopy()
+
+
+def copy_turned(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> bool:
+    """Copy a tensor to another of its dtype, if it is turned; return whether it was."""
+    width = _width(source.dtype, launcher.machine)
+    if width is None or source.dtype is not target.dtype:
+        return False
+    seen = _seen(source.shape, source.strides, target.strides, width)
+    if seen is None:
+        return False
+    shape, strides, axis = seen
+    source, target = (
+        x.strided(shape, own) for x, own in zip((source, target), strides, strict=True)
+    )
+    turn = Turn(layout_of(source), layout_of(target), axis, shape)
+    launch(launcher, TURNED_COPY, turn, [*bindings_of(source), *bindings_of(target)])
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _seen(
+    shape: Shape, source: Strides, target: Strides, width: int
+) -> tuple[Shape, tuple[Strides, Strides], int] | None:
+    """Return the merged shape, both strides, and the source's axis of neighbours.
+
+    None where the copy is not turned, or so small that tiles would be mostly empty.
+    """
+    (sizes, of_source), (_, of_target) = merged(shape, [source, target])
+    if len(sizes) < 2 or of_target[-1] != 1 or of_source[-1] == 1 or 1 not in of_source:
+        return None
+    axis = of_source.index(1)
+    if min(sizes[axis], sizes[-1]) < width // 2:
+        return None
+    return sizes, (of_source, of_target), axis
+
+
+def _width(dtype: DType, machine: Machine) -> int | None:
+    """Return the elements of a vector; None on GPUs, and where a tile has too many vectors."""
+    if machine.kind != "cpu" or dtype.itemsize < _LEAST_BYTES or dtype.is_bool:
+        return None
+    width = machine.vector_bytes // dtype.itemsize
+    return width if width > 1 else None
+
+
+#: Elements of fewer bytes are so many in a vector that a tile does not fit in registers.
+_LEAST_BYTES = 4
+
+
+def _write(b: KernelBuilder, turn: Turn, width: int, source: Operand, target: Operand) -> None:
+    """Write a line of tiles."""
+    axis = turn.axis
+    *outer, last = turn.shape
+    place: list[Value | int] = [*unravel(b, workgroup_of(b), turn.lines(width))]
+    first = b.index(place[axis]) * width
+    lanes = iota(b, width)
+    with b.for_(0, last, step=width) as loop:
+        own = first + lanes < outer[axis]
+        place[axis] = first
+        rows = [
+            source.load_along(
+                source.at([*place, b.min(loop.index + j, last - 1)]), width, axis=axis, mask=own
+            )
+            for j in range(width)
+        ]
+        columns = loop.index + lanes < last
+        for i, row in enumerate(turned(rows)):
+            place[axis] = first + i
+            with b.if_(first + i < outer[axis]):
+                target.store_along(target.at([*place, loop.index]), row, mask=columns)
+        loop.yield_()
+
+
+def turned(rows: Sequence[Value]) -> list[Value]:
+    """Return the columns of as many vectors as one has lanes, a power of two.
+
+    Each step puts the lanes of a vector and of the one half of all behind it in turns: that moves
+    the highest bit of a row's number to the lowest place of the lanes' numbers.
+    """
+    found, half = list(rows), len(rows) // 2
+    for _ in range(half.bit_length()):
+        found = [part for i in range(half) for part in interleaved([found[i], found[i + half]])]
+    return found
