@@ -22,25 +22,27 @@ from types import FunctionType
 from typing import Any, overload
 from weakref import WeakKeyDictionary
 
+from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
+from pyrite.backend.cube.fault import CheckFault
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.device import DeviceLike
+from pyrite.backend.device import device as as_device
 from pyrite.content import Functions, NoContentError
-from pyrite.errors import DTypeError, KernelError, PyriteError, UnsupportedDTypeError
-from pyrite.extension.argument import AtomicWanted, TensorArgument
+from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.direct import DirectArgument, run
-from pyrite.extension.flow import Flow
 from pyrite.extension.outputs import Outputs, type_of
-from pyrite.extension.problem import Family, Known, Member, Problem, problem_of
-from pyrite.extension.rewriting import bound, source_of
-from pyrite.extension.scope import KernelScope
-from pyrite.kernel.ir import Access
-from pyrite.kernel.symbol import Symbols
-from pyrite.op import Attributes, Op, raised_at
+from pyrite.extension.printing import WORDS, Prints, empty_words
+from pyrite.extension.problem import Family, Member, Problem, numbers_among, problem_of
+from pyrite.extension.reporting import Check
+from pyrite.extension.rewriting import source_of
+from pyrite.extension.writing import Writing, require_writes
+from pyrite.op import Attributes, Op
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
-from pyrite.types import Array, Number, TensorType, float64
+from pyrite.types import Array, Number, TensorType, uint32
 
 #: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
 WORKGROUP_SIZE = 64
@@ -54,7 +56,8 @@ class Form:
 
     executable: Executable
     arguments: Sequence[tuple[int, Number]]
-    fault: str | None
+    faults: Sequence[str]
+    prints: Prints
 
 
 class PythonKernel(CustomKernel[Form]):
@@ -144,7 +147,8 @@ class PythonKernel(CustomKernel[Form]):
         ]
         grid = self.grid and self.counts(self.grid, names, types, attrs)
         run(self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid)
-        self._require_writes([t for t in tensors[len(arrays) :] if t is not None])
+        made_of = [t for t in tensors[len(arrays) :] if t is not None]
+        require_writes(self.name, made_of, self.outputs.names, self.follows)
 
     def _is_readable(self, output: str) -> bool:
         return self.follows or output in self.outputs.names
@@ -172,7 +176,24 @@ class PythonKernel(CustomKernel[Form]):
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
-        launcher.run(form.executable, bindings, grid, form.fault, form.arguments)
+        if form.prints.calls:
+            self._print(launcher, form, bindings, grid)
+        else:
+            launcher.run(form.executable, bindings, grid, form.faults, form.arguments)
+
+    def _print(
+        self,
+        launcher: Launcher,
+        form: Form,
+        bindings: Sequence[Buffer | Number],
+        grid: tuple[int, ...],
+    ) -> None:
+        """Run a form, wait, and print what it printed."""
+        words = launcher.runtime.upload(empty_words())
+        arguments = sorted([*form.arguments, (form.prints.position, words)], key=lambda a: a[0])
+        launcher.run(form.executable, bindings, grid, form.faults, arguments)
+        read = launcher.runtime.read(words, uint32, (WORDS,))
+        print(form.prints.text(read), end="")
 
     def _made(
         self,
@@ -190,13 +211,17 @@ class PythonKernel(CustomKernel[Form]):
         member = family.member(
             problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
         )
-        fault = (
-            f"{call.op.name} requires every index of {', '.join(member.tested)} in its kernel "
+        faults = [self._fault(call.op, member, failure) for failure in member.failures]
+        return Form(member.executable, member.given(problem.numbers), faults, member.prints)
+
+    def _fault(self, op: Op, member: Member, failure: Check | None) -> str:
+        if failure is not None:
+            return CheckFault(f"{failure.message}, in kernel '{self.name}'", failure.location)
+        return (
+            f"{op.name} requires every index of {', '.join(member.tested)} in its kernel "
             f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
             "and write under an if"
         )
-        arguments = member.given(problem.numbers)
-        return Form(member.executable, arguments, fault if member.tested else None)
 
     def _reads_key(self) -> Hashable:
         """Return what stands for the function and all that it reads.  Raises KernelError."""
@@ -217,104 +242,52 @@ class PythonKernel(CustomKernel[Form]):
         are_known: bool,
     ) -> Member:
         self._require_static(call)
-        atomic: set[str] = set()
-        while True:
-            try:
-                return self._written(launcher, call, grid, problem, are_known, atomic)
-            except AtomicWanted as wanted:
-                atomic.add(wanted.name)
-
-    def _access(self, name: str, is_output: bool, atomic: set[str]) -> Access:
-        if not is_output:
-            return "read"
-        if name in atomic:
-            return "atomic"
-        return "read_write" if self._is_readable(name) else "write"
-
-    def _written(
-        self,
-        launcher: Launcher,
-        call: Call,
-        grid: tuple[int, ...],
-        problem: Problem,
-        are_known: bool,
-        atomic: set[str],
-    ) -> Member:
-        """Return the kernel with so many outputs that atomics change."""
-        symbols = Symbols()
-        known = Known(symbols, problem, are_known=are_known)
-        described = [None if t is None else known.tensor(t) for t in call.tensors]
-        scope = KernelScope(
-            self.name, workgroup_size=self.workgroup_size, grid=len(grid),
-            counts=known.counts(grid), sizes=len(problem.extents),
-        )  # fmt: skip
-        inputs = len(call.inputs)
-        tensors = [
-            of
-            and TensorArgument(
-                scope, name, *of, access=self._access(name, position >= inputs, atomic)
-            )
-            for position, (name, of) in enumerate(zip(call.names, described, strict=True))
-        ]
-        attrs = {**call.attrs, **known.attributes}
-        scope.is_written = True
-        if any(t is not None and t.dtype is float64 for t in call.tensors):
-            scope.weak_float = float64
-        try:
-            self._write(bound(self.function, Flow(scope)), scope, tensors, inputs, attrs)
-        except PyriteError as error:
-            error.location = error.location or raised_at(error)[0]
-            raise
-        except (AttributeError, AssertionError, LookupError, TypeError, ValueError) as error:
-            location, is_ours = raised_at(error)
-            if not is_ours:
-                raise
-            wrong = KernelError(
-                f"kernel '{self.name}' requires arguments that its scope takes, got others: {error}"
-            )
-            wrong.location = location
-            raise wrong from error
-        self._require_writes([t for t in tensors[inputs:] if isinstance(t, TensorArgument)])
+        scope, symbols = self._writing().written(call, grid, problem, are_known=are_known)
         try:
             executable = launcher.runtime.compile(scope.build())
         except DTypeError as error:
             raise UnsupportedDTypeError(str(error)) from None
-        return Member.of(executable, tuple(scope.tested), symbols)
+        return Member.of(executable, scope, symbols)
+
+    def _writing(self) -> Writing:
+        return Writing(
+            self.function, self.name, self.workgroup_size, readable=self.outputs.names,
+            by_grid=self.grid is not None, follows=self.follows,
+        )  # fmt: skip
+
+    def source(
+        self,
+        device: DeviceLike,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        **attrs: Any,
+    ) -> str:
+        """Return the WGSL or LLVM IR of the kernel for dense tensors of these types.
+
+        Raises DeviceError for a device without kernels.
+        """
+        backend = as_device(device).backend
+        if not isinstance(backend, CubeBackend):
+            raise DeviceError(
+                f"source requires a device that makes kernels, got {device}; ask for 'cpu' or "
+                "'wgpu'"
+            )
+        # Nothing is read or written: there are no buffers.
+        nowhere: Any = None
+        given = tuple(None if t is None else CubeTensor.dense(nowhere, t) for t in inputs)
+        made = tuple(CubeTensor.dense(nowhere, t) for t in outputs)
+        call = Call(nowhere, self._parameters, given, made, attrs)
+        grid = self.workgroups(backend.launcher, call, self.workgroup_size[0])
+        names = numbers_among(attrs, self.static)
+        problem = Problem(None, (), tuple(attrs[n] for n in names), names)
+        scope, _ = self._writing().written(call, grid, problem, are_known=True)
+        return backend.runtime.source(scope.build())
 
     def _require_static(self, call: Call) -> None:
         if unknown := sorted(self.static - call.attrs.keys()):
             raise KernelError(
                 f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
                 f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
-            )
-
-    def _write(
-        self,
-        function: Function,
-        scope: KernelScope,
-        tensors: Sequence[Any],
-        inputs: int,
-        attrs: Attributes,
-    ) -> None:
-        if self.grid is not None:
-            return function(scope, *tensors, **attrs)
-        output: TensorArgument = tensors[inputs]
-        with scope.if_(scope.stand_at(output.shape) < output.size):
-            function(scope, *tensors, **attrs)
-
-    def _require_writes(self, outputs: Sequence[TensorArgument | DirectArgument]) -> None:
-        """Raise unless each result is written: what is not holds what was in memory before."""
-        if self.follows:
-            return
-        unwritten = [
-            t.name
-            for t in outputs
-            if not t.is_written and t.size != 0 and t.name not in self.outputs.names
-        ]
-        if unwritten:
-            raise KernelError(
-                f"kernel '{self.name}' requires every output to be written, got no write to "
-                f"{', '.join(unwritten)}; write out[k.at] = value"
             )
 
 

@@ -65,6 +65,12 @@ class Plain(KernelBuilder):
         """Declare the next parameter of the kernel as a number."""
         return self.of(self.scope.scalar(name, dtype).node)
 
+    @property
+    def invocations(self) -> int:
+        """The number of invocations in a workgroup."""
+        x, y, z = self.workgroup_size
+        return x * y * z
+
     def position(self) -> int:
         """Return the number of nodes in the region that is being written."""
         return self.scope.position()

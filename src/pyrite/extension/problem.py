@@ -19,10 +19,13 @@ from pyrite.backend.cube.layout import is_row_major
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.config import config
+from pyrite.extension.printing import Prints
+from pyrite.extension.reporting import Check
+from pyrite.extension.scope import KernelScope
 from pyrite.kernel.builder import exact
 from pyrite.kernel.extent import SOME
 from pyrite.kernel.symbol import LEAST, Argument, Symbols
-from pyrite.op import attributes_key
+from pyrite.op import Attributes, attributes_key
 from pyrite.runtime.protocol import Executable
 from pyrite.types import Number, Shape
 
@@ -63,7 +66,7 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
         patterns.append((tensor.dtype, tensor.offset != 0, pattern))
         extents += found
     counts, found = split(grid, None)
-    names = tuple([n for n, v in call.attrs.items() if n not in static and _is_number(v)])
+    names = numbers_among(call.attrs, static)
     rest = {n: v for n, v in call.attrs.items() if n not in names}
     numbers = tuple([call.attrs[n] for n in names])
     pattern = (
@@ -71,6 +74,11 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
         tuple([(n, type(v)) for n, v in zip(names, numbers, strict=True)]),
     )  # fmt: skip
     return Problem(pattern, (*extents, *found), numbers, names)
+
+
+def numbers_among(attrs: Attributes, static: frozenset[str]) -> tuple[str, ...]:
+    """Return the names of the attributes that are given at launch."""
+    return tuple([n for n, v in attrs.items() if n not in static and _is_number(v)])
 
 
 def _is_number(value: Any) -> bool:
@@ -134,20 +142,24 @@ def _row_major(shape: Sequence[Any]) -> tuple[Any, ...]:
 class Member:
     """A compiled kernel: which numbers it serves, and what it gets of them.
 
-    If anything is ``tested``, an error word and the number to put there come after the tensors.
+    If anything may fail, an error word and a number for each of ``failures`` come after the
+    tensors; ``tested`` are the tensors of which an index may be outside.
     """
 
     executable: Executable
     tested: tuple[str, ...]
+    failures: tuple[Check | None, ...]
+    prints: Prints
     arguments: tuple[Argument, ...]
     _guard: Callable[..., bool]
     _values: Callable[..., Numbers]
 
     @classmethod
-    def of(cls, executable: Executable, tested: Sequence[str], symbols: Symbols) -> Member:
-        """Return the kernel that was written with symbols."""
+    def of(cls, executable: Executable, scope: KernelScope, symbols: Symbols) -> Member:
+        """Return the kernel that was written in a scope with symbols."""
         return cls(
-            executable, tuple(tested), tuple(symbols.arguments), symbols.function(symbols.guard),
+            executable, tuple(scope.tested), tuple(scope.failures), scope.prints,
+            tuple(symbols.arguments), symbols.function(symbols.guard),
             symbols.function(symbols.values),
         )  # fmt: skip
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from pyrite.backend.cube.operand import invocation_of, unravel
 from pyrite.errors import KernelError
-from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import checked, not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue, adopted, is_weak, meeting
+from pyrite.extension.reporting import Reporting
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop, exact
 from pyrite.kernel.ir import ACCESSES, ATOMICS, Access, Kernel, Kind, Node, Region, Type, scalar
@@ -42,7 +42,7 @@ MOST_PRIVATE = 4096
     "select", "shared", "shift", "splat", "sqrt", "subgroup_ballot", "subgroup_broadcast",
     "subgroup_reduce", "subgroup_scan", "subgroup_shuffle", "workgroup_id",
 )  # fmt: skip
-class KernelScope(Arithmetic):
+class KernelScope(Reporting):
     """A `KernelBuilder` that knows which point it is at, and has mathematics.
 
     ``at`` are the coordinates of the element of the first output that this invocation makes; empty
@@ -65,9 +65,6 @@ class KernelScope(Arithmetic):
         self.at: tuple[Value, ...] = ()
         #: What numbers with a fraction that change are kept in: see `pyrite.extension.number`.
         self.weak_float = float32
-        #: What was recorded an access of that may be outside; if any, an error word is bound last.
-        self.tested: dict[str, None] = {}
-        self._fault: tuple[Memory, Value] | None = None
         #: What was computed in loops and branches that have ended.
         self._ended: set[Node] = set()
         #: The lines of barriers.
@@ -314,16 +311,6 @@ class KernelScope(Arithmetic):
         )
         error.location = line
         raise error
-
-    # ---- what might go astray ----
-
-    def fail(self, failed: Value, name: str) -> None:
-        """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
-        self.tested[name] = None
-        if self._fault is None:
-            word = super().buffer("error_word", uint32, "atomic")
-            self._fault = word, super().scalar("error_number", uint32)
-        super().error(self._fault[0], failed, self._fault[1])
 
 
 class _KnownLoop(ForLoop[Value]):

@@ -17,6 +17,7 @@ from pyrite.errors import DeviceError
 from pyrite.kernel.interpret import interpret
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.machine import Machine
+from pyrite.kernel.text import to_text
 from pyrite.kernel.verify import verify
 from pyrite.runtime.bundle import LaunchList
 from pyrite.runtime.poison import Reach
@@ -80,6 +81,10 @@ class InterpreterRuntime:
         if found is None:
             found = self._executables[kernel.digest] = InterpretedKernel(verify(kernel))
         return found
+
+    def source(self, kernel: Kernel) -> str:
+        """Return the IR, which is what it runs."""
+        return to_text(kernel)
 
     def allocate(self, nbytes: int) -> InterpreterBuffer:
         """Return a buffer that holds a pattern."""

@@ -113,6 +113,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def source(self, kernel: Kernel) -> str:
+        """Return what a kernel is compiled from here, in the language of the device."""
+        ...
+
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer with unspecified contents.  Raises DeviceError when there is no room."""
         ...

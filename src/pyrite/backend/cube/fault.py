@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyrite.errors import IndexRangeError
+from pyrite.errors import IndexRangeError, KernelError, PyriteError
 from pyrite.op import user_location
 from pyrite.runtime.protocol import Buffer, Runtime, Wanted
 from pyrite.types import Array, uint32
@@ -34,6 +34,18 @@ _LAUNCHES: Final = 2**31
 _OPEN: Final = 2**14
 #: So many words may have launches that no read has looked after: as many threads, or more.
 WORDS: Final = 64
+
+
+class CheckFault(str):
+    """What a check of an application's kernel says; ``location`` is its line."""
+
+    location: str
+
+    def __new__(cls, message: str, location: str) -> CheckFault:
+        """Return a message with a line."""
+        made = super().__new__(cls, message)
+        made.location = location
+        return made
 
 
 class Doubt:
@@ -263,8 +275,13 @@ class Failure:
     message: str
     location: str
 
-    def error(self) -> IndexRangeError:
+    def error(self) -> PyriteError:
         """Return a new error."""
+        if isinstance(self.message, CheckFault):
+            failed = KernelError(self.message)
+            failed.location = self.message.location
+            failed.add_note(f"the kernel was run at {self.location}")
+            return failed
         error = IndexRangeError(self.message)
         error.location = self.location
         # The traceback shows where it is read; what is to be mended stands elsewhere.

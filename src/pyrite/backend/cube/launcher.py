@@ -72,7 +72,8 @@ class Launcher:
         the number to put there.
         """
         grid = self.machine.grid(workgroups)
-        self.run(self.executable(key, build, len(grid)), bindings, grid, fault)
+        faults = () if fault is None else (fault,)
+        self.run(self.executable(key, build, len(grid)), bindings, grid, faults)
 
     def launch_for(
         self,
@@ -144,17 +145,25 @@ class Launcher:
         executable: Executable,
         bindings: Sequence[Buffer | Number],
         grid: tuple[int, ...],
-        fault: str | None = None,
-        arguments: Sequence[tuple[int, Number]] = (),
+        faults: Sequence[str] = (),
+        arguments: Sequence[tuple[int, Any]] = (),
     ) -> None:
-        """Run a compiled kernel, as `launch` does; ``arguments`` are numbers and their places."""
-        launch = self.runtime.launch
-        if fault is None:
+        """Run a compiled kernel, as `launch` does.
+
+        With ``faults`` its last parameters are an error word and a number for each; ``arguments``
+        are others, with their places among all.
+        """
+        launch, count = self.runtime.launch, len(bindings)
+        if not faults:
             launch(executable, _with(bindings, arguments), grid)
             return
-        self.faults.launch(
-            (fault,), [*bindings], lambda all: launch(executable, _with(all, arguments), grid)
-        )
+
+        def run(given: list[Any]) -> None:
+            # A word is given for each number, and bound once.
+            one = [*given[: count + 1], *given[count + 1 :: 2]]
+            launch(executable, _with(one, arguments), grid)
+
+        self.faults.launch(faults, [*bindings], run)
 
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Executable:
         """Return the kernel of a key, compiled, for a grid of so many axes."""
@@ -171,7 +180,7 @@ class Launcher:
 
 
 def _with(
-    bindings: Sequence[Buffer | Number], arguments: Sequence[tuple[int, Number]]
+    bindings: Sequence[Buffer | Number], arguments: Sequence[tuple[int, Any]]
 ) -> Sequence[Buffer | Number]:
     """Return bindings with numbers in their places, which rise."""
     if not arguments:

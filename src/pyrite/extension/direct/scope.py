@@ -94,6 +94,21 @@ class DirectScope:
             )
         self._wait()
 
+    # ---- to find mistakes ----
+
+    def check(self, condition: Any, message: str) -> None:
+        """Raise KernelError if the condition is false."""
+        if not condition:
+            where = f"element {self.at}" if self._wait is None else f"invocation {self._place()}"
+            raise KernelError(f"{message}, in {where}")
+
+    def print(self, *parts: Any) -> None:
+        """Print texts and values."""
+        print(*parts)
+
+    def _place(self) -> str:
+        return f"{self._local} of workgroup {self._group.position}"
+
     # ---- numbers ----
 
     def static(self, items: Iterable[Any]) -> tuple[Any, ...]:

@@ -61,6 +61,14 @@ class Flow:
         """Open a ``while``."""
         return While(self._scope, Carry(self._scope, names, state, running), state)
 
+    def require(self, condition: Any, message: Callable[[], Any]) -> None:
+        """Run an ``assert``."""
+        found = decided(condition)
+        if isinstance(found, Value):
+            self._scope.check(found, str(message()))
+        elif not found:
+            raise AssertionError(message())
+
     def _span(self, items: Any) -> Span | None:
         """Return the span of a `range`; None for what is written out, as a range of one round."""
         if isinstance(items, range):

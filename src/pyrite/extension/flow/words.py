@@ -30,7 +30,7 @@ class Called:
         self._words: dict[Any, Callable[..., Any]] = {
             builtins.range: range_of, builtins.min: self._least, builtins.max: self._greatest,
             builtins.int: self._int, builtins.float: self._float, builtins.bool: self._bool,
-            builtins.round: self._round,
+            builtins.round: self._round, builtins.print: self._print,
         }  # fmt: skip
 
     def instead_of(self, function: Any) -> Any:
@@ -120,3 +120,9 @@ class Called:
         if not isinstance(x, Value) or digits is not None:
             return builtins.round(x, digits)
         return self._int(self._scope.rint(x) if x.dtype.is_float else x)
+
+    def _print(self, *parts: Any, **named: Any) -> None:
+        if named or not any(isinstance(p, Value) for p in parts):
+            builtins.print(*parts, **named)
+        else:
+            self._scope.print(*parts)

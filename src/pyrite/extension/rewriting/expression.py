@@ -64,6 +64,13 @@ class Expressions(ast.NodeTransformer):
         node.func = self.call(node.func, "called", [node.func])
         return node
 
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """Assert a, b: ``_pyrite.require(a, lambda: b)``."""
+        text = ast.copy_location(ast.Constant(f"assert {ast.unparse(node.test)}"), node)
+        self.generic_visit(node)
+        asked = self.call(node, "require", [node.test, _later(node.msg or text)])
+        return ast.copy_location(ast.Expr(asked), node)
+
     def visit_Await(self, node: ast.AST) -> ast.AST:
         """Refuse: a kernel is no coroutine and no generator."""
         raise self.refused(node, "await, yield and yield from", "return what is computed")

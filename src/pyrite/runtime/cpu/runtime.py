@@ -121,6 +121,10 @@ class CpuRuntime:
         self._executables.put(kernel.digest, made)
         return made
 
+    def source(self, kernel: Kernel) -> str:
+        """Return the LLVM IR of a kernel, before LLVM's own passes."""
+        return to_llvm(lowered(verify(kernel), self.target), self.target)
+
     def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> Code:
         compiler = self.compiler
         key = compiler.key("kernel", kernel.digest, repr(streams))

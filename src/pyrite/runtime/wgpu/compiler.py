@@ -44,6 +44,10 @@ class Compiler:
         """Return a user's WGSL compiled, with the checks that a browser makes."""
         return Executable(self._layouts, signature, lambda _: source, is_trusted=False)
 
+    def source(self, kernel: Kernel) -> str:
+        """Return the WGSL of a kernel, as it is where its buffers are bound whole."""
+        return to_wgsl(lowered(verify(kernel), self._capabilities), self._device.features)
+
     def _compile(self, kernel: Kernel) -> Executable:
         legal = lowered(verify(kernel), self._capabilities)
         check_limits(legal, self._device)

@@ -95,6 +95,10 @@ class WgpuRuntime:
             self._life.check()
             return self._compiler.compile(kernel)
 
+    def source(self, kernel: Kernel) -> str:
+        """Return the WGSL of a kernel."""
+        return self._compiler.source(kernel)
+
     def compile_wgsl(self, source: str, signature: Signature) -> Executable:
         """Return a user's WGSL compiled, with the checks that a browser makes.
 

@@ -1,0 +1,74 @@
+"""What a kernel says of itself: indices outside, checks that fail, and what it prints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyrite.errors import KernelError
+from pyrite.extension.arithmetic import Arithmetic
+from pyrite.extension.mistake import require_own, shown
+from pyrite.extension.printing import Prints
+from pyrite.kernel import Memory, Value
+from pyrite.kernel.ir import BOOL
+from pyrite.op import user_location
+from pyrite.types import uint32
+
+
+class Check(NamedTuple):
+    """A check of a kernel: what it says, and its line."""
+
+    message: str
+    location: str
+
+
+class Reporting(Arithmetic):
+    """The part of a scope that reports: by an error word, and by a buffer of words."""
+
+    def __init__(
+        self, name: str, *, workgroup_size: tuple[int, ...], grid: int, counts: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(name, workgroup_size=workgroup_size, grid=grid, counts=counts)
+        #: What was recorded an access of that may be outside; if any, an error word is bound last.
+        self.tested: dict[str, None] = {}
+        #: What may fail: indices, which are None, and checks, by message and line.
+        self.failures: dict[Check | None, Value] = {}
+        self._word: Memory | None = None
+        #: What is printed.
+        self.prints = Prints()
+
+    def fail(self, failed: Value, name: str) -> None:
+        """Have each read of what comes of the kernel raise IndexRangeError, if that is true."""
+        self.tested[name] = None
+        self._report(failed, None)
+
+    def _report(self, failed: Value, what: Check | None) -> None:
+        if self._word is None:
+            self._word = super().buffer("error_word", uint32, "atomic")
+        number = self.failures.get(what)
+        if number is None:
+            name = f"error_number_{len(self.failures)}"
+            number = self.failures[what] = super().scalar(name, uint32)
+        super().error(self._word, failed, number)
+
+    def check(self, condition: Any, message: str) -> None:
+        """Have each read of what comes of the kernel raise KernelError where that is false."""
+        if not isinstance(message, str):
+            raise KernelError(f"check requires a message that is a str, got {shown(message)}")
+        if not isinstance(condition, Value):
+            if not condition:
+                raise KernelError(f"{message}, in kernel '{self.name}', whatever it reads")
+            return
+        if condition.type is not BOOL:
+            raise KernelError(
+                f"check requires a bool of the kernel, as i < n, got {shown(condition)}"
+            )
+        self._report(~condition, Check(message, user_location()))
+
+    def print(self, *parts: Any) -> None:
+        """Print texts and values when the launch is done, in the order of invocations.
+
+        The launch is waited for.  Of a launch some 65000 numbers are kept.
+        """
+        require_own(self, "print", parts)
+        memory = self.prints.memory or super().buffer("printed", uint32, "atomic")
+        self.prints.record(self, memory, parts)

@@ -1,0 +1,180 @@
+"""What finds mistakes: prints, checks, and the source of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, custom_op
+from pyrite.backend.device import Device, device_problem
+from pyrite.errors import DeviceError, IndexRangeError, KernelError
+from pyrite.extension import kernel
+from pyrite.testing.memory import contents
+from pyrite.types import DTYPES, TensorType
+
+
+def op_of(made: Any, infer: Callable[..., Any] = lambda x: x) -> Callable[..., Any]:
+    @custom_op(infer=infer, kernels=[made])
+    def op(x: Tensor, /) -> Any:
+        """An op of that kernel."""
+        ...
+
+    return op
+
+
+# ---- prints ----
+
+
+@kernel
+def telling(k: Any, x: Any, out: Any) -> None:
+    i, j = k.at
+    if x[i, j] > 1.0:
+        print("at", i, j, "there is", x[i, j])
+    for n in range(2):
+        if i == n:
+            k.print(n * 10, x[i, j] > 1.0)
+    out[i, j] = x[i, j]
+
+
+def test_what_is_printed_is_what_python_prints(
+    device: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = np.array([[0.5, 1.25, -3.0], [7.1, 1e-30, 1e30]], np.float32)
+    printed = []
+    for where in (device, pyrite.device("numpy")):
+        op_of(telling)(pyrite.tensor(array, device=where)).numpy()
+        printed.append(capsys.readouterr().out)
+
+    assert "at 1 0 there is 7.1\n10 True\n" in printed[0]
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+def test_values_of_every_dtype_are_printed(
+    device: Device, dtype: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not device.backend.supports(TensorType((), dtype)):
+        pytest.skip(f"{device} has no {dtype}")
+
+    @kernel
+    def body(k: Any, x: Any, out: Any) -> None:
+        k.print(x[k.at], "!")
+        out[k.at] = x[k.at]
+
+    numbers = [False, True] if dtype.is_bool else [dtype.lowest, dtype.highest, 1]
+    if dtype.is_float:
+        numbers = [-1.5, 3e4, 0.0]
+    array = np.array(numbers, dtype.numpy)
+    op_of(body)(pyrite.tensor(array, device=device))
+
+    wanted = [str(v) for v in array.astype(dtype.compute.numpy)]
+    assert capsys.readouterr().out == "".join(f"{v} !\n" for v in wanted)
+
+
+def test_more_than_is_kept_is_said(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
+    @kernel
+    def body(k: Any, x: Any, out: Any) -> None:
+        k.print("element", k.at[0])
+        out[k.at] = x[k.at]
+
+    x = pyrite.ones((30_000 if device.name != "interpreter" else 22_000,), device=device)
+    assert op_of(body)(x).sum().item() == x.size
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("(k.print keeps 65536 words of a launch, got ")
+    assert len(lines) == (65536 - 1) // 3 + 1
+    assert len(set(lines)) == len(lines)
+
+
+# ---- checks ----
+
+
+@kernel
+def rooted(k: Any, x: Any, out: Any) -> None:
+    (i,) = k.at
+    k.check(x[i] >= 0.0, "a root of a negative number")  # the line of the check
+    assert x[i] < 100.0
+    out[i] = k.math.sqrt(x[i]) + x[int(x[i])]
+
+
+LINE = rooted.function.__code__.co_firstlineno + 3
+
+
+@pytest.mark.parametrize(("numbers", "kind", "words", "line"), [
+    ([1.0, -4.0, 0.0], KernelError, "a root of a negative number, in ", LINE),
+    ([1.0, 100.0, 0.0], KernelError, "assert x", LINE + 1),
+    ([-4.0, 100.0, 0.0], KernelError, "a root of a negative number, in ", LINE),
+    ([1.0, 3.0, 0.0], IndexRangeError, "every index of x", None),
+])  # fmt: skip
+def test_a_check_that_fails_is_raised_with_its_line(
+    device: Device, numbers: list[float], kind: type[Exception], words: str, line: int | None
+) -> None:
+    got = op_of(rooted)(pyrite.tensor(numbers, device=device))
+
+    with pytest.raises(kind, match=words) as caught:
+        got.numpy()
+
+    location = str(getattr(caught.value, "location", ""))
+    assert location.startswith(__file__)
+    assert line is None or location.endswith(f":{line}")
+
+
+def test_checks_that_hold_change_nothing(device: Device) -> None:
+    x = pyrite.tensor([1.0, 4.0, 2.0, 0.0, 9.0, 0.0, 0.0, 0.0, 0.0, 16.0], device=device)
+    want = [np.sqrt(v) + x.tolist()[int(v)] for v in [1.0, 4.0, 2.0, 0.0, 9.0]]
+
+    assert contents(op_of(rooted)(x)).tolist()[:5] == pytest.approx(want, rel=1e-6)
+
+
+def test_python_says_where_a_check_fails() -> None:
+    with pytest.raises(KernelError, match=r"a root of a negative number, in element \(1,\)$"):
+        op_of(rooted)(pyrite.tensor([1.0, -4.0], device="numpy"))
+
+
+def test_what_python_knows_is_checked_at_once(interpreter: Device) -> None:
+    @kernel
+    def body(k: Any, x: Any, out: Any) -> None:
+        k.check(x.shape[0] == 4, "four elements")
+        out[k.at] = x[k.at]
+
+    assert op_of(body)(pyrite.ones((4,), device=interpreter)).tolist() == [1.0] * 4
+    for size in (3, 5):
+        with pytest.raises(KernelError, match="four elements, in kernel 'body'"):
+            op_of(body)(pyrite.ones((size,), device=interpreter))
+
+
+# ---- source ----
+
+
+@kernel
+def scaled(k: Any, x: Any, out: Any, *, factor: float) -> None:
+    if x[k.at] > factor:
+        out[k.at] = x[k.at]
+    else:
+        out[k.at] = 0.0
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("wgpu", ("@compute @workgroup_size(64, 1, 1)", "array<f32>", "if (")),
+    ("cpu", ("define", "float", "fcmp")),
+])  # fmt: skip
+def test_the_source_is_that_of_the_device(name: str, words: tuple[str, ...]) -> None:
+    if problem := device_problem(name):
+        pytest.skip(problem)
+    type = TensorType((5, 3), pyrite.float32)
+
+    text = scaled.source(name, [type], [type], factor=2.0)
+
+    assert all(word in text for word in words), text
+
+
+def test_the_interpreter_has_the_ir_and_numpy_nothing(interpreter: Device) -> None:
+    type = TensorType((5,), pyrite.float32)
+
+    assert "kernel scaled(x: float32 read" in scaled.source(interpreter, [type], [type], factor=2.0)
+    with pytest.raises(DeviceError, match="source requires a device that makes kernels, got numpy"):
+        scaled.source("numpy", [type], [type], factor=2.0)
