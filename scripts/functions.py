@@ -34,9 +34,13 @@ PATH = ROOT / "src" / "pyrite" / "tensor" / "functions.py"
 #: Classes of Tensor's chain whose methods are no functions.
 NO_FAMILIES = (Tensor, TensorBase, Spellings, object)
 #: Methods whose function is another, of the same name or none.
-METHODS_ONLY = {"astype", "expand", "permute", "reshape", "select_assign", "where"}
+METHODS_ONLY = {"astype", "expand", "reshape", "select_assign", "where"}
 #: Spellings that are functions too.
-SPELLINGS = {"clamp", "unique", "var_bias", "var_mean_bias"}
+SPELLINGS = {
+    "amax", "amin", "bitwise_not", "clamp", "clamp_max", "clamp_min", "cumprod", "cumsum", "div",
+    "gather", "index_select", "logcumsumexp", "movedim", "mul", "neg", "sub", "swapaxes", "unique",
+    "unsqueeze", "var_bias", "var_mean_bias",
+}  # fmt: skip
 #: Public functions that are no ops; `pyrite` itself imports two of them.
 NO_FUNCTIONS = {"random_stream", "read", "replaying_draws"}
 #: What is exported and is not marked as public, because it raises no error at the user's line.

@@ -333,13 +333,11 @@ def _attention(q: Any, k: Any, v: Any, *, attn_mask: Any = None, **kwargs: Any) 
 
 
 def _cross_entropy(x: Any, targets: Any, **kwargs: Any) -> Any:
-    return nn.CrossEntropyLoss(**kwargs)(x, targets)
+    return nn.CrossEntropyLoss(axis=min(1, x.ndim - 1), **kwargs)(x, targets)
 
 
 def _nll(x: Any, targets: Any, **kwargs: Any) -> Any:
-    if x.ndim == 1:
-        raise Lacking("classes without a batch")
-    return nn.NLLLoss(**kwargs)(x, targets)
+    return nn.NLLLoss(axis=min(1, x.ndim - 1), **kwargs)(x, targets)
 
 
 def _cov(x: Any, **kwargs: Any) -> Any:
@@ -512,10 +510,6 @@ def _unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, strid
     return _batched(nn.Unfold(kernel_size, dilation, padding, stride), 2)(x)
 
 
-def _norm_of_difference(x: Any, y: Any, p: float = 2) -> Any:
-    return (x - y).vector_norm(ord=p)
-
-
 def _unsupported(what: str) -> Call:
     def called(*args: Any, **kwargs: Any) -> Any:
         raise Lacking(what)
@@ -614,6 +608,25 @@ def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
     return found.sum(axes, keepdims=True) if axes else found
 
 
+def _at_least(function: Call) -> Call:
+    return lambda x, *rest: function(*x) if isinstance(x, (list, tuple)) else function(x, *rest)
+
+
+def _tensor_split(x: Any, where: Any, dim: int = 0) -> Any:
+    if isinstance(where, Tensor):
+        raise Lacking("a tensor of sections or indices, which are no numbers until they are read")
+    return x.tensor_split(where, dim)
+
+
+def _histogram(
+    x: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    if weight is not None or density:
+        raise Lacking("weights and densities")
+    counts, edges = pyrite.histogram(x, bins, range)
+    return counts.astype(x.dtype), edges
+
+
 _F = "nn.functional."
 
 #: How an entry is written here, where its name or an argument is another one.
@@ -656,13 +669,7 @@ OURS: dict[str, Call] = {
     "le": lambda x, y: x <= y,
     "gt": lambda x, y: x > y,
     "ge": lambda x, y: x >= y,
-    "addcmul": lambda x, a, b, value=1: x + a * b * value,
-    "addcdiv": lambda x, a, b, value=1: x + a / b * value,
     "float_power": lambda x, y: x.astype("float64") ** y,
-    "erfc": lambda x: 1 - x.erf(),
-    "logit": lambda x, eps=None: (
-        x if eps is None else x.clamp(eps, 1 - eps)
-    ).log() - (1 - (x if eps is None else x.clamp(eps, 1 - eps))).log(),
     "special.xlog1py": lambda x, y: pyrite.where(x == 0, 0.0, x * (y + 1 - 1).log1p()),
     "special.ndtr": lambda x: x.ndtr(),
     "equal": lambda x, y: (x == y).all() if x.shape == y.shape else pyrite.tensor(False),
@@ -678,12 +685,6 @@ OURS: dict[str, Call] = {
     "conj": pyrite.conj,
     "real": pyrite.real,
     # ---- products ----
-    "mm": lambda x, y: x @ y,
-    "bmm": lambda x, y: x @ y,
-    "mv": lambda x, y: x @ y,
-    "addmm": _add_product(lambda x, y: x @ y),
-    "addmv": _add_product(lambda x, y: x @ y),
-    "baddbmm": _add_product(lambda x, y: x @ y),
     "addbmm": _add_product(lambda x, y: (x @ y).sum(0)),
     "addr": _add_product(lambda x, y: x.outer(y)),
     "vdot": lambda x, y: x.dot(y),
@@ -695,7 +696,6 @@ OURS: dict[str, Call] = {
         y, dim - max(x.ndim, y.ndim) if dim >= 0 else dim
     ),
     "linalg.vector_norm": _vector_norm,
-    "dist": _norm_of_difference,
     "cross": lambda x, y, dim=None: (
         x.cross(y, dim) if dim is not None
         else _unsupported("dim=None: the first axis of three elements")()
@@ -704,8 +704,8 @@ OURS: dict[str, Call] = {
     # ---- reductions ----
     **{
         name: _reduced(getattr(Tensor, name))
-        for name in ("sum", "mean", "amax", "amin", "all", "any", "argmax", "argmin", "logsumexp",
-                     "count_nonzero")
+        for name in ("sum", "mean", "nansum", "nanmean", "amax", "amin", "all", "any", "argmax",
+                     "argmin", "logsumexp", "count_nonzero")
     },
     "prod": lambda x, dim=None, *, keepdim=False, dtype=None: (
         x.prod(dim if x.ndim else None, keepdims=keepdim, dtype=dtype)
@@ -753,10 +753,15 @@ OURS: dict[str, Call] = {
         else _unsupported("empty vectors beside tensors of more axes")()
     ),
     "stack": lambda parts, dim=0: pyrite.stack(parts, dim),
-    "hstack": lambda parts: (
-        _unsupported("zero-d parts")() if any(not p.ndim for p in parts)
-        else pyrite.cat(parts, 0 if parts[0].ndim == 1 else 1)
-    ),
+    "hstack": pyrite.hstack,
+    "vstack": pyrite.vstack,
+    "dstack": pyrite.dstack,
+    "atleast_1d": _at_least(pyrite.atleast_1d),
+    "atleast_2d": _at_least(pyrite.atleast_2d),
+    "atleast_3d": _at_least(pyrite.atleast_3d),
+    "histogram": _histogram,
+    "tensor_split": _tensor_split,
+    "cdist": lambda x, y, p=2.0, _mode=None: x.cdist(y, p),
     "unbind": lambda x, dim=0: x.unstack(dim),
     "split": _split,
     "split_with_sizes": _split,
@@ -765,8 +770,8 @@ OURS: dict[str, Call] = {
     "chunk": lambda x, chunks, dim=0: x.chunk(chunks, dim),
     "select": lambda x, dim, index: x.narrow(dim, index % x.shape[dim], 1).squeeze(dim),
     "flip": lambda x, dims: x.flip(tuple(dims)) if len(dims) else x,
-    "fliplr": lambda x: x.flip(1),
-    "flipud": lambda x: x.flip(0),
+    "fliplr": Tensor.fliplr,
+    "flipud": Tensor.flipud,
     "repeat": lambda x, repetitions: x.tile(repetitions),
     "repeat_interleave": lambda x, repeats, dim=None, **kw: (
         x.repeat(repeats if isinstance(repeats, int) else repeats.astype("int32"), dim) if x.ndim
@@ -802,11 +807,7 @@ OURS: dict[str, Call] = {
     "broadcast_to": lambda x, shape: x.broadcast_to(shape),
     "broadcast_tensors": lambda *parts: pyrite.broadcast_arrays(*_flat(parts)),
     "meshgrid": _grid,
-    "column_stack": lambda parts: (
-        pyrite.stack(parts, 1) if all(p.ndim == 1 for p in parts)
-        else pyrite.cat(parts, 1) if all(p.ndim >= 2 for p in parts)
-        else _unsupported("vectors beside matrices")()
-    ),
+    "column_stack": pyrite.column_stack,
     "sum_to_size": lambda x, *shape: _summed_to(
         x, shape if isinstance(shape[0], int) else tuple(shape[0])
     ),
@@ -919,6 +920,7 @@ DIFFERENT: dict[str, str] = {
     "empty_like": "what memory holds",
     "to": "another meaning: `to` is of devices here, `astype` of dtypes",
     "clone": "the samples are memory formats",
+    "sparse.mm": "of sparse tensors only",
     "imag": "of complex numbers only",
     "unique": "the functions of the array API, `unique_values` and others, sorted",
     "split_with_sizes_copy": "`split`: tensors are values, so there are no copies to ask for",
@@ -954,6 +956,8 @@ SAME = frozenset(
     nn.functional.linear nn.functional.local_response_norm nn.functional.mish
     nn.functional.pairwise_distance nn.functional.relu nn.functional.relu6 nn.functional.selu
     nn.functional.silu nn.functional.softsign nn.functional.tanhshrink nn.functional.threshold
+    addcdiv addcmul addmm addmv baddbmm bmm dist erfc fmax fmin frac heaviside logit mm mv
+    unflatten
     outer permute positive pow rad2deg reciprocal remainder reshape rot90 round rsqrt sigmoid sign
     signbit sin sinc sinh sqrt square tan tanh trunc xlogy
     """.split()

@@ -29,6 +29,7 @@ from pyrite.tensor.grid import meshgrid as meshgrid
 from pyrite.tensor.grid import tri as tri
 from pyrite.tensor.grid import tril_mask as tril_mask
 from pyrite.tensor.grid import triu_mask as triu_mask
+from pyrite.tensor.histogram import histogram as histogram
 from pyrite.tensor.inspection import FloatInfo as FloatInfo
 from pyrite.tensor.inspection import IntegerInfo as IntegerInfo
 from pyrite.tensor.inspection import broadcast_arrays as broadcast_arrays
@@ -69,6 +70,13 @@ from pyrite.tensor.random import random_bits as random_bits
 from pyrite.tensor.random import shuffle as shuffle
 from pyrite.tensor.random import uniform as uniform
 from pyrite.tensor.random import uniform_like as uniform_like
+from pyrite.tensor.stacking import atleast_1d as atleast_1d
+from pyrite.tensor.stacking import atleast_2d as atleast_2d
+from pyrite.tensor.stacking import atleast_3d as atleast_3d
+from pyrite.tensor.stacking import column_stack as column_stack
+from pyrite.tensor.stacking import dstack as dstack
+from pyrite.tensor.stacking import hstack as hstack
+from pyrite.tensor.stacking import vstack as vstack
 from pyrite.tensor.tensor import Tensor
 
 #: Constants of the array API standard.
@@ -87,8 +95,15 @@ adaptive_max_pool2d = Tensor.adaptive_max_pool2d
 adaptive_max_pool3d = Tensor.adaptive_max_pool3d
 adaptive_max_pool_with_indices = Tensor.adaptive_max_pool_with_indices
 add = Tensor.add
+addcdiv = Tensor.addcdiv
+addcmul = Tensor.addcmul
+addmm = Tensor.addmm
+addmv = Tensor.addmv
 all = Tensor.all
 allclose = Tensor.allclose
+amax = Tensor.amax
+amin = Tensor.amin
+aminmax = Tensor.aminmax
 any = Tensor.any
 argmax = Tensor.argmax
 argmin = Tensor.argmin
@@ -104,6 +119,7 @@ avg_pool = Tensor.avg_pool
 avg_pool1d = Tensor.avg_pool1d
 avg_pool2d = Tensor.avg_pool2d
 avg_pool3d = Tensor.avg_pool3d
+baddbmm = Tensor.baddbmm
 batch_norm = Tensor.batch_norm
 batch_norm_inference = Tensor.batch_norm_inference
 bilinear = Tensor.bilinear
@@ -112,14 +128,20 @@ bincount = Tensor.bincount
 bitwise_and = Tensor.bitwise_and
 bitwise_invert = Tensor.bitwise_invert
 bitwise_left_shift = Tensor.bitwise_left_shift
+bitwise_not = Tensor.bitwise_not
 bitwise_or = Tensor.bitwise_or
 bitwise_right_shift = Tensor.bitwise_right_shift
 bitwise_xor = Tensor.bitwise_xor
+bmm = Tensor.bmm
 broadcast_to = Tensor.broadcast_to
+bucketize = Tensor.bucketize
+cdist = Tensor.cdist
 ceil = Tensor.ceil
 celu = Tensor.celu
 chunk = Tensor.chunk
 clamp = Tensor.clamp
+clamp_max = Tensor.clamp_max
+clamp_min = Tensor.clamp_min
 clip = Tensor.clip
 contains_nan = Tensor.contains_nan
 conv1d = Tensor.conv1d
@@ -142,6 +164,8 @@ cummax = Tensor.cummax
 cummax_with_indices = Tensor.cummax_with_indices
 cummin = Tensor.cummin
 cummin_with_indices = Tensor.cummin_with_indices
+cumprod = Tensor.cumprod
+cumsum = Tensor.cumsum
 cumulative_logsumexp = Tensor.cumulative_logsumexp
 cumulative_prod = Tensor.cumulative_prod
 cumulative_sum = Tensor.cumulative_sum
@@ -150,12 +174,15 @@ diag = Tensor.diag
 diagonal = Tensor.diagonal
 diff = Tensor.diff
 digamma = Tensor.digamma
+dist = Tensor.dist
+div = Tensor.div
 divide = Tensor.divide
 dot = Tensor.dot
 elu = Tensor.elu
 embedding = Tensor.embedding
 equal = Tensor.equal
 erf = Tensor.erf
+erfc = Tensor.erfc
 erfinv = Tensor.erfinv
 exp = Tensor.exp
 exp2 = Tensor.exp2
@@ -163,10 +190,16 @@ expand_dims = Tensor.expand_dims
 expm1 = Tensor.expm1
 flatten = Tensor.flatten
 flip = Tensor.flip
+fliplr = Tensor.fliplr
+flipud = Tensor.flipud
 floor = Tensor.floor
 floor_divide = Tensor.floor_divide
+fmax = Tensor.fmax
+fmin = Tensor.fmin
 fmod = Tensor.fmod
 fold4d = Tensor.fold4d
+frac = Tensor.frac
+gather = Tensor.gather
 gather_nd = Tensor.gather_nd
 gelu = Tensor.gelu
 glu = Tensor.glu
@@ -177,7 +210,10 @@ hard_shrink = Tensor.hard_shrink
 hard_sigmoid = Tensor.hard_sigmoid
 hard_swish = Tensor.hard_swish
 hardtanh = Tensor.hardtanh
+heaviside = Tensor.heaviside
 hypot = Tensor.hypot
+index_add = Tensor.index_add
+index_select = Tensor.index_select
 instance_norm = Tensor.instance_norm
 interpolate = Tensor.interpolate
 isclose = Tensor.isclose
@@ -202,10 +238,12 @@ log2 = Tensor.log2
 log_sigmoid = Tensor.log_sigmoid
 log_softmax = Tensor.log_softmax
 logaddexp = Tensor.logaddexp
+logcumsumexp = Tensor.logcumsumexp
 logical_and = Tensor.logical_and
 logical_not = Tensor.logical_not
 logical_or = Tensor.logical_or
 logical_xor = Tensor.logical_xor
+logit = Tensor.logit
 logsumexp = Tensor.logsumexp
 masked_select = Tensor.masked_select
 matmul = Tensor.matmul
@@ -230,11 +268,18 @@ min = Tensor.min
 min_with_indices = Tensor.min_with_indices
 minimum = Tensor.minimum
 mish = Tensor.mish
+mm = Tensor.mm
 moveaxis = Tensor.moveaxis
+movedim = Tensor.movedim
+mul = Tensor.mul
 multiply = Tensor.multiply
+mv = Tensor.mv
 nan_to_num = Tensor.nan_to_num
+nanmean = Tensor.nanmean
+nansum = Tensor.nansum
 narrow = Tensor.narrow
 ndtr = Tensor.ndtr
+neg = Tensor.neg
 negative = Tensor.negative
 nextafter = Tensor.nextafter
 nll_loss = Tensor.nll_loss
@@ -244,6 +289,7 @@ one_hot = Tensor.one_hot
 outer = Tensor.outer
 pad = Tensor.pad
 pairwise_distance = Tensor.pairwise_distance
+permute = Tensor.permute
 permute_dims = Tensor.permute_dims
 pixel_shuffle = Tensor.pixel_shuffle
 pixel_unshuffle = Tensor.pixel_unshuffle
@@ -267,6 +313,7 @@ round = Tensor.round
 rsqrt = Tensor.rsqrt
 scaled_dot_product_attention = Tensor.scaled_dot_product_attention
 scatter = Tensor.scatter
+scatter_add = Tensor.scatter_add
 scatter_nd = Tensor.scatter_nd
 searchsorted = Tensor.searchsorted
 selu = Tensor.selu
@@ -291,15 +338,18 @@ sqrt = Tensor.sqrt
 square = Tensor.square
 squeeze = Tensor.squeeze
 std = Tensor.std
+sub = Tensor.sub
 subtract = Tensor.subtract
 sum = Tensor.sum
 swap_axes = Tensor.swap_axes
+swapaxes = Tensor.swapaxes
 swiglu = Tensor.swiglu
 take = Tensor.take
 take_along_axis = Tensor.take_along_axis
 tan = Tensor.tan
 tanh = Tensor.tanh
 tanhshrink = Tensor.tanhshrink
+tensor_split = Tensor.tensor_split
 tensordot = Tensor.tensordot
 threshold = Tensor.threshold
 thresholded_relu = Tensor.thresholded_relu
@@ -310,12 +360,14 @@ transpose = Tensor.transpose
 tril = Tensor.tril
 triu = Tensor.triu
 trunc = Tensor.trunc
+unflatten = Tensor.unflatten
 unfold4d = Tensor.unfold4d
 unique = Tensor.unique
 unique_all = Tensor.unique_all
 unique_counts = Tensor.unique_counts
 unique_inverse = Tensor.unique_inverse
 unique_values = Tensor.unique_values
+unsqueeze = Tensor.unsqueeze
 unstack = Tensor.unstack
 var = Tensor.var
 var_bias = Tensor.var_bias
@@ -330,47 +382,53 @@ __all__ = [
     "FloatInfo", "IntegerInfo", "NamespaceInfo", "__array_api_version__",
     "__array_namespace_info__", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_avg_pool1d",
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_max_pool_with_indices", "add", "all",
-    "allclose", "any", "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray",
-    "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "batch_norm_inference", "bernoulli", "bernoulli_like", "bilinear",
-    "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "broadcast_arrays",
-    "broadcast_to", "can_cast", "cartesian_grid", "cat", "categorical", "causal_mask", "ceil",
-    "celu", "check_closeness", "chunk", "clamp", "clip", "concat", "conj", "contains_nan", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-    "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
-    "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
-    "cummin_with_indices", "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad",
-    "diag", "diag_mask", "diagonal", "diff", "digamma", "divide", "dot", "dropout", "e", "einsum",
-    "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfinv", "exp", "exp2",
-    "expand_dims", "expm1", "eye", "finfo", "flatten", "flip", "floor", "floor_divide", "fmod",
-    "fold4d", "from_dlpack", "from_torch", "full", "full_like", "gather_nd", "gelu",
-    "generate_autoregressive_mask", "generate_padding_mask", "glu", "greater", "greater_equal",
-    "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "hypot", "iinfo", "imag",
-    "inf", "instance_norm", "interpolate", "isclose", "isdtype", "isfinite", "isin", "isinf",
-    "isnan", "kron", "kthvalue", "layer_norm", "leaky_relu", "lerp", "less", "less_equal", "lgamma",
-    "linear", "linspace", "local_response_norm", "log", "log1p", "log2", "log10", "log_sigmoid",
-    "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logspace", "logsumexp", "masked_select", "matmul", "matrix_transpose", "matvec", "max",
-    "max_abs", "max_pool", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
-    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_pool_with_indices",
-    "max_with_indices", "maximum", "mean", "median", "median_with_indices", "meshgrid", "min",
-    "min_with_indices", "minimum", "mish", "moveaxis", "multinomial", "multiply", "nan",
-    "nan_to_num", "narrow", "ndtr", "negative", "newaxis", "nextafter", "nll_loss", "nonzero",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_max_pool_with_indices", "add",
+    "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "amax", "amin", "aminmax", "any",
+    "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray", "asin", "asinh",
+    "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "avg_pool",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm", "batch_norm", "batch_norm_inference",
+    "bernoulli", "bernoulli_like", "bilinear", "binary_cross_entropy_with_logits", "bincount",
+    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "bmm", "broadcast_arrays", "broadcast_to", "bucketize",
+    "can_cast", "cartesian_grid", "cat", "categorical", "causal_mask", "cdist", "ceil", "celu",
+    "check_closeness", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "column_stack", "concat",
+    "conj", "contains_nan", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "convolution", "copysign", "cos", "cosh", "cosine_similarity",
+    "count_nonzero", "cov", "cross", "cross_entropy", "cross_entropy_with_logits", "cummax",
+    "cummax_with_indices", "cummin", "cummin_with_indices", "cumprod", "cumsum",
+    "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad", "diag", "diag_mask",
+    "diagonal", "diff", "digamma", "dist", "div", "divide", "dot", "dropout", "dstack", "e",
+    "einsum", "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expand_dims", "expm1", "eye", "finfo", "flatten", "flip", "fliplr", "flipud", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fold4d", "frac", "from_dlpack", "from_torch", "full",
+    "full_like", "gather", "gather_nd", "gelu", "generate_autoregressive_mask",
+    "generate_padding_mask", "glu", "greater", "greater_equal", "group_norm", "hard_shrink",
+    "hard_sigmoid", "hard_swish", "hardtanh", "heaviside", "histogram", "hstack", "hypot", "iinfo",
+    "imag", "index_add", "index_select", "inf", "instance_norm", "interpolate", "isclose",
+    "isdtype", "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "layer_norm", "leaky_relu",
+    "lerp", "less", "less_equal", "lgamma", "linear", "linspace", "local_response_norm", "log",
+    "log1p", "log2", "log10", "log_sigmoid", "log_softmax", "logaddexp", "logcumsumexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "masked_select", "matmul", "matrix_transpose", "matvec", "max", "max_abs", "max_pool",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_pool_with_indices", "max_with_indices", "maximum", "mean",
+    "median", "median_with_indices", "meshgrid", "min", "min_with_indices", "minimum", "mish", "mm",
+    "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanmean",
+    "nansum", "narrow", "ndtr", "neg", "negative", "newaxis", "nextafter", "nll_loss", "nonzero",
     "normal", "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
-    "pairwise_distance", "permutation", "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle",
-    "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile", "quiet_softmax",
-    "rad2deg", "randint", "randint_like", "random_bits", "real", "reciprocal", "relu", "relu6",
-    "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90", "round", "rsqrt",
-    "scaled_dot_product_attention", "scatter", "scatter_nd", "searchsorted", "selu",
-    "set_print_options", "shrink", "shuffle", "sigmoid", "sign", "signbit", "silu", "sin", "sinc",
-    "sinh", "sliding_window", "soft_shrink", "softmax", "softmin", "softplus", "softsign", "sort",
-    "sort_with_indices", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
-    "swap_axes", "swiglu", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "tensor",
-    "tensordot", "threshold", "thresholded_relu", "tile", "topk", "trace", "transpose", "tri",
-    "tril", "tril_mask", "triu", "triu_mask", "trunc", "unfold4d", "uniform", "uniform_like",
-    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
-    "var_bias", "var_mean", "var_mean_bias", "vecdot", "vector_norm", "vector_normalize", "where",
-    "xlogy", "zeros", "zeros_like",
+    "pairwise_distance", "permutation", "permute", "permute_dims", "pi", "pixel_shuffle",
+    "pixel_unshuffle", "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile",
+    "quiet_softmax", "rad2deg", "randint", "randint_like", "random_bits", "real", "reciprocal",
+    "relu", "relu6", "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90",
+    "round", "rsqrt", "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_nd",
+    "searchsorted", "selu", "set_print_options", "shrink", "shuffle", "sigmoid", "sign", "signbit",
+    "silu", "sin", "sinc", "sinh", "sliding_window", "soft_shrink", "softmax", "softmin",
+    "softplus", "softsign", "sort", "sort_with_indices", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "sub", "subtract", "sum", "swap_axes", "swapaxes", "swiglu", "take",
+    "take_along_axis", "tan", "tanh", "tanhshrink", "tensor", "tensor_split", "tensordot",
+    "threshold", "thresholded_relu", "tile", "topk", "trace", "transpose", "tri", "tril",
+    "tril_mask", "triu", "triu_mask", "trunc", "unflatten", "unfold4d", "uniform", "uniform_like",
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unsqueeze",
+    "unstack", "var", "var_bias", "var_mean", "var_mean_bias", "vecdot", "vector_norm",
+    "vector_normalize", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -414,16 +414,22 @@ class Scattering(Gathering):
         return written.moveaxis(0, along)
 
     @public
-    def one_hot(self, classes: int, *, on_value: Number = 1.0, off_value: Number = 0.0) -> Self:
+    def one_hot(
+        self, classes: int | None = None, *, on_value: Number = 1.0, off_value: Number = 0.0
+    ) -> Self:
         """Return on_value where the last axis counts to the index: (...) -> (..., classes).
 
-        The values say the dtype, float32 by default.  Raises IndexRangeError for an index outside
-        the classes.
+        Without ``classes`` there are as many as the greatest index says, for which it waits for the
+        device.  The values say the dtype, float32 by default.  Raises IndexRangeError for an index
+        outside the classes.
 
         >>> import pyrite
         >>> pyrite.tensor([0, 2]).one_hot(3, on_value=1, off_value=0).numpy().tolist()
         [[1, 0, 0], [0, 0, 1]]
         """
+        if classes is None:
+            x: Any = self
+            classes = int(x.max().item()) + 1 if self.size else 0
         if classes < 0:
             raise ArgumentError(f"one_hot requires classes >= 0, got {classes}")
         shape = (*self.shape, classes)

@@ -1,7 +1,7 @@
 """Other spellings of ops: what Burn, PyTorch and NumPy call what stands here under another name.
 
-A spelling is the method itself, or says in one line which method it calls.  It is no op, and has
-no function of its name in `pyrite` but for four.  `torch_names` says what to
+A spelling is the method itself, or says in one line which method it calls.  It is no op, and few
+have a function of their name in `pyrite` (scripts/functions.py).  `torch_names` says what to
 write for the names that tensors lack, docs/burn-coverage.md goes through all of Burn's, of which
 these are more than one spelling here:
 

@@ -30,7 +30,7 @@ from pyrite.tensor.loss import Loss
 from pyrite.tensor.printing import shown, values_text
 from pyrite.tensor.rectifier import Rectifier
 from pyrite.tensor.recurrent import Recurrent
-from pyrite.tensor.spelling import Spellings
+from pyrite.tensor.shorthand import Shorthand
 from pyrite.tensor.torch_names import missing
 from pyrite.tensor.transposed_convolution import TransposedConvolution
 from pyrite.tensor.unfolding import Unfolding
@@ -51,7 +51,7 @@ class Tensor(
     ChannelNormalization,
     Rectifier,
     CumulativeExtremum,
-    Spellings,
+    Shorthand,
 ):
     """An immutable array of numbers that lives on a device.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 #: By the name that a tensor lacks; the tests run what stands first in each.
 INSTEAD = {
-    "bmm": "x @ y",
     "bool": "x.astype(pyrite.bool)",
     "byte": "x.astype(pyrite.uint8)",
     "contiguous": "x itself, which is in the order that it needs",
@@ -35,8 +34,6 @@ INSTEAD = {
     "lt": "x < y",
     "masked_fill": "pyrite.where(mask, value, x)",
     "masked_fill_": "pyrite.where(mask, value, x)",
-    "mm": "x @ y",
-    "mv": "x @ y",
     "ne": "x != y",
     "nelement": "x.size",
     "new_ones": "pyrite.ones(shape, device=x.device)",
