@@ -44,12 +44,12 @@ def images() -> nn.Module:
 
 
 #: Networks, shapes of what they take, and the most kernels of a step on a processor.  Updates of
-#: weights are in the kernels of their gradients, where these are products; one for each of the
-#: other parameters are the optimiser's.
+#: weights are in the kernels of their gradients, where these are products; one for thirteen of the
+#: other parameters is the optimiser's.
 STEPS = {
-    "mlp": (perceptron, (9, 20), 9, 17),
-    "cnn": (images, (7, 1, 8, 8), 7, 38),
-    "gpt": (Language, (3, 12), 36, 120),
+    "mlp": (perceptron, (9, 20), 9, 15),
+    "cnn": (images, (7, 1, 8, 8), 7, 24),
+    "gpt": (Language, (3, 12), 36, 98),
 }
 
 

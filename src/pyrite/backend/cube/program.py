@@ -155,7 +155,7 @@ def compile_graph(
 class _ProgramRun(GraphRun):
     """The run of a graph that is recorded: it knows of which nodes each launch is."""
 
-    has_tails = True
+    is_program = True
 
     def __init__(
         self, recorder: RecordingLauncher, graph: Graph, choose: Choice, names: Sequence[str]

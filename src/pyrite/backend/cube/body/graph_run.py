@@ -19,6 +19,7 @@ from pyrite.backend.cube.body.region_run import RegionRun
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import FINISHING, Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
+from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall, grouped, map_apart
 from pyrite.backend.graph import Graph, Literal, Node, Part, reaching
 from pyrite.backend.graph import Input as GraphInput
 from pyrite.op import Constant
@@ -38,8 +39,9 @@ def _nbytes(type: TensorType) -> int:
 class GraphRun:
     """One run of a graph: the values that lie in memory by now, by their numbers."""
 
-    #: Whether what follows a node is computed by its kernel, where that takes it.
-    has_tails = False
+    #: Whether it is more than a body: then what follows a node is computed by its kernel, where
+    #: that takes it, and elementwise kernels that share nothing are few launches.
+    is_program = False
 
     def __init__(
         self, launcher: Launcher, name: str, graph: Graph, inputs: Sequence[Input]
@@ -95,8 +97,36 @@ class GraphRun:
             if len(parts) == 1:
                 self._step(bases)
                 continue
-            for part in parts:
+            for part in self._run_together(parts) if self.is_program else parts:
                 self.realise(part)
+
+    def _run_together(self, parts: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+        """Run parts that one elementwise kernel each would compute by few launches.
+
+        Return the others.
+        """
+        left: list[Sequence[int]] = []
+        steps: dict[int, RegionRun] = {}
+        calls: list[ElementwiseCall] = []
+        for part in parts:
+            nodes = ancestors(self.graph, part, self.real.keys())
+            is_kept = any(is_fold(n) for n in nodes) or bool(self._dear(nodes, part, ()))
+            step = None if is_kept else self._region_run(nodes, part, ())
+            call = None if step is None else step.call()
+            if step is None or call is None:
+                left.append(part)
+                continue
+            steps[id(call)] = step
+            calls.append(call)
+        for group in grouped(calls, self.launcher.machine):
+            map_apart(self.launcher, group)
+            new: dict[int, Input] = {}
+            for call in group:
+                new |= steps[id(call)].made
+            new = {v: x for v, x in new.items() if v not in self.real}
+            self.note(ancestors(self.graph, list(new), self.real.keys()))
+            self.real |= new
+        return left
 
     def _apart(self, wanted: Sequence[int]) -> list[list[int]]:
         """Return some values by parts that share nothing of what they are made of."""
@@ -241,7 +271,7 @@ class GraphRun:
 
     def _run_with_tail(self, node: Node, lowering: Lowering, inputs: Sequence[Input]) -> bool:
         """Run a node and what follows it by one kernel, if its kernels take that."""
-        finish = FINISHING.get(lowering) if self.has_tails else None
+        finish = FINISHING.get(lowering) if self.is_program else None
         if finish is None:
             return False
         left = ancestors(self.graph, self.graph.results, self.real.keys())

@@ -7,9 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from pyrite.backend.cube.body.atoms import Atom
 from pyrite.backend.cube.body.evaluate import evaluate
 from pyrite.backend.cube.body.region import Region, ancestors, is_view
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise import map_together
+from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node
 from pyrite.kernel import KernelBuilder, Value
@@ -46,22 +47,44 @@ def map_points(
 
     Return None, or the first value that is made of more tensors than a kernel may have.
     """
-    most = launcher.machine.buffers
+    groups = _groups(launcher.machine, region, wanted, real)
+    if isinstance(groups, int):
+        return groups
+    for values in groups:
+        map_together(launcher, *_call(launcher, name, region, values, real))
+    return None
+
+
+def points_call(
+    launcher: Launcher, name: str, region: Region, wanted: Sequence[int], real: dict[int, Input]
+) -> ElementwiseCall | None:
+    """Return the kernel that computes values over one space, not launched yet.
+
+    What it will have written is in ``real``.  None where they take several kernels.
+    """
+    groups = _groups(launcher.machine, region, wanted, real)
+    if isinstance(groups, int) or len(groups) > 1:
+        return None
+    return _call(launcher, name, region, wanted, real)
+
+
+def _groups(
+    machine: Machine, region: Region, wanted: Sequence[int], real: dict[int, Input]
+) -> list[list[int]] | int:
+    """Return values by the kernels that compute them, or one that is made of too many tensors."""
     groups: list[tuple[frozenset[Atom], list[int], set[int]]] = []
     for value in wanted:
         space, leaves = frozenset(region.space(value)), leaves_of(region, [value], real)
-        if len(leaves) + 1 > most:
+        if len(leaves) + 1 > machine.buffers:
             return value
         for over_space, values, read in groups:
-            if over_space == space and len(read | leaves) + len(values) + 1 <= most:
+            if over_space == space and len(read | leaves) + len(values) + 1 <= machine.buffers:
                 values.append(value)
                 read |= leaves
                 break
         else:
             groups.append((space, [value], leaves))
-    for _, values, _ in groups:
-        _map_group(launcher, name, region, values, real)
-    return None
+    return [values for _, values, _ in groups]
 
 
 def leaves_of(region: Region, wanted: Sequence[int], real: dict[int, Input]) -> set[int]:
@@ -71,9 +94,10 @@ def leaves_of(region: Region, wanted: Sequence[int], real: dict[int, Input]) -> 
     return {v for v in region.leaves if v in read and isinstance(real[v], CubeTensor)}
 
 
-def _map_group(
+def _call(
     launcher: Launcher, name: str, region: Region, wanted: Sequence[int], real: dict[int, Input]
-) -> None:
+) -> ElementwiseCall:
+    """Return the kernel of values over one space; where it writes them is in ``real``."""
     # Values that were computed before, for another space, lie in memory too.
     nodes = ancestors(region.graph, wanted, real.keys())
     leaves = list(dict.fromkeys(v for n in nodes for v in n.values if v in real))
@@ -96,8 +120,8 @@ def _map_group(
             )
         return [known[v] for v in wanted]
 
-    map_together(
-        launcher, name, key_of(nodes, leaves, wanted), rule, inputs,
+    real.update(targets)
+    return ElementwiseCall(
+        name, key_of(nodes, leaves, wanted), rule, inputs,
         [over(region, v, targets[v], space) for v in wanted],
     )  # fmt: skip
-    real.update(targets)

@@ -14,7 +14,7 @@ from pyrite.backend.cube.body.group import (
     reads_position,
 )
 from pyrite.backend.cube.body.grouping import best_group
-from pyrite.backend.cube.body.points import leaves_of, map_points
+from pyrite.backend.cube.body.points import leaves_of, map_points, points_call
 from pyrite.backend.cube.body.region import (
     CutError,
     Region,
@@ -23,6 +23,7 @@ from pyrite.backend.cube.body.region import (
 from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
+from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node, Part
 
@@ -66,11 +67,26 @@ class RegionRun:
         """What lies in memory now, by its number in the whole graph."""
         return {old: self._real[n] for old, n in self._part.numbers.items() if n in self._real}
 
+    def call(self) -> ElementwiseCall | None:
+        """Return the elementwise kernel that makes all that is wanted, for who launches it.
+
+        None where no one kernel does.
+        """
+        try:
+            region = self._region()
+        except CutError:
+            return None
+        return points_call(self.launcher, self.name, region, self._wanted, self._real)
+
+    def _region(self) -> Region:
+        part = self._part
+        return Region(part.graph, part.graph.nodes, tuple(range(len(part.leaves))))
+
     def run(self) -> Stop | None:
         """Run a kernel; or return what stops that."""
-        nodes, graph = self._part.graph.nodes, self._part.graph
+        nodes = self._part.graph.nodes
         try:
-            region = Region(graph, nodes, tuple(range(len(self._part.leaves))))
+            region = self._region()
         except CutError as error:
             return self._stop(error.node)
         if not any(is_fold(n) for n in nodes):

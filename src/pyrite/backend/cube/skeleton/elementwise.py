@@ -187,9 +187,9 @@ class ElementwiseSkeleton:
     ) -> Kernel:
         """Return the kernel.  Parameters: `Elements.bound`, sources, targets."""
         assert fused.body is not None
-        kernel = _ElementwiseKernel(fused.body.name, problem, config, grid)
-        kernel.write(fused.body.of)
-        return kernel.b.build()
+        b = KernelBuilder(fused.body.name, workgroup_size=config.workgroup_size, grid=grid)
+        ElementwiseKernel(b, problem, config).write(fused.body.of, invocation_of(b))
+        return b.build()
 
 
 ELEMENTWISE: Final = ElementwiseSkeleton()
@@ -236,20 +236,36 @@ def map_together(
     config: ElementwiseConfig | None = None,
 ) -> None:
     """Write what a rule makes of elements to those of several targets of one shape."""
-    shape = targets[0].shape
     if targets[0].type.size == 0:
         return
+    problem, config = problem_of(inputs, targets, launcher.machine, config)
+    fused = Fused(body=Body(name, (name, variant), rule))
+    bindings = elementwise_bindings(launcher, problem, inputs, targets)
+    launch(launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused)
+
+
+def problem_of(
+    inputs: Sequence[Input], targets: Sequence[CubeTensor], machine: Machine,
+    config: ElementwiseConfig | None = None,
+) -> tuple[Elements, ElementwiseConfig]:  # fmt: skip
+    """Return the problem of some tensors and numbers, and the config given or selected."""
+    shape = targets[0].shape
     sources = tuple(_seen(i, shape) for i in inputs)
     seen = tuple(_seen(t, shape) for t in targets)
-    problem, config = _problem_of(shape, sources, seen, launcher.machine, config)
+    return _problem_of(shape, sources, seen, machine, config)
+
+
+def elementwise_bindings(
+    launcher: Launcher, problem: Elements, inputs: Sequence[Input], targets: Sequence[CubeTensor]
+) -> list[Buffer | Number]:
+    """Return what binds the parameters of a kernel, in order."""
     bindings: list[Buffer | Number] = [problem.bound]
     for i in (*inputs, *targets):
         if isinstance(i, CubeTensor):
             bindings += bindings_of(i)
         elif isinstance(i, Constant) and not i.type.dtype.is_bool:
             bindings.append(launcher.number(i, i.type.dtype.compute))
-    fused = Fused(body=Body(name, (name, variant), rule))
-    launch(launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused)
+    return bindings
 
 
 #: What a problem is made from: of a tensor its dtype, its strides as stretched to the target,
@@ -298,19 +314,23 @@ def _source(seen: _Seen, layouts: Iterator[Layout]) -> Layout | _Argument | bool
     return _Argument(seen) if isinstance(seen, DType) else seen
 
 
-class _ElementwiseKernel:
-    """The kernel of one problem, while it is being written."""
+class ElementwiseKernel:
+    """A kernel of one problem, while it is being written, or the part of one of several.
 
-    def __init__(self, name: str, problem: Elements, config: ElementwiseConfig, grid: int) -> None:
-        self.problem, self.config = problem, config
+    ``prefix`` tells its parameters from those of other parts.
+    """
+
+    def __init__(
+        self, b: KernelBuilder, problem: Elements, config: ElementwiseConfig, prefix: str = ""
+    ) -> None:
+        self.b, self.problem, self.config = b, problem, config
         self.width = config.width
-        b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
-        self.count = b.scalar("count", int32)
+        self.count = b.scalar(f"{prefix}count", int32)
         self.mask: Value | None = None
-        self.sources = [self._declare(f"x{n}", source) for n, source in enumerate(problem.sources)]
+        self.sources = [self._declare(f"{prefix}x{n}", s) for n, s in enumerate(problem.sources)]
         names = ["out", *(f"out{n}" for n in range(1, len(problem.targets)))]
         self.targets = [
-            Operand(b, name, layout, "write")
+            Operand(b, f"{prefix}{name}", layout, "write")
             for name, layout in zip(names, problem.targets, strict=True)
         ]
 
@@ -321,9 +341,9 @@ class _ElementwiseKernel:
             return self.b.scalar(name, source.dtype)
         return source if source is None else self.b.const(source, bool_)
 
-    def write(self, rule: Together) -> None:
-        b, width = self.b, self.width
-        vector, inner = invocation_of(b), self.problem.inner
+    def write(self, rule: Together, vector: Value) -> None:
+        """Write what the rule makes of the vector with a number, if there is one."""
+        b, width, inner = self.b, self.width, self.problem.inner
         if not inner:
             first = vector * width if width > 1 else vector
             if self.config.is_whole:
