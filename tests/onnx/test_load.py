@@ -390,4 +390,16 @@ def test_a_model_that_ran_runs_with_other_weights() -> None:
     np.testing.assert_array_equal(changed(index).numpy(), 2 * first)
     np.testing.assert_array_equal(net(index).numpy(), first)
     gradients = pyrite.grad(lambda m: (m(index) * 3).sum())(changed)
-    assert gradients["w"].numpy().tolist() == [[6, 6], [0, 0], [0, 0]]
+    assert dict(gradients.named(changed))["w"].numpy().tolist() == [[6, 6], [0, 0], [0, 0]]
+
+
+def test_the_constants_of_a_branch_are_not_kept_for_another_condition() -> None:
+    model = opened("""net (bool c) => (float[2] y) {
+        y = If (c) <
+            then_branch = a () => (float[2] u) { u = Constant <value = float[2] {1.0, 2.0}> () },
+            else_branch = b () => (float[2] u) { u = Constant <value = float[2] {5.0, 6.0}> () }>
+    }""")
+
+    for flag, first in ((True, 1), (False, 5), (True, 1)):
+        condition = pyrite.tensor(np.array(flag), device="numpy")
+        assert model(condition).numpy()[0] == first

@@ -8,8 +8,8 @@ its annotation says, and nothing else does::
     def reshape(x: Tensor, shape: Host, *, allowzero: int = 0) -> Tensor: ...
 
 ``Tensor`` is on the device, ``Scalar`` too or a Python number, ``Host`` a NumPy array that steers
-the computation, ``Fixed`` a tensor that is not trained, ``Statistic`` one that training renews,
-``Value`` anything.
+the computation, ``Control`` one that the op reads itself where it is a tensor, ``Fixed`` a tensor
+that is not trained, ``Statistic`` one that training renews, ``Value`` anything.
 A first parameter ``call`` is given the `Call`.
 """
 
@@ -24,11 +24,14 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array
 
-Kind = Literal["tensor", "scalar", "host", "fixed", "statistic", "value"]
+Kind = Literal["tensor", "scalar", "host", "control", "fixed", "statistic", "value"]
+#: The kinds of operands that steer the computation: arrays of the host, where they can be.
+STEERING = frozenset({"host", "control"})
 
 #: A tensor; a single number of the host comes as a Python number, which kernels take as a literal.
 Scalar = Annotated[Any, "scalar"]
 Host = Annotated[Array, "host"]
+Control = Annotated[Any, "control"]
 Fixed = Annotated[Tensor, "fixed"]
 Statistic = Annotated[Tensor, "statistic"]
 #: A tensor, an array of the host, a sequence of values, or None for an optional that is empty.

@@ -285,10 +285,14 @@ def _are_ready(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
     return True
 
 
+#: Kinds of operands that do not say where an op runs.
+_NOT_COMPUTED_WITH = frozenset({"host", "control", "value"})
+
+
 def _is_on_host(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
     found = False
     for value, kind in zip(values, kinds, strict=True):
-        if value is None or kind == "host" or kind == "value":
+        if value is None or kind in _NOT_COMPUTED_WITH:
             continue
         if isinstance(value, Tensor):
             return False
@@ -297,7 +301,7 @@ def _is_on_host(values: Sequence[Any], kinds: Sequence[str | None]) -> bool:
 
 
 def _operand(call: Call, value: Any, kind: str | None) -> Any:
-    if value is None or kind == "value":
+    if value is None or kind in ("value", "control"):
         return value
     if kind == "host":
         # A tensor here is data that steers the graph: it is waited for, which `no_sync` refuses.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from pyrite.onnx.converter import Kind, converter
+from pyrite.onnx.converter import STEERING, Kind, converter
 from pyrite.onnx.graph import Graph, Node, Weight
 from pyrite.onnx.program import HOST_LIMIT
 
@@ -50,7 +50,7 @@ def _role(weight: Weight, uses: list[tuple[Node, Kind | None]]) -> Role:
     carrier = weight.element.carrier
     if carrier is None or not carrier.is_float:
         return "host" if is_small else "constant"
-    if "host" in kinds or (is_small and not weight.shape):
+    if kinds & STEERING or (is_small and not weight.shape):
         return "host"
     if not weight.is_initializer or not kinds or "fixed" in kinds:
         return "host" if is_small and weight.size < 64 else "constant"

@@ -6,7 +6,7 @@ arithmetic of small integers and through nothing else.
 
 from __future__ import annotations
 
-from pyrite.onnx.converter import converter
+from pyrite.onnx.converter import STEERING, converter
 from pyrite.onnx.graph import Graph, Node
 
 _ARITHMETIC = {
@@ -36,7 +36,7 @@ def _host_operands(node: Node) -> list[str]:
     found = converter(node.domain, node.op, node.version)
     if found is None:
         return []
-    return [n for i, n in enumerate(node.inputs) if n and found.kind(i) == "host"]
+    return [n for i, n in enumerate(node.inputs) if n and found.kind(i) in STEERING]
 
 
 def _is_steering(graph: Graph, name: str) -> bool:

@@ -21,7 +21,7 @@ from pyrite.nn.module import Module, running_layer
 from pyrite.onnx.exporter.registry import is_own
 from pyrite.op import Attributes, Constant, Op, Plan, TensorBase, user_location
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import Array, TensorType
+from pyrite.types import Array, TensorType, bool_, int64
 from pyrite.types import dtype as as_dtype
 
 
@@ -36,6 +36,10 @@ Operand = Handle | Constant | None
 
 #: A branch on a value, which imported models have: its two bodies read what is around them.
 IF = Op("if", ("condition",), {})
+
+#: A loop, which imported models have: its body is given the number of the round, whether it goes
+#: on, and the values of its variables.
+LOOP = Op("loop", ("count", "condition", "variables"), {})
 
 #: Whether a composite on inputs of these types, with these attributes, is to be noted whole.
 IsWhole = Callable[[Op, tuple[TensorType | None, ...], Attributes], bool]
@@ -100,6 +104,33 @@ def branch(condition: Tensor, then: Body, otherwise: Body) -> list[Tensor] | Non
     if not isinstance(tracer, ModelTracer):
         return None
     return tracer.branch(condition, (then, otherwise))
+
+
+#: What a loop runs in each round: from its number, whether it goes on and the variables, to whether
+#: it goes on, the variables, and what is stacked.
+Round = Callable[[Sequence[Tensor]], Sequence[Tensor]]
+
+
+def loop(
+    place: Backend,
+    count: Tensor | int | None,
+    condition: Tensor | None,
+    variables: Sequence[Tensor],
+    body: Round,
+) -> list[Tensor] | None:
+    """Return the results of a loop in the graph of a model that is exported.
+
+    None elsewhere, and for a loop that is a graph of other ops in each round: whose variables
+    change their shape, or which reads the number of its round.
+    """
+    if not isinstance(place, ModelTracer):
+        return None
+    try:
+        return place.loop(count, condition, variables, body)
+    except ModelExportError:
+        if isinstance(count, int) and condition is None:
+            return None
+        raise
 
 
 class ModelTracer(Backend):
@@ -229,6 +260,41 @@ class ModelTracer(Backend):
             self.refuse("a branch whose bodies return different types")
         results = self._note(IF, [condition._handle], {}, types, tuple(traces))
         return [Tensor(h, type, self) for h, type in zip(results, types, strict=True)]
+
+    def loop(
+        self,
+        count: Tensor | int | None,
+        condition: Tensor | None,
+        variables: Sequence[Tensor],
+        body: Round,
+    ) -> list[Tensor] | None:
+        """Note a loop, whose body is run once; return its results."""
+        kinds = [TensorType((), int64), TensorType((), bool_), *(t._type for t in variables)]
+        given = [self._value(kind) for kind in kinds]
+        with self._scope(given) as trace:
+            made = body([Tensor(h, t, self) for h, t in zip(given, kinds, strict=True)])
+            trace.results = [self.lift(t) for t in made]
+        types = [self._types[h] for h in trace.results]
+        held = 1 + len(variables)
+        if types[:held] != kinds[1:]:
+            self.refuse("a loop whose variables change their shape or dtype")
+        if len(types) > held and not isinstance(count, int):
+            self.refuse("a loop that stacks as many values as it turns out to have rounds")
+        rounds = max(count, 0) if isinstance(count, int) else 0
+        stacked = [TensorType((rounds, *t.shape), t.dtype) for t in types[held:]]
+        operands = [
+            Constant(count, TensorType((), int64)) if isinstance(count, int) else count,
+            condition,
+            *variables,
+        ]
+        results = self._note(
+            LOOP,
+            [self.lift(x) if isinstance(x, Tensor) else x for x in operands],
+            {},
+            (*types[1:held], *stacked),
+            (trace,),
+        )
+        return [Tensor(h, self._types[h], self) for h in results]
 
     @contextmanager
     def _scope(self, inputs: list[Handle]) -> Iterator[Trace]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onnx import FunctionProto, GraphProto, NodeProto, helper
+from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto, helper
 
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter import ops
@@ -19,7 +19,7 @@ from pyrite.onnx.exporter.graph import Graph, subgraph_nodes
 from pyrite.onnx.exporter.overlay import Application, Literal, Operand, SymbolicTrace
 from pyrite.onnx.exporter.registry import exporter_of, is_own
 from pyrite.onnx.exporter.size import ValueType, Varying
-from pyrite.onnx.exporter.tracer import IF, Handle
+from pyrite.onnx.exporter.tracer import IF, LOOP, Handle
 
 # Imported for the exporters that it declares.
 assert ops
@@ -139,6 +139,8 @@ class Writer:
     def _results(self, scope: _Scope, call: Call, step: Application) -> Sequence[Value | None]:
         if step.op is IF:
             return self._branched(scope, call, step)
+        if step.op is LOOP:
+            return self._looped(scope, call, step)
         if step.bodies:
             return self._called(scope, call, step, step.bodies[0])
         op = step.op
@@ -160,7 +162,7 @@ class Writer:
             )
         return found if isinstance(found, tuple | list) else (found,)
 
-    # ---- branches ----
+    # ---- branches and loops ----
 
     def _branched(self, scope: _Scope, call: Call, step: Application) -> Sequence[Value]:
         """Return the results of an If, whose bodies are graphs inside it."""
@@ -170,16 +172,26 @@ class Writer:
         }
         return call.emit_many("If", call.inputs, [t.dtype for t in call.out], **bodies)
 
+    def _looped(self, scope: _Scope, call: Call, step: Application) -> Sequence[Value]:
+        """Return the results of a Loop, whose body is a graph inside it."""
+        body = self._body(scope, step.bodies[0])
+        return call.emit_many("Loop", call.inputs, [t.dtype for t in call.out], body=body)
+
     def _body(self, scope: _Scope, body: SymbolicTrace) -> GraphProto:
         graph = scope.graph.subgraph()
         inner = replace(scope, trace=body, graph=graph, values=dict(scope.values))
+        inputs = []
+        for handle in body.inputs:
+            type = body.types[handle]
+            value = Value(graph.name("round"), type.dtype, type.shape)
+            inner.values[handle] = value
+            inputs.append(_declared(value))
         results = []
         for value in self._written(inner):
             # A graph's outputs are its own nodes'.
             (name,) = graph.add("Identity", [value.name], 1, attrs={})
-            shape = [n if isinstance(n, int) else None for n in value.shape]
-            results.append(helper.make_tensor_value_info(name, onnx_dtype(value.dtype), shape))
-        return helper.make_graph(graph.nodes, graph.name("body"), [], results)
+            results.append(_declared(replace(value, name=name)))
+        return helper.make_graph(graph.nodes, graph.name("body"), inputs, results)
 
     # ---- functions ----
 
@@ -221,6 +233,12 @@ class Writer:
             function.name = name
             self.functions[name] = function
         return name
+
+
+def _declared(value: Value) -> ValueInfoProto:
+    """Return an input or a result of a body with its type."""
+    shape = [n if isinstance(n, int) else None for n in value.shape]
+    return helper.make_tensor_value_info(value.name, onnx_dtype(value.dtype), shape)
 
 
 def _left_out(trace: SymbolicTrace, handle: Handle) -> ModelExportError:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pyrite.onnx.bound import require_end
-from pyrite.onnx.converter import Host, Value, converts
+from pyrite.onnx.converter import Control, Host, Value, converts
 from pyrite.onnx.exporter.tracer import branch
+from pyrite.onnx.exporter.tracer import loop as exported_loop
 from pyrite.onnx.host import integer
 from pyrite.onnx.program import Call, Program
 from pyrite.tensor import functions
@@ -18,7 +19,7 @@ from pyrite.tensor.tensor import Tensor
 
 @converts("If")
 def if_(
-    call: Call, condition: Value, *, else_branch: Program, then_branch: Program
+    call: Call, condition: Control, *, else_branch: Program, then_branch: Program
 ) -> tuple[Any, ...]:
     """Return the outputs of one of two bodies; where the model is exported, of a branch."""
     if isinstance(condition, Tensor):
@@ -26,8 +27,8 @@ def if_(
         branched = branch(condition, *bodies)
         if branched is not None:
             return tuple(branched)
-        condition = condition.numpy()
-    return tuple(call.run(then_branch if bool(condition.reshape(-1)[0]) else else_branch, ()))
+    is_true = bool(_read(call, condition).reshape(-1)[0])
+    return tuple(call.run(then_branch if is_true else else_branch, ()))
 
 
 def _tensors(call: Call, body: Program) -> Callable[[], list[Tensor]]:
@@ -38,12 +39,19 @@ def _tensors(call: Call, body: Program) -> Callable[[], list[Tensor]]:
 @converts("Loop")
 def loop(
     call: Call,
-    count: Host | None = None,
-    condition: Host | None = None,
+    count: Control | None = None,
+    condition: Control | None = None,
     *initial: Value,
     body: Program,
 ) -> tuple[Any, ...]:
-    """Run a body until its condition fails or the count is reached; return states and scans."""
+    """Run a body until its condition fails or the count is reached; return states and scans.
+
+    Where the model is exported, return those of a loop in its graph.
+    """
+    exported = _exported(call, count, condition, initial, body)
+    if exported is not None:
+        return tuple(exported)
+    count, condition = _read(call, count), _read(call, condition)
     states = list(initial)
     limit = None if count is None else integer(count)
     goes_on = condition is None or bool(condition.reshape(-1)[0])
@@ -53,9 +61,7 @@ def loop(
         require_end(step)
         given = [np.array(step, np.int64), np.array(goes_on), *states]
         going, *made = call.run(body, given)
-        goes_on = bool(
-            np.asarray(going.numpy() if isinstance(going, Tensor) else going).reshape(-1)[0]
-        )
+        goes_on = bool(np.asarray(_read(call, going)).reshape(-1)[0])
         for gathered, value in zip(scans, made[len(states) :], strict=True):
             gathered.append(value)
         states = made[: len(states)]
@@ -65,6 +71,53 @@ def loop(
         _stacked(call, body, name, found, 0) for name, found in zip(names, scans, strict=True)
     )
     return (*states, *stacked)
+
+
+def _read(call: Call, value: Any) -> Any:
+    """Return a value that steers the graph as an array of the host."""
+    if not isinstance(value, Tensor):
+        return value
+    call.context.reads += 1
+    return value.numpy()
+
+
+def _exported(
+    call: Call, count: Any, condition: Any, initial: Sequence[Any], body: Program
+) -> list[Tensor] | None:
+    """Return the results of a loop of tensors in a graph that is traced; None elsewhere."""
+    place = call.context.device.backend
+    is_off = isinstance(condition, np.ndarray) and not bool(condition.reshape(-1)[0])
+    if not place.level or is_off or any(not _is_array(value) for value in initial):
+        return None
+    held = 1 + len(initial)
+    stacks = [held + i for i in range(len(body.graph.outputs) - held)
+              if call.has_output(held - 1 + i)]  # fmt: skip
+
+    def once(given: Sequence[Tensor]) -> list[Tensor]:
+        made = call.run(body, given)
+        return [_on(call, made[i]) for i in (*range(held), *stacks)]
+
+    found = exported_loop(
+        place,
+        integer(count) if isinstance(count, np.ndarray) else count,
+        condition if isinstance(condition, Tensor) else None,
+        [_on(call, value) for value in initial],
+        once,
+    )
+    if found is None:
+        return None
+    by_output = dict(zip((*range(held - 1), *(at - 1 for at in stacks)), found, strict=True))
+    return [by_output.get(i, found[0]) for i in range(len(body.graph.outputs) - 1)]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray)
+
+
+def _on(call: Call, value: Any) -> Tensor:
+    """Return a value as a tensor of the device that the model runs on."""
+    found: Tensor = call.context.tensor(value)
+    return found
 
 
 def _stacked(call: Call, body: Program, name: str, values: Sequence[Any], axis: int) -> Any:
