@@ -98,6 +98,10 @@ CALLS: dict[str, Any] = {
     "min": method("k", "min", "$value", 1.0),
     "max": method("k", "max", "$value", 1.0),
     "fma": method("k", "fma", "$value", "$value", 1.0),
+    "clamp": method("k", "clamp", "$value", 0.0, 1.0),
+    "mix": method("k", "mix", "$value", "$value", 0.5),
+    "step": method("k", "step", "$value", "$value"),
+    "fmod": method("k", "fmod", "$value", "$value"),
     "sqrt": method("k", "sqrt", "$value"),
     "floor": method("k", "floor", "$value"),
     "rint": method("k", "rint", "$value"),
@@ -278,7 +282,7 @@ def test_the_table_has_every_call() -> None:
         "build", "close", "discard", "emit", "index", "inside", "fail", "hidden", "of", "open",
         "position", "replace_last", "stand_at", "value", "floor_divide", "remainder", "shift",
         "divide", "resume", "suspend", "memories", "forget_memories", "note_counter",
-        "static", "check", "print",
+        "static", "check", "print", "known_inside",
     }  # fmt: skip
     # Without arguments.
     internal |= {"local_index", "subgroup_lane", "subgroup_size"}

@@ -22,6 +22,10 @@ _OF_FLOATS = {"add": "add", "min": "min", "max": "max"}
 Coordinates = tuple[Number, ...] | Number
 
 
+#: What stands for an element outside, by name.
+BORDERS = ("wrap", "clamp", "mirror")
+
+
 class AtomicWanted(Exception):
     """An output is changed by atomics, which its memory has to be declared for."""
 
@@ -68,10 +72,40 @@ class TensorArgument:
     def __iter__(self) -> NoReturn:
         raise not_iterable(self.name)
 
-    def get(self, *coordinates: Number, other: Number = 0) -> Value:
-        """Return the element at the coordinates, or ``other`` where there is none."""
+    def get(self, *coordinates: Number, other: Number = 0, border: str | Number = 0) -> Value:
+        """Return the element at the coordinates, or what stands for one where there is none.
+
+        That is ``other`` or the number ``border``; or by name an element of the tensor, which is
+        taken to go on: "wrap" repeats it, "clamp" its last elements, "mirror" turns it round, so
+        that the last element stands beside itself, as WebGPU's "mirror-repeat".
+        """
+        if isinstance(border, str):
+            coordinates = tuple(
+                self._within(self._on_axis(axis, c, size), size, border)
+                for axis, (c, size) in enumerate(zip(coordinates, self.shape, strict=False))
+            )
+        elif isinstance(border, Value) or border != 0:
+            other = border
         value, inside = self._load(coordinates, is_strict=False)
         return value if inside is None else self._scope.select(inside, value, other)
+
+    def _within(self, coordinate: Value, size: int, border: str) -> Value:
+        """Return the coordinate of the element that stands for one outside."""
+        if border not in BORDERS:
+            raise KernelError(
+                f"{self.name}.get requires border to be a number or one of {', '.join(BORDERS)}, "
+                f"got {border!r}"
+            )
+        scope = self._scope
+        at = scope.cast(coordinate, scope.index_type.dtype)
+        if border == "clamp":
+            found = scope.max(scope.min(at, size - 1), 0)
+        elif border == "wrap":
+            found = scope.remainder(at, size)
+        else:
+            turned = scope.remainder(at, 2 * size)
+            found = scope.min(turned, 2 * size - 1 - turned)
+        return scope.known_inside(found, size)
 
     def prefetch(self, *coordinates: Number) -> None:
         """Ask for an element that will be read soon, or for none: a hint, which GPUs ignore."""

@@ -213,6 +213,30 @@ class Arithmetic(KernelBuilder):
             found = found & (x < size)
         return found if x.dtype.kind == "uint" else found & (x >= 0)
 
+    def known_inside(self, x: Value, size: int) -> Value:
+        """Return x, of which it is known that 0 <= x < size, unless there is no such number."""
+        return self._noted(x, (0, size - 1)) if size > 0 else x
+
+    # ---- what shaders have ----
+
+    def clamp(self, x: Operand, low: Operand, high: Operand) -> Value:
+        """Return x, low if it is less, and high if it is more."""
+        return self.min(self.max(x, low), high)
+
+    def mix(self, x: Operand, y: Operand, share: Operand) -> Value:
+        """Return x * (1 - share) + y * share."""
+        x, y = self._met("mix", x, y)
+        return x * (1.0 - share) + y * share
+
+    def step(self, edge: Operand, x: Operand) -> Value:
+        """Return 1 where x >= edge, else 0."""
+        edge, x = self._met("step", edge, x)
+        return self.select(x >= edge, self.const(1, x.type), 0)
+
+    def fmod(self, x: Operand, y: Operand) -> Value:
+        """Return the rest of x / y with the sign of x, as C's ``fmod``; ``%`` has that of y."""
+        return self.math.truncated_remainder(x, y)
+
     def _noted(self, x: Value, known: Range) -> Value:
         if known != _NONE:
             self._known[x.node] = known

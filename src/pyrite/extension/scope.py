@@ -37,10 +37,11 @@ MOST_PRIVATE = 4096
 
 
 @checked(
-    "alu", "barrier", "bitcast", "cast", "const", "extract", "floor", "floor_divide", "fma", "for_",
-    "global_id", "local_id", "make", "max", "min", "num_workgroups", "private", "remainder", "rint",
-    "select", "shared", "shift", "splat", "sqrt", "subgroup_ballot", "subgroup_broadcast",
-    "subgroup_reduce", "subgroup_scan", "subgroup_shuffle", "workgroup_id",
+    "alu", "barrier", "bitcast", "cast", "clamp", "const", "extract", "floor", "floor_divide",
+    "fma", "fmod", "for_", "global_id", "local_id", "make", "max", "min", "mix", "num_workgroups",
+    "private", "remainder", "rint", "select", "shared", "shift", "splat", "sqrt", "step",
+    "subgroup_ballot", "subgroup_broadcast", "subgroup_reduce", "subgroup_scan",
+    "subgroup_shuffle", "workgroup_id",
 )  # fmt: skip
 class KernelScope(Reporting):
     """A `KernelBuilder` that knows which point it is at, and has mathematics.

@@ -32,13 +32,21 @@ class DirectArgument:
         self._require_input()
         return self._array[self._inside(coordinates)]
 
-    def get(self, *coordinates: Any, other: Any = 0) -> Any:
-        """Return the element at the coordinates, or ``other`` where there is none."""
+    def get(self, *coordinates: Any, other: Any = 0, border: Any = 0) -> Any:
+        """Return the element at the coordinates, or what stands for one where there is none."""
         self._require_input()
         at = self._at(coordinates)
+        if isinstance(border, str):
+            if border not in _BORDERS:
+                raise KernelError(
+                    f"{self.name}.get requires border to be a number or one of "
+                    f"{', '.join(_BORDERS)}, got {border!r}"
+                )
+            within = _BORDERS[border]
+            at = tuple(within(i, n) if n else i for i, n in zip(at, self.shape, strict=True))
         if all(0 <= i < n for i, n in zip(at, self.shape, strict=True)):
             return self._array[at]
-        return self._array.dtype.type(other)
+        return self._array.dtype.type(border if not isinstance(border, str) and border else other)
 
     def prefetch(self, *coordinates: Any) -> None:
         """Nothing: a hint."""
@@ -115,6 +123,14 @@ class DirectMemory:
                 f"shared or private memory requires an index of 0 to {self.size - 1}, got {at}"
             )
         return at
+
+
+#: What coordinate stands for one outside of an axis.
+_BORDERS: dict[str, Callable[[int, int], int]] = {
+    "wrap": lambda i, n: i % n,
+    "clamp": lambda i, n: min(max(i, 0), n - 1),
+    "mirror": lambda i, n: min(i % (2 * n), 2 * n - 1 - i % (2 * n)),
+}
 
 
 def changed(name: str, array: Array, at: Any, value: Any, expected: Any) -> Any:

@@ -143,6 +143,22 @@ class DirectScope:
         """Return x if x > y else y."""
         return x if x > y else y
 
+    def clamp(self, x: Any, low: Any, high: Any) -> Any:
+        """Return x, low if it is less, and high if it is more."""
+        return self.min(self.max(x, low), high)
+
+    def mix(self, x: Any, y: Any, share: Any) -> Any:
+        """Return x * (1 - share) + y * share."""
+        return x * (1.0 - share) + y * share
+
+    def step(self, edge: Any, x: Any) -> Any:
+        """Return 1 where x >= edge, else 0."""
+        return 1 if x >= edge else 0
+
+    def fmod(self, x: Any, y: Any) -> Any:
+        """Return the rest of x / y with the sign of x."""
+        return self.math.truncated_remainder(x, y)
+
     def sqrt(self, x: Any) -> Any:
         """Return the square root."""
         return self.math.sqrt(x)
