@@ -74,7 +74,9 @@ def test_what_lies_between_the_elements_of_a_target_is_kept(device: Device) -> N
 def test_others_are_left_to_other_copies(device: Device) -> None:
     launcher = launcher_of(device)
     x = tensor(RNG.standard_normal((40, 40)).astype(np.float32), device=device)
+    none = tensor(np.zeros((0, 40, 40), np.float32), device=device).permute_dims((0, 2, 1))
     for source, type in (
+        (none, none._type),
         (x, x._type),  # lies as the target
         (x[::2, ::2].mT, TensorType((20, 20), x.dtype)),  # has no neighbours
         (x[:, :1].broadcast_to((40, 40)), x._type),  # repeats one

@@ -87,7 +87,7 @@ TURNED_COPY = TurnedCopy()
 def copy_turned(launcher: Launcher, source: CubeTensor, target: CubeTensor) -> bool:
     """Copy a tensor to another of its dtype, if it is turned; return whether it was."""
     width = _width(source.dtype, launcher.machine)
-    if width is None or source.dtype is not target.dtype:
+    if width is None or source.dtype is not target.dtype or not source.type.size:
         return False
     seen = _seen(source.shape, source.strides, target.strides, width)
     if seen is None:
