@@ -22,6 +22,12 @@ MAKERS = {
         .with_group("*.bias", optimizer=optim.Lion(0.001))
     ),
     "adagrad": lambda: optim.Adagrad(lr_decay=0.1),
+    "adadelta": lambda: optim.Adadelta(rho=0.8),
+    "adafactor": lambda: optim.Adafactor(0.1),
+    "lamb": lambda: optim.LAMB(0.01),
+    "nadam": lambda: optim.NAdam(0.01, momentum_decay=0.1),
+    "radam": lambda: optim.RAdam(0.01),
+    "rprop": lambda: optim.Rprop(),
     "rmsprop": lambda: optim.RMSprop(centered=True, momentum=0.5),
     "adan": lambda: optim.Adan(weight_decay=0.1),
     "muon": lambda: optim.Muon(0.02).with_group("*.bias", optimizer=optim.SGD(0.1, momentum=0.9)),

@@ -46,6 +46,32 @@ RULES = {
             p, 0.1, lr_decay=0.1, weight_decay=0.01, initial_accumulator_value=0.5
         ),
     ),
+    "adadelta": (optim.Adadelta(), torch.optim.Adadelta),
+    "adadelta-decay": (
+        optim.Adadelta(0.5, rho=0.8, eps=1e-4, weight_decay=0.1),
+        lambda p: torch.optim.Adadelta(p, 0.5, rho=0.8, eps=1e-4, weight_decay=0.1),
+    ),
+    "adafactor": (optim.Adafactor(), torch.optim.Adafactor),
+    "adafactor-all": (
+        optim.Adafactor(0.3, beta2_decay=-0.5, eps1=1e-3, eps2=0.1, clip=2.0, weight_decay=0.1),
+        lambda p: torch.optim.Adafactor(
+            p, 0.3, beta2_decay=-0.5, eps=(1e-3, 0.1), d=2.0, weight_decay=0.1
+        ),
+    ),
+    "radam": (optim.RAdam(0.01), lambda p: torch.optim.RAdam(p, 0.01)),
+    "radam-decay": (
+        optim.RAdam(0.05, beta1=0.8, beta2=0.9, weight_decay=0.1),
+        lambda p: torch.optim.RAdam(p, 0.05, betas=(0.8, 0.9), weight_decay=0.1),
+    ),
+    "radam-decoupled": (
+        optim.RAdam(0.01, weight_decay=0.1, decoupled_weight_decay=True),
+        lambda p: torch.optim.RAdam(p, 0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    ),
+    "rprop": (optim.Rprop(), torch.optim.Rprop),
+    "rprop-all": (
+        optim.Rprop(0.1, eta_minus=0.7, eta_plus=1.5, min_step=1e-3, max_step=0.2),
+        lambda p: torch.optim.Rprop(p, 0.1, etas=(0.7, 1.5), step_sizes=(1e-3, 0.2)),
+    ),
     "rmsprop": (optim.RMSprop(0.01), lambda p: torch.optim.RMSprop(p, 0.01)),
     "rmsprop-all": (
         optim.RMSprop(0.005, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.01, eps=1e-2),
@@ -71,6 +97,9 @@ def test_a_rule_follows_pytorch_over_fifty_steps(name, problem, agree):
         (optim.AdamW(), torch.optim.AdamW),
         (optim.Adagrad(), torch.optim.Adagrad),
         (optim.RMSprop(), torch.optim.RMSprop),
+        (optim.Adadelta(), torch.optim.Adadelta),
+        (optim.NAdam(), torch.optim.NAdam),
+        (optim.RAdam(), torch.optim.RAdam),
         (optim.Muon(), torch.optim.Muon),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
@@ -253,4 +282,89 @@ def test_centered_rmsprop_survives_a_variance_that_rounds_below_zero():
 )
 def test_settings_out_of_range_are_named(make, text):
     with pytest.raises(ArgumentError, match=text):
+        make()
+
+
+NADAMS = {
+    "nadam": (optim.NAdam(0.01), lambda p: torch.optim.NAdam(p, 0.01)),
+    "nadam-decay": (
+        optim.NAdam(0.01, beta1=0.8, weight_decay=0.1, momentum_decay=0.1),
+        lambda p: torch.optim.NAdam(
+            p, 0.01, betas=(0.8, 0.999), weight_decay=0.1, momentum_decay=0.1
+        ),
+    ),
+    "nadam-decoupled": (
+        optim.NAdam(0.01, weight_decay=0.1, decoupled_weight_decay=True),
+        lambda p: torch.optim.NAdam(p, 0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NADAMS)
+def test_nadam_follows_pytorch_whose_product_of_momenta_is_float32(name, problem64):
+    ours, theirs = NADAMS[name]
+    net = problem64.train(ours.with_clipping(value=1e9), STEPS)
+    for got, want in zip(net.parameters(), problem64.train_torch(theirs, STEPS), strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, atol=1e-8)
+
+
+def lamb_in_numpy(arrays, gradients_of, steps, rate, decay, beta1=0.9, beta2=0.999, eps=1e-6):
+    """Algorithm 2 of arXiv:1904.00962, line by line, with phi(x) = x."""
+    xs = [a.astype(np.float64) for a in arrays]
+    ms, vs = [0 * x for x in xs], [0 * x for x in xs]
+    for t in range(1, steps + 1):
+        for i, g in enumerate(gradients_of(xs)):
+            ms[i] = beta1 * ms[i] + (1 - beta1) * g
+            vs[i] = beta2 * vs[i] + (1 - beta2) * g**2
+            r = ms[i] / (1 - beta1**t) / (np.sqrt(vs[i] / (1 - beta2**t)) + eps)
+            r = r + decay * xs[i]
+            norms = np.linalg.norm(xs[i]), np.linalg.norm(r)
+            ratio = norms[0] / norms[1] if min(norms) > 0 else 1.0
+            xs[i] = xs[i] - rate * ratio * r
+    return xs
+
+
+def test_lamb_is_algorithm_2_of_the_paper(problem64, agree):
+    # A bias that is 0 has no size to be scaled by.
+    net = problem64.net.at["out.bias"].apply(lambda b: b * 0)
+
+    def gradients_of(xs):
+        values = iter(xs)
+        placed = net.map(lambda p: tensor(next(values)))
+        return [problem64.gradients(placed)[p].numpy() for p in placed.parameters()]
+
+    arrays = [p.numpy() for p in net.parameters()]
+    want = lamb_in_numpy(arrays, gradients_of, 20, 0.02, 0.1)
+    agree(problem64.train(optim.LAMB(0.02, weight_decay=0.1), 20, net), want)
+
+
+def test_adafactor_keeps_rows_and_columns_and_steps_batches_of_matrices():
+    state = optim.Adafactor().init(full((2, 3, 4), 1.0))
+    assert {name: t.shape for name, t in state.items()} == {"rows": (2, 3, 1), "columns": (2, 1, 4)}
+    start = np.random.default_rng(0).normal(size=(2, 3, 4))
+    theirs = torch.tensor(start, requires_grad=True)
+    optimizer = torch.optim.Adafactor([theirs], 0.1)
+    ours, rule = tensor(start), optim.Adafactor(0.1)
+    state = rule.init(ours)
+    for step in range(1, 6):
+        theirs.grad = theirs.detach().sin()
+        optimizer.step()
+        ours, state = rule.update(ours.sin(), ours, state, learning_rate=0.1, step=step)
+    np.testing.assert_allclose(ours.numpy(), theirs.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: optim.Adadelta(rho=1.0), "Adadelta requires 0 <= rho < 1, got rho=1.0"),
+        (lambda: optim.Rprop(eta_plus=0.9), "Rprop requires eta_minus < 1 < eta_plus, got"),
+        (lambda: optim.Adafactor(beta2_decay=0.5), "beta2_decay <= 0, got beta2_decay=0.5"),
+        (lambda: optim.Adafactor(eps1=-1.0), "eps1 >= 0 or None, got eps1=-1.0"),
+        (lambda: optim.LAMB(weight_decay=-1.0), "LAMB requires weight_decay >= 0"),
+        (lambda: optim.NAdam(beta2=1.0), "NAdam requires 0 <= beta2 < 1"),
+        (lambda: optim.RAdam(eps=-1.0), "RAdam requires eps >= 0"),
+    ],
+)
+def test_settings_of_the_newer_rules_are_checked(make, message):
+    with pytest.raises(ArgumentError, match=message):
         make()
