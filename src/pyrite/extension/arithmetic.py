@@ -69,12 +69,7 @@ class Arithmetic(KernelBuilder):
         shift = self._power_of_two(y)
         if shift is not None:
             return plain("shr", x, shift)
-        safe = self._safe_divisor(y)
-        quotient = plain("div", x, safe)
-        if x.dtype.kind == "int":
-            rest = plain("sub", x, plain("mul", quotient, safe))
-            quotient = self.select(self._is_below(rest, safe), plain("sub", quotient, 1), quotient)
-        return self._at_faults(quotient, x, y)
+        return self._at_faults(self._floored(x, self._safe_divisor(y)), x, y)
 
     def remainder(self, x: Operand, y: Operand) -> Value:
         """Return x % y, with the sign of y; of integers 0 for y = 0."""
@@ -90,12 +85,23 @@ class Arithmetic(KernelBuilder):
         if shift is not None:
             return self._noted(plain("and", x, (1 << shift) - 1), rests)
         safe = self._safe_divisor(y)
-        rest = plain("rem", x, safe)
         if x.dtype.kind == "int":
-            rest = self.select(self._is_below(rest, safe), plain("add", rest, safe), rest)
-        elif safe is not y:
-            rest = self.select(y == 0, 0, rest)
+            # Not of C's remainder: see `pyrite.kernel.polyfill.division.remainder`.
+            rest = plain("sub", x, plain("mul", self._floored(x, safe), safe))
+        else:
+            rest = plain("rem", x, safe)
+            if safe is not y:
+                rest = self.select(y == 0, 0, rest)
         return self._noted(rest, rests)
+
+    def _floored(self, x: Value, safe: Value) -> Value:
+        """Return the quotient by a divisor that is safe, rounded down."""
+        plain = super().alu
+        quotient = plain("div", x, safe)
+        if x.dtype.kind != "int":
+            return quotient
+        rest = plain("sub", x, plain("mul", quotient, safe))
+        return self.select(self._is_below(rest, safe), plain("sub", quotient, 1), quotient)
 
     def _is_plain(self, x: Value, y: Value) -> bool:
         """Whether the processor's division is Python's."""

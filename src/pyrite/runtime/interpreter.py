@@ -90,6 +90,10 @@ class InterpreterRuntime:
         """Return a buffer that holds a pattern."""
         return self._hold(np.full(nbytes, _UNWRITTEN, np.uint8))
 
+    def allocate_all(self, sizes: Sequence[int]) -> list[InterpreterBuffer]:
+        """Return a buffer of each size."""
+        return [self.allocate(nbytes) for nbytes in sizes]
+
     def upload(self, array: Array) -> InterpreterBuffer:
         """Return a buffer of a copy of the array's elements."""
         return self._hold(np.frombuffer(bytearray(array.tobytes()), np.uint8))

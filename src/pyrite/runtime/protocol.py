@@ -121,6 +121,10 @@ class Runtime(Protocol):
         """Return a buffer with unspecified contents.  Raises DeviceError when there is no room."""
         ...
 
+    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
+        """Return what `allocate` returns for each of many sizes."""
+        ...
+
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
         ...

@@ -387,11 +387,9 @@ class Recording:
 
         What it wants besides is a word and a number for each of ``faults``.
         """
-        allocate = launcher.runtime.allocate
-        for nbytes in self.sizes:
-            operands.append(allocate(nbytes))
+        operands += launcher.runtime.allocate_all(self.sizes)
         if self.parts:
-            block = allocate(self.block)
+            block = launcher.runtime.allocate(self.block)
             operands += [block.view(offset, nbytes) for offset, nbytes in self.parts]
         if self.bundle is not None:
             for position, dtype in self.arguments:

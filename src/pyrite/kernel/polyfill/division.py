@@ -76,13 +76,14 @@ def _mantissa(k: KernelBuilder, x: Value, unsigned: DType) -> tuple[Value, Value
 
 def remainder(k: KernelBuilder, x: Value, y: Value) -> Value:
     """Return x - floor(x / y) * y with the sign of y; of integers 0 for y = 0."""
+    if x.dtype.kind == "int":
+        # Not of the remainder: an H200's driver makes rest + y where rest is y's alone (int64).
+        whole = x - floor_divide(k, x, y) * y
+        return k.select(y == 0, k.const(0, x.type), whole)
     rest = truncated_remainder(k, x, y)
-    if not x.dtype.is_float:
-        divisor = _safe_divisor(k, x, y)
-        is_other = (rest != 0) & ((rest ^ divisor) < 0) if x.dtype.kind == "int" else None
-        floored = rest if is_other is None else k.select(is_other, rest + divisor, rest)
-        return k.select(y == 0, k.const(0, x.type), floored)
-    return _floored(k, rest, y)
+    if x.dtype.is_float:
+        return _floored(k, rest, y)
+    return k.select(y == 0, k.const(0, x.type), rest)
 
 
 def _floored(k: KernelBuilder, rest: Value, y: Value) -> Value:

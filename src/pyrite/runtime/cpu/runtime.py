@@ -227,6 +227,12 @@ class CpuRuntime:
         self._executor.check()
         return self._allocator.allocate(nbytes)
 
+    def allocate_all(self, sizes: Sequence[int]) -> list[CpuBuffer]:
+        """Return a buffer of each size."""
+        self._executor.check()
+        allocate = self._allocator.allocate
+        return [allocate(nbytes) for nbytes in sizes]
+
     def upload(self, array: Array) -> CpuBuffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
         self._executor.check()

@@ -32,6 +32,14 @@ class BindGroups:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def known(self, key: Key) -> Pointer | None:
+        """Return the group of a layout and of buffers by their keys, if there is one."""
+        found = self._groups.get(key)
+        if found is not None:
+            self.hits += 1
+            self._groups.move_to_end(key)
+        return found
+
     def get(
         self, layout: BindingLayout, buffers: Sequence[Buffer], uniform: Pointer | None, name: str
     ) -> Pointer:
@@ -41,10 +49,8 @@ class BindGroups:
         be bound, as one of another device.
         """
         key = (layout, tuple([buffer.key for buffer in buffers]))
-        found = self._groups.get(key)
+        found = self.known(key)
         if found is not None:
-            self.hits += 1
-            self._groups.move_to_end(key)
             return found
         self.misses += 1
         group = self._create(layout, buffers, uniform, name)

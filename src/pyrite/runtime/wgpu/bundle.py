@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyrite.runtime.protocol import BundledLaunch, Fixed
-from pyrite.runtime.wgpu.executable import Executable
+from pyrite.runtime.wgpu.binding import BindGroups
+from pyrite.runtime.wgpu.device_loss import Life
+from pyrite.runtime.wgpu.executable import Executable, Variant
 from pyrite.runtime.wgpu.memory import Buffer
-from pyrite.runtime.wgpu.submission import Immediates
+from pyrite.runtime.wgpu.queue import Queue
+from pyrite.runtime.wgpu.submission import Immediates, Launch
 
-Launch = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
+#: Appends a launch of any kind: what a runtime does for one alone.
+LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
+#: The counters of a runtime.
+Counts = dict[str, int]
+
+
+class Parts(NamedTuple):
+    """The parts of a runtime that a bundle works with."""
+
+    life: Life
+    queue: Queue
+    groups: BindGroups
+    counts: Counts
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A launch: where its buffers are among the operands, and its numbers, fixed or there too.
 
-    ``packed`` are the numbers where all of them are fixed.
+    ``packed`` are the numbers where all of them are fixed, ``variant`` and ``counts`` what runs on
+    how many workgroups if each of its buffers is of a storage of its own, and small enough.
     """
 
     executable: Executable
@@ -27,27 +43,67 @@ class _Prepared:
     grid: tuple[int, ...]
     is_folded: bool
     packed: Immediates | None
+    variant: Variant
+    counts: tuple[int, int, int]
+
+    def arguments(self, operands: Sequence[Any]) -> Immediates | None:
+        """Return the numbers of a run as the kernel reads them."""
+        if self.packed is not None or not self.numbers:
+            return self.packed
+        numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in self.numbers]
+        return self.executable.packed(numbers, self.grid, is_folded=self.is_folded)
 
 
 class WgpuBundle:
     """Launches of one device, whose bindings fit their kernels."""
 
-    __slots__ = ("_launch", "_steps")
+    __slots__ = ("_is_plain", "_largest", "_launch", "_parts", "_steps")
 
-    def __init__(self, launch: Launch, steps: Sequence[BundledLaunch]) -> None:
+    def __init__(self, parts: Parts, launch: LaunchOne, steps: Sequence[BundledLaunch]) -> None:
+        self._parts = parts
         self._launch = launch
         self._steps = tuple(_prepared(step) for step in steps if 0 not in step.grid)
+        self._largest = parts.life.device.max_binding
+        self._is_plain = not any(step.variant.layout.uniform_size for step in self._steps)
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
+        if self._is_plain and self._are_apart(operands):
+            self._append(operands)
+            return
         for step in self._steps:
-            executable, packed = step.executable, step.packed
-            if packed is None and step.numbers:
-                numbers = [n.value if isinstance(n, Fixed) else operands[n] for n in step.numbers]
-                packed = executable.packed(numbers, step.grid, is_folded=step.is_folded)
             self._launch(
-                executable, [operands[i] for i in step.buffers], packed, step.grid, step.is_folded
-            )
+                step.executable, [operands[i] for i in step.buffers], step.arguments(operands),
+                step.grid, step.is_folded,
+            )  # fmt: skip
+
+    def _are_apart(self, operands: Sequence[Any]) -> bool:
+        """Whether each buffer is of a storage of its own, and one binding shows all of it."""
+        buffers = [x for x in operands if isinstance(x, Buffer)]
+        largest = max([x.nbytes for x in buffers], default=0)
+        return largest <= self._largest and len({x.key[0] for x in buffers}) == len(buffers)
+
+    def _append(self, operands: Sequence[Any]) -> None:
+        """Append all under one lock, each in its plain variant."""
+        life, queue, groups, counts = self._parts
+        keys: list[Any] = [x.key if isinstance(x, Buffer) else None for x in operands]
+        with life.lock:
+            life.check()
+            for step in self._steps:
+                variant, at = step.variant, step.buffers
+                key = (variant.layout, tuple([keys[i] for i in at]))
+                buffers = [operands[i] for i in at]
+                group = groups.known(key)
+                if group is None:
+                    group = groups.get(variant.layout, buffers, None, variant.name)
+                counts["launches"] += 1
+                queue.append(
+                    Launch(
+                        variant.name, variant.pipeline, group, step.counts,
+                        step.arguments(operands), None, [x.contents for x in buffers],
+                        step.executable.results,
+                    )
+                )  # fmt: skip
 
 
 def _prepared(step: BundledLaunch) -> _Prepared:
@@ -68,4 +124,6 @@ def _prepared(step: BundledLaunch) -> _Prepared:
         step.grid,
         is_folded,
         packed,
+        executable.variant(all_writable=False, is_folded=is_folded),
+        executable.counts(step.grid, is_folded=is_folded),
     )

@@ -278,6 +278,14 @@ class Executable:
             "let each do more, or count them on more axes"
         )
 
+    def counts(self, grid: Sequence[int], *, is_folded: bool) -> tuple[int, int, int]:
+        """Return the workgroups on each axis of the device; a folded grid is spread over two."""
+        x, y, z = (*grid, 1, 1)[:3]
+        if is_folded:
+            y = -(-x // self.largest_grid)
+            x = -(-x // y)
+        return x, y, z
+
     def _fits_immediates(self, arguments: struct.Struct) -> bool:
         device = self.device
         return device.has_immediates and arguments.size <= device.limits["max-immediate-size"]

@@ -17,8 +17,9 @@ import numpy as np
 
 from pyrite.config import config
 from pyrite.errors import KernelError
+from pyrite.runtime.bundle import LaunchList
 from pyrite.runtime.poison import Reach, changed, poisoned
-from pyrite.runtime.protocol import MemoryReport, Wanted
+from pyrite.runtime.protocol import Bundle, BundledLaunch, MemoryReport, Wanted
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
@@ -86,6 +87,14 @@ class GuardedWgpuRuntime(WgpuRuntime):
         with self._life.lock:
             self._life.check()
             return self._new(nbytes)
+
+    def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Return a buffer of poison for each size."""
+        return [self.allocate(nbytes) for nbytes in sizes]
+
+    def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
+        """Return launches that are made one by one, each of which is looked at."""
+        return LaunchList(self.launch, steps)
 
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""

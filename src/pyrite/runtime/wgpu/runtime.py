@@ -22,11 +22,11 @@ import psutil
 
 from pyrite.errors import DeviceError
 from pyrite.kernel.ir import Kernel
-from pyrite.runtime.protocol import BundledLaunch, MemoryReport, Wanted
+from pyrite.runtime.protocol import Bundle, BundledLaunch, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
-from pyrite.runtime.wgpu.bundle import WgpuBundle
+from pyrite.runtime.wgpu.bundle import Parts, WgpuBundle
 from pyrite.runtime.wgpu.compiler import Compiler
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Signature
@@ -131,10 +131,6 @@ class WgpuRuntime:
         is_folded: bool,
     ) -> None:
         """Append a launch whose bindings fit; a folded grid is spread over two axes."""
-        x, y, z = (*grid, 1, 1)[:3]
-        if is_folded:
-            y = -(-x // executable.largest_grid)
-            x = -(-x // y)
         variant, bound = executable.fit(buffers, is_folded=is_folded)
         queue = self._queue
         with self._life.lock:
@@ -151,7 +147,7 @@ class WgpuRuntime:
                     executable.name,
                     variant.pipeline,
                     group,
-                    (x, y, z),
+                    executable.counts(grid, is_folded=is_folded),
                     numbers,
                     offset,
                     [buffer.contents for buffer in buffers],
@@ -159,9 +155,10 @@ class WgpuRuntime:
                 )
             )
 
-    def bundle(self, steps: Sequence[BundledLaunch]) -> WgpuBundle:
+    def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches, in order, that can be made many times."""
-        return WgpuBundle(self._launch, steps)
+        parts = Parts(self._life, self._queue, self._groups, self._counts)
+        return WgpuBundle(parts, self._launch, steps)
 
     # Memory.
 
@@ -170,6 +167,13 @@ class WgpuRuntime:
         with self._life.lock:
             self._life.check()
             return self._pool.allocate(nbytes)
+
+    def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Return a buffer of each size, under one lock."""
+        with self._life.lock:
+            self._life.check()
+            allocate = self._pool.allocate
+            return [allocate(nbytes) for nbytes in sizes]
 
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
