@@ -70,16 +70,19 @@ def select_shared(p: Polyphase, first: Polyphase, dtype: DType, machine: Machine
     """Return the config of a kernel that serves many sizes: it is cut as for the first of them.
 
     It has memory for all tiles but those of very long rows, and tiles are not short, whatever the
-    first images were.
+    first images were.  All in all it takes no more than configs in float64 may: it is on the stack.
     """
     chosen, length = _select_for(first, dtype, machine)
     length = max(length, _SHARED_LENGTH)
     found = _fitted(chosen, length, p)
     room = max(found.room, ample_room(length, found.width))
     phases = len(PackedImages(p.windows, 1, 1, found.width).phases)
+    w, lanes = p.windows, 8 // accumulator_of(dtype).itemsize
+    channels = lanes * _ROOM // (room * phases)
+    outputs = lanes * _SHARES[-1][1] // (room * len(p.parts))
     return replace(
-        found, room=room, block_c=within(found.block_c, room * phases, 2 * _ROOM),
-        block_o=within(found.block_o, room * len(p.parts), 2 * _SHARES[-1][1], found.outputs),
+        found, room=room, block_c=within(w.channels, found.block_c, channels),
+        block_o=within(w.outputs, found.block_o, outputs, found.outputs),
     )  # fmt: skip
 
 

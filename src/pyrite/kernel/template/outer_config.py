@@ -102,8 +102,8 @@ def shared(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     turned = max(found.turned, half(2 * length + SQUARE))
     return replace(
         found, room=room, turned=turned,
-        block_c=within(found.block_c, room, 2 * _ROOM, found.channels),
-        block_o=within(found.block_o, turned, 2 * _ROOM, found.panel),
+        block_c=within(w.channels, found.block_c, _ROOM // room, found.channels),
+        block_o=within(w.outputs, found.block_o, _ROOM // turned, found.panel),
     )  # fmt: skip
 
 

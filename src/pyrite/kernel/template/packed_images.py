@@ -186,13 +186,15 @@ def ample_room(length: int, width: int) -> int:
     return (half(-(-2 * length // width)) | 1) * width
 
 
-def within(count: int, room: int, most: int, unit: int = 1) -> int:
-    """Return how many copies of a room there may be: whole units of so many elements at most.
+def within(count: int, block: int, most: int, unit: int = 1) -> int:
+    """Return a size of equal blocks of so many: whole units, no more than a block or ``most``.
 
-    >>> within(64, 1040, 20 << 10), within(64, 1040, 20 << 10, unit=8), within(8, 1040, 100)
-    (19, 16, 1)
+    >>> within(64, 64, 63), within(64, 32, 63), within(64, 64, 20, unit=8), within(9, 9, 0)
+    (32, 32, 16, 1)
     """
-    return max(min(count, most // room) // unit, 1) * unit
+    largest = max(min(block, most) // unit * unit, unit)
+    parts = -(-count // largest)
+    return -(-count // (parts * unit)) * unit
 
 
 def steps_of(extents: Sequence[int]) -> list[int]:

@@ -115,11 +115,13 @@ def fitted(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradi
 def shared(config: WeightGradientConfig, length: int, w: Windows) -> WeightGradientConfig:
     """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
     found = fitted(config, length, w)
-    room, most = max(found.room, ample_room(length, found.width)), 2 * _ROOMS[-1]
+    room = max(found.room, ample_room(length, found.width))
+    most = _ROOMS[-1] // room
     phases = len(PackedImages(w, 1, 1, found.width).phases)
     return replace(
-        found, room=room, block_c=within(found.block_c, room * phases, most, found.channels),
-        block_o=within(found.block_o, room, most, found.outputs),
+        found, room=room,
+        block_c=within(w.channels, found.block_c, most // phases, found.channels),
+        block_o=within(w.outputs, found.block_o, most, found.outputs),
     )  # fmt: skip
 
 
