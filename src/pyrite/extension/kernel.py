@@ -35,7 +35,7 @@ from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDType
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.outputs import Outputs, type_of
 from pyrite.extension.printing import WORDS, Prints, empty_words
-from pyrite.extension.problem import Family, Member, Problem, numbers_among, problem_of
+from pyrite.extension.problem import Family, Member, Problem, call_key, numbers_among, problem_of
 from pyrite.extension.reporting import Check
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.writing import Writing, require_writes
@@ -86,6 +86,8 @@ class PythonKernel(CustomKernel[Form]):
         self.follows = False
         self._parameters = positional_names(function)[1:]
         self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
+        #: What the last calls ran, by `call_key`.
+        self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Form]] = WeakKeyDictionary()
         self._reads = Functions(function)
         if isinstance(function, FunctionType):
             source_of(function)
@@ -161,18 +163,21 @@ class PythonKernel(CustomKernel[Form]):
         out: Sequence[TensorType],
     ) -> tuple[CubeTensor, ...]:
         """Return new outputs, with what they hold before."""
+        if not self.outputs.names:
+            return super().targets(launcher, names, sources, out)
         return self.outputs.on_device(launcher, names, sources, out)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""
-        sizes = self.workgroup_size
-        grid = self.workgroups(launcher, call, sizes[0])
-        problem = problem_of(call, grid, self.static)
-        pattern = (call.op, problem.pattern, self._reads_key(), sizes)
-        form = self.form(
-            launcher, (pattern, problem.exact),
-            lambda: self._made(launcher, call, grid, problem, pattern),
-        )  # fmt: skip
+        grid = self.workgroups(launcher, call, self.workgroup_size[0])
+        reads = self._reads_key()
+        key = call_key(call, grid)
+        recent = self._recent_of(launcher)
+        form = None if key is None else recent.get((reads, key))
+        if form is None:
+            form = self._form_of(launcher, call, grid, reads)
+            if key is not None:
+                recent.put((reads, key), form)
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
@@ -194,6 +199,23 @@ class PythonKernel(CustomKernel[Form]):
         launcher.run(form.executable, bindings, grid, form.faults, arguments)
         read = launcher.runtime.read(words, uint32, (WORDS,))
         print(form.prints.text(read), end="")
+
+    def _recent_of(self, launcher: Launcher) -> Recent[Hashable, Form]:
+        found = self._recent.get(launcher)
+        if found is None:
+            found = self._recent[launcher] = Recent(FORMS)
+        return found
+
+    def _form_of(
+        self, launcher: Launcher, call: Call, grid: tuple[int, ...], reads: Hashable
+    ) -> Form:
+        """Return what a call runs, compiled if there is nothing that serves it."""
+        problem = problem_of(call, grid, self.static)
+        pattern = (call.op, problem.pattern, reads, self.workgroup_size)
+        return self.form(
+            launcher, (pattern, problem.exact),
+            lambda: self._made(launcher, call, grid, problem, pattern),
+        )  # fmt: skip
 
     def _made(
         self,

@@ -76,6 +76,29 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
     return Problem(pattern, (*extents, *found), numbers, names)
 
 
+def call_key(call: Call, grid: Shape) -> Hashable | None:
+    """Return what tells a call from others that run another kernel, or other numbers.
+
+    It is made of what is at hand, and None where that takes a closer look: zeros are equal, and
+    other objects than numbers and texts may change.
+    """
+    parts: list[Hashable] = [call.op, grid, config.static_sizes]
+    for tensor in call.tensors:
+        if tensor is None:
+            parts.append(None)
+        else:
+            parts += (tensor.type, tensor.strides, tensor.offset == 0)
+    for value in call.attrs.values():
+        kind = type(value)
+        if kind not in _PLAIN or (kind is float and value == 0.0):
+            return None
+        parts.append((kind, value))
+    return tuple(parts)
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
 def numbers_among(attrs: Attributes, static: frozenset[str]) -> tuple[str, ...]:
     """Return the names of the attributes that are given at launch."""
     return tuple([n for n, v in attrs.items() if n not in static and _is_number(v)])
