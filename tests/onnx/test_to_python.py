@@ -300,3 +300,32 @@ def random_arithmetic(seed: int) -> Any:
     number = onnx.numpy_helper.from_array(np.float32(1.7), "k")
     graph = helper.make_graph(nodes, "g", [*map(of, "abc")], [of(values[-1])], [number])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+KEYS = """
+net (float[N, 2, 5, 4] q, float[N, 2, 5, 4] k, float[N, 2, 5, 4] v) => (float[N, 2, 5, 4] y) {
+    flat = Reshape (k, rows)
+    turned = Transpose <perm = [0, 2, 1]> (flat)
+    keys = Reshape (turned, heads)
+    scores = MatMul (q, keys)
+    weights = Softmax (scores)
+    y = MatMul (weights, v)
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "is_found"), [((-1, 5, 4), True), ((-1, 10, 2), False)])
+def test_keys_that_are_turned_without_their_heads_are_those_of_attention(
+    rows: tuple[int, ...], is_found: bool, tmp_path: Path
+) -> None:
+    model = made(KEYS)
+    for name, sizes in (("rows", rows), ("heads", (-1, 2, 4, 5))):
+        array = np.array(sizes, np.int64)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    draw = np.random.default_rng(0)
+    arrays = [draw.standard_normal((3, 2, 5, 4)).astype(np.float32) for _ in range(3)]
+
+    module, text = generated.written(model, tmp_path)
+
+    assert ("scaled_dot_product_attention(" in text) == is_found
+    require_same(module.load(), model.SerializeToString(), arrays)

@@ -394,6 +394,12 @@ def _attention(
 ) -> Node | None:
     queries, first = _unscaled(finder, product.inputs[0])
     turned, second = _unscaled(finder, product.inputs[1])
+    flat = _turned_flat(finder, turned)
+    if flat is not None:
+        query, value = product.input_types[0], last.input_types[1]
+        inputs = (queries, flat, last.inputs[1], *((mask,) if mask else ()))
+        return _attention_node(last, inputs, (query, query, value), added, mask,
+                               scale * first * second)  # fmt: skip
     keys = finder.maker(turned, "Transpose")
     if keys is None or keys.attributes.get("perm") is None:
         return None
@@ -411,13 +417,40 @@ def _attention(
         if unscaled is not None:
             name, second = unscaled[0], second * unscaled[1]
     query, value = product.input_types[0], last.input_types[1]
-    types: tuple[ValueType, ...] = (query, query, value)
+    inputs = (queries, name, last.inputs[1], *((mask,) if mask else ()))
+    return _attention_node(last, inputs, (query, query, value), added, mask,
+                           scale * first * second)  # fmt: skip
+
+
+def _attention_node(
+    last: Node, inputs: tuple[str, ...], types: tuple[ValueType, ...],
+    added: Node | None, mask: str, scale: float,
+) -> Node:  # fmt: skip
+    """Return attention as one node; the operands are typed by those of its products."""
     if added is not None:
         types = (*types, added.input_types[list(added.inputs).index(mask)])
-    whole = scale * first * second
-    inputs = (queries, name, last.inputs[1], *((mask,) if mask else ()))
-    node = _node(last, "Attention", 23, inputs, scale=whole, added=1)
+    node = _node(last, "Attention", 23, inputs, scale=scale, added=1)
     return replace(node, input_types=types)
+
+
+def _turned_flat(finder: Finder, name: str) -> str | None:
+    """Return the keys (N, H, S, D) that a value is with the last two axes changed.
+
+    PyTorch's newer exporter turns them as (N H, S, D).
+    """
+    last = finder.maker(name, "Reshape")
+    turned = finder.maker(last.inputs[0], "Transpose") if last is not None else None
+    first = finder.maker(turned.inputs[0], "Reshape") if turned is not None else None
+    if last is None or turned is None or first is None:
+        return None
+    old, flat = first.input_types[0].shape, turned.input_types[0].shape
+    new = last.output_types[0].shape if last.output_types else None
+    if turned.attributes.get("perm") != (0, 2, 1) or old is None or flat is None or new is None:
+        return None
+    if len(old) != 4 or len(flat) != 3 or len(new) != 4 or None in old[1:]:
+        return None
+    heads, keys, size = old[1:]
+    return first.inputs[0] if flat[1:] == (keys, size) and new[1:] == (heads, size, keys) else None
 
 
 def _unscaled(finder: Finder, name: str) -> tuple[str, float]:
