@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,26 +12,88 @@ import pytest
 
 import pyrite
 from pyrite import nn
+from pyrite.tensor.function_names import INSTEAD
 
-PACKAGES: tuple[Any, ...] = (pyrite, nn)
-NAMES = [(package, name) for package in PACKAGES for name in package._INSTEAD]
+LISTED = Path(__file__).parent.parent / "docs" / "unsupported-names.md"
 
 
-@pytest.mark.parametrize(("package", "name"), NAMES, ids=[n for _, n in NAMES])
-def test_a_name_of_pytorch_is_an_error_that_says_what_to_write(package: Any, name: str) -> None:
-    use = package._INSTEAD[name]
+@pytest.mark.parametrize("name", INSTEAD)
+def test_what_is_advised_for_a_function_runs_and_the_name_is_not_here(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'pyrite' has no attribute '{name}'; use "):
+        getattr(pyrite, name)
 
+    x, a = pyrite.tensor([0.5, 1.0, 2.0]), pyrite.ones((2, 2))
+    model = nn.Linear(2, 2)
+    model.save(tmp_path / "model")
+    names = {
+        "pyrite": pyrite, "nn": nn, "values": [1, 2], "array": np.ones(2), "number": 3, "x": x,
+        "y": x, "v": x, "a": a, "b": a, "i": pyrite.tensor([1, 2]), "p": x / 4, "model": model,
+        "path": tmp_path / "model", "labels": pyrite.tensor([0, 1]),
+    }  # fmt: skip
+    if name in ("addr", "vecmat"):
+        names["v"] = x[:2]
+    eval(INSTEAD[name], names)
+
+
+def test_a_function_that_changes_its_tensor_there_is_another_one_here() -> None:
+    module: Any = pyrite
     with pytest.raises(
-        AttributeError, match=f"^module '{package.__name__}' has no attribute '{name}'; use "
+        AttributeError, match=r"no attribute 'relu_'; use x = pyrite\.relu\(x\), si"
     ):
-        getattr(package, name)
+        module.relu_  # noqa: B018
 
-    if use.startswith("pyrite.") and name != "cuda":
-        x = pyrite.ones((2,))
-        names = {"values": [1, 2], "array": np.ones(2), "number": 3, "shape": (2,), "x": x, "n": 3}
-        eval(use.partition(", ")[0], {"pyrite": pyrite, **names})
+
+@pytest.mark.parametrize("name", nn._INSTEAD)
+def test_what_is_advised_for_a_layer_runs_and_the_name_is_not_here(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'pyrite.nn' has no attribute '{name}'; use"):
+        getattr(nn, name)
+
+    use = nn._INSTEAD[name]
     if use.startswith("nn."):
-        assert getattr(nn, use.removeprefix("nn."))
+        eval(re.split(r", (?:of|over|with) ", use)[0], {"nn": nn, "pyrite": pyrite})
+
+
+#: By the heading of docs/unsupported-names.md: what PyTorch or NumPy has, and whether it is here.
+PLACES: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "torch": ("torch", lambda name: answered(pyrite, name)),
+    "torch.Tensor": ("torch.Tensor", lambda name: answered(pyrite.ones((2,)), name)),
+    "torch.nn": ("torch.nn", lambda name: answered(nn, name)),
+    "torch.nn.functional": ("torch.nn.functional", lambda name: answered(pyrite, name)),
+    "numpy": ("numpy", lambda name: answered(pyrite, name)),
+}
+
+
+def answered(place: Any, name: str) -> bool:
+    """Whether a name is at a place, or an error there says what to write."""
+    try:
+        getattr(place, name)
+    except AttributeError as error:
+        return "; use " in str(error)
+    except Exception:  # a property that cannot be read of this tensor is there
+        return True
+    return True
+
+
+def listed() -> dict[str, set[str]]:
+    """The names of docs/unsupported-names.md by their heading."""
+    parts = re.split(r"^## (\S+)$", LISTED.read_text(), flags=re.MULTILINE)[1:]
+    return {parts[i]: set(re.findall(r"`(\w+)`", parts[i + 1])) for i in range(0, len(parts), 2)}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_each_name_of_pytorch_and_numpy_is_here_or_answered_or_listed(place: str) -> None:
+    torch = pytest.importorskip("torch")
+    path, is_answered = PLACES[place]
+    module, *attributes = path.split(".")
+    there: Any = {"torch": torch, "numpy": np}[module]
+    for attribute in attributes:
+        there = getattr(there, attribute)
+    public = [name for name in dir(there) if not name.startswith("_")]
+    unsupported = listed()[place]
+    assert {name for name in public if not is_answered(name)} - unsupported == set()
+    assert {name for name in unsupported if is_answered(name)} == set()
 
 
 def test_any_other_name_is_the_error_that_python_makes() -> None:

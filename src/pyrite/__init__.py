@@ -150,25 +150,6 @@ if _typing.TYPE_CHECKING:
     from pyrite.testing.bisection import Divergence as Divergence
     from pyrite.testing.bisection import bisect as bisect
 else:
-    #: What PyTorch and NumPy have at this place: what to write instead.
-    _INSTEAD = {
-        "array": "pyrite.tensor(values)",
-        "as_tensor": "pyrite.asarray(values)",
-        "cuda": "pyrite.device('wgpu') or 'torch:cuda'; pyrite devices lists what works",
-        "float": "pyrite.float32",
-        "from_numpy": "pyrite.tensor(array), or pyrite.from_dlpack(array), which shares",
-        "inference_mode": "nothing: only value_and_grad records",
-        "int": "pyrite.int32",
-        "load": "model.load(path)",
-        "long": "pyrite.int64",
-        "manual_seed": "pyrite.seed(number)",
-        "rand": "pyrite.uniform(shape)",
-        "rand_like": "pyrite.uniform_like(x)",
-        "randn": "pyrite.normal(shape)",
-        "randn_like": "pyrite.normal_like(x)",
-        "randperm": "pyrite.permutation(n)",
-        "save": "model.save(path)",
-    }
 
     def __getattr__(name):
         """Import what is not there from the beginning."""
@@ -178,5 +159,9 @@ else:
             return getattr(_import_module("pyrite.compiled"), name)
         if name in ("bisect", "Bisection", "Divergence"):
             return getattr(_import_module("pyrite.testing.bisection"), name)
-        use = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
+        if name.startswith("__"):
+            raise AttributeError(f"module 'pyrite' has no attribute {name!r}")
+        from pyrite.tensor.function_names import instead
+
+        use = instead(name, _functions)
         raise AttributeError(f"module 'pyrite' has no attribute {name!r}{use}")

@@ -16,17 +16,23 @@ from pyrite.tensor.torch_names import INSTEAD
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_is_advised_works_and_the_name_is_not_here(name: str) -> None:
     x, y = pyrite.ones((2, 2)), pyrite.zeros((2, 2))
-    first = INSTEAD[name].split(", or ")[0].split(", of ")[0].removesuffix(", which never changes")
+    first = (
+        INSTEAD[name]
+        .split(", or ")[0]
+        .split(", of ")[0]
+        .split(", for ")[0]
+        .removesuffix(", which never changes")
+    )
     first = first.removesuffix(", which is in the order that it needs")
     names = {
         "pyrite": pyrite, "x": x, "y": y, "shape": (4,), "mask": x > y, "value": 7.0, "axis": 1,
-        "n": 2, "dtype": pyrite.int32,
+        "n": 2, "dtype": pyrite.int32, "i": pyrite.tensor([1, 0]),
     }  # fmt: skip
 
     with pytest.raises(AttributeError, match=f"^'Tensor' object has no attribute '{name}'; use "):
         getattr(x, name)
 
-    if name == "grad":
+    if first.startswith("grads["):
         names["x"] = weight = pyrite.Parameter(x)
         names["grads"] = pyrite.value_and_grad(lambda w: w.sum())(weight)[1]
     eval(first.removesuffix(" itself").replace("'wgpu'", "'numpy'"), names)
