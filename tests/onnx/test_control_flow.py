@@ -220,6 +220,21 @@ def test_a_loop_without_an_end_is_refused(tmp_path: Path) -> None:
         generated.written(model_of(ENDLESS.replace("  ", "\n")), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float[N] a) => (bool d, float[N] e)", "float[N] a) => (bool d)"),
+        ("float[N] a) => (bool d, float[N] e)", "float[N] a, float[N] g) => (bool d, float[N] e)"),
+        ("y = Loop (, , x)", "y, z = Loop (, , x)"),
+    ],
+)
+def test_a_body_that_does_not_fit_its_loop_is_refused(old: str, new: str, tmp_path: Path) -> None:
+    text = ENDLESS.replace(old, new)
+    assert text != ENDLESS
+    with pytest.raises(ModelImportError, match=r"got 1 that cannot: Loop 'y'"):
+        generated.written(model_of(text.replace("  ", "\n")), tmp_path)
+
+
 @pytest.mark.sample(10, varies=True)
 @pytest.mark.parametrize("seed", range(200))
 def test_any_loops_and_branches_give_what_the_graph_gives(

@@ -85,6 +85,9 @@ def _finish(
 def branch(use: Use) -> None:
     """Write an if; of a condition that the file decides, the body that it decides for."""
     bodies = [use.attribute("then_branch"), use.attribute("else_branch")]
+    if any(len(body.outputs) != len(use.node.outputs) for body in bodies):
+        use.translation.refuse(use.node, "its bodies do not give what it does")
+        return
     condition, translation = use.value(0), use.translation
     if isinstance(condition, Fixed):
         chosen = bodies[0] if bool(condition.array.reshape(-1)[0]) else bodies[1]
@@ -145,19 +148,27 @@ class Stack:
 def loop(use: Use) -> None:
     """Write a for over a range, or a while."""
     body: Graph = use.attribute("body")
-    number, going = body.inputs[:2]
     translation = use.translation
+    held = len(use) - 2
+    if not _fits(use.node, body, len(body.inputs) - 2, held, len(body.outputs) - 1):
+        translation.refuse(use.node, "its body is not one of its operands and outputs")
+        return
+    number, going = body.inputs[:2]
     # A body runs only where its condition is true.
     translation.values[number] = Sizes((Size(local(number)),), is_vector=False)
     translation.values[going] = Fixed(np.array(True))
     rounds = _rounds(use, number)
-    held = len(use) - 2
     stacks = [
         Stack(output, value)
         for output, value in zip(use.node.outputs[held:], body.outputs[1 + held :], strict=False)
     ]
     _written(use, body, rounds, use.values[2:], body.inputs[2:], body.outputs[1:], stacks,
              body.outputs[0])  # fmt: skip
+
+
+def _fits(node: Node, body: Graph, inputs: int, held: int, outputs: int) -> bool:
+    """Whether a body has as many inputs and outputs as the operands of its loop ask for."""
+    return 0 <= held == inputs and held <= outputs >= len(node.outputs) and bool(body.outputs)
 
 
 def _rounds(use: Use, number: str) -> Rounds:
@@ -283,6 +294,10 @@ def scan(use: Use) -> None:
     body: Graph = use.attribute("body")
     count = use.attribute("num_scan_inputs")
     held = len(use) - count
+    is_whole = 0 < count <= len(use) and len(body.inputs) == len(use)
+    if not is_whole or not _fits(use.node, body, held, held, len(body.outputs)):
+        use.translation.refuse(use.node, "its body is not one of its operands and outputs")
+        return
     axes = use.attribute("scan_input_axes") or (0,) * count
     backwards = use.attribute("scan_input_directions") or (0,) * count
     slices = [
