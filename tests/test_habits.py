@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -68,12 +69,13 @@ PLACES: dict[str, tuple[str, Callable[[str], bool]]] = {
 def answered(place: Any, name: str) -> bool:
     """Whether a name is at a place, or an error there says what to write."""
     try:
-        getattr(place, name)
+        found = getattr(place, name)
     except AttributeError as error:
         return "; use " in str(error)
     except Exception:  # a property that cannot be read of this tensor is there
         return True
-    return True
+    # A package of Pyrite's is an attribute too, once something has imported it.
+    return not isinstance(found, ModuleType) or name in place.__all__
 
 
 def listed() -> dict[str, set[str]]:
