@@ -68,42 +68,46 @@ class WgpuBundle:
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
-        if self._is_plain and self._are_apart(operands):
-            self._append(operands)
+        if not self._is_plain:
+            for step in self._steps:
+                self._launch_one(step, operands)
             return
-        for step in self._steps:
-            self._launch(
-                step.executable, [operands[i] for i in step.buffers], step.arguments(operands),
-                step.grid, step.is_folded,
-            )  # fmt: skip
-
-    def _are_apart(self, operands: Sequence[Any]) -> bool:
-        """Whether each buffer is of a storage of its own, and one binding shows all of it."""
-        buffers = [x for x in operands if isinstance(x, Buffer)]
-        largest = max([x.nbytes for x in buffers], default=0)
-        return largest <= self._largest and len({x.key[0] for x in buffers}) == len(buffers)
-
-    def _append(self, operands: Sequence[Any]) -> None:
-        """Append all under one lock, each in its plain variant."""
-        life, queue, groups, counts = self._parts
+        life = self._parts.life
         keys: list[Any] = [x.key if isinstance(x, Buffer) else None for x in operands]
+        serials = [key[0] for key in keys if key is not None]
+        is_apart = len(set(serials)) == len(serials)
+        is_small = all([key is None or key[2] <= self._largest for key in keys])
         with life.lock:
             life.check()
             for step in self._steps:
-                variant, at = step.variant, step.buffers
-                key = (variant.layout, tuple([keys[i] for i in at]))
-                buffers = [operands[i] for i in at]
-                group = groups.known(key)
-                if group is None:
-                    group = groups.get(variant.layout, buffers, None, variant.name)
-                counts["launches"] += 1
-                queue.append(
-                    Launch(
-                        variant.name, variant.pipeline, group, step.counts,
-                        step.arguments(operands), None, [x.contents for x in buffers],
-                        step.executable.results,
-                    )
-                )  # fmt: skip
+                own = tuple([keys[i] for i in step.buffers])
+                # A storage that is bound twice, or in parts, has another variant.
+                if is_small and (is_apart or len({key[0] for key in own}) == len(own)):
+                    self._append(step, own, operands)
+                else:
+                    self._launch_one(step, operands)
+
+    def _launch_one(self, step: _Prepared, operands: Sequence[Any]) -> None:
+        self._launch(
+            step.executable, [operands[i] for i in step.buffers], step.arguments(operands),
+            step.grid, step.is_folded,
+        )  # fmt: skip
+
+    def _append(self, step: _Prepared, keys: tuple[Any, ...], operands: Sequence[Any]) -> None:
+        """Append a launch in its plain variant."""
+        _, queue, groups, counts = self._parts
+        variant = step.variant
+        buffers = [operands[i] for i in step.buffers]
+        group = groups.known((variant.layout, keys))
+        if group is None:
+            group = groups.get(variant.layout, buffers, None, variant.name)
+        counts["launches"] += 1
+        queue.append(
+            Launch(
+                variant.name, variant.pipeline, group, step.counts, step.arguments(operands), None,
+                [x.contents for x in buffers], step.executable.results,
+            )
+        )  # fmt: skip
 
 
 def _prepared(step: BundledLaunch) -> _Prepared:
