@@ -10,7 +10,7 @@ from pyrite.autodiff import value_and_grad
 from pyrite.errors import GradientError
 from pyrite.synchronization import sync_count
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 X = np.random.default_rng(0).normal(size=(5, 3))
 

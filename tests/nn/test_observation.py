@@ -14,7 +14,7 @@ from pyrite import nn, optim
 from pyrite.autodiff import value_and_grad
 from pyrite.errors import ModuleError
 from pyrite.tensor.creation import ones, tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 
 

@@ -15,7 +15,7 @@ from pyrite import nn, optim
 from pyrite.autodiff import autodiff, value_and_grad
 from pyrite.errors import ModuleError, RecordError
 from pyrite.tensor.creation import tensor
-from pyrite.tensor.random import random_stream
+from pyrite.tensor.stream import random_stream
 
 
 @dataclass(frozen=True)
