@@ -208,6 +208,9 @@ def test_an_op_that_cannot_run_on_a_device_says_so():
         def runs_on(self, runtime):
             return False
 
+        def results(self, op, arrays, attrs, out):
+            return None
+
     @custom_op(infer=same, kernels=[Nowhere()])
     def kernels_only(x, /):
         """Nothing to run here."""

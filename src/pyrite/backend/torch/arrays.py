@@ -5,13 +5,16 @@ Wide unsigned integers are `Unsigned`, whose bits are moved as any other tensor'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from pyrite.backend.torch.algebra import TorchAlgebra
+from pyrite.backend.torch.contraction import exact_product
 from pyrite.backend.torch.dtype import PYRITE, TORCH, WIDE_UNSIGNED
 from pyrite.backend.torch.fault import Faults
 from pyrite.backend.torch.unsigned import Unsigned
@@ -109,6 +112,10 @@ class TorchArrays:
             return Unsigned(self.einsum(equation, *(x.bits for x in operands)), first.width)
         if first.dtype is torch.bool:
             return self.einsum(equation, *(x.to(torch.int32) for x in operands)) != 0
+        if first.device.type != "cpu" and not first.is_floating_point():
+            # There PyTorch has no products of integers.
+            x, y = operands
+            return exact_product(partial(torch.einsum, equation), x, y, _terms(equation, operands))
         # Of integers PyTorch makes sums in int64.
         return torch.einsum(equation, *operands).to(first.dtype)
 
@@ -141,3 +148,14 @@ def _device(like: Any) -> torch.device:
 def _moved(x: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return the elements of a tensor at other places."""
     return Unsigned(move(x.bits), x.width) if isinstance(x, Unsigned) else move(x)
+
+
+def _terms(equation: str, operands: Sequence[torch.Tensor]) -> int:
+    """Return how many products are summed up in an element of an einsum."""
+    given, kept = equation.split("->")
+    sizes = {
+        name: size
+        for names, x in zip(given.split(","), operands, strict=True)
+        for name, size in zip(names, x.shape, strict=True)
+    }
+    return math.prod(size for name, size in sizes.items() if name not in kept)

@@ -80,8 +80,34 @@ def _run(
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """Return the outputs and last states of one layer in one direction."""
     steps = x.flip(0) if is_reversed else x
-    out, *ends = function(steps, states, *_parameters(weights), 1, 0.0, False, False, False)
+    parameters, has_biases = _parameters(weights)
+    if not x.is_cuda:
+        out, *ends = function(steps, states, parameters, has_biases, *_OPTIONS)
+    elif all(t.numel() for t in (x, *parameters)):
+        states = _each(states, torch.Tensor.contiguous)
+        given = steps.contiguous(), states, _in_one(parameters)
+        out, *ends = function(*given, has_biases, *_OPTIONS)
+    else:
+        # cuDNN refuses sizes of 0.
+        given = steps.cpu(), _each(states, torch.Tensor.cpu), [w.cpu() for w in parameters]
+        made = function(*given, has_biases, *_OPTIONS)
+        out, *ends = (t.to(x.device) for t in made)
     return (out.flip(0) if is_reversed else out, *(end[0] for end in ends))
+
+
+#: One layer without dropout, for no gradient, in one direction, over steps that come first.
+_OPTIONS = (1, 0.0, False, False, False)
+
+
+def _each(states: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a state, or several, changed."""
+    return tuple(change(s) for s in states) if isinstance(states, tuple) else change(states)
+
+
+def _in_one(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return parameters as parts of one piece of memory, which cuDNN warns of if they are not."""
+    parts = torch.cat([w.reshape(-1) for w in parameters]).split([w.numel() for w in parameters])
+    return [part.view(w.shape) for part, w in zip(parts, parameters, strict=True)]
 
 
 def _parameters(weights: Sequence[Any]) -> tuple[list[torch.Tensor], bool]:
