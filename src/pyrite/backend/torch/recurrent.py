@@ -20,22 +20,30 @@ from pyrite.backend.torch.native import Native, native
 _RNN = {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
 
 
+def _is_exact(x: torch.Tensor, *_: Any, **__: Any) -> bool:
+    """Whether PyTorch's functions compute in the dtype that was asked for.
+
+    cuDNN's take TF32 unless a switch of the process says otherwise, and sizes of 0 not at all.
+    """
+    return not x.is_cuda
+
+
 class Recurrent(Native):
     """Recurrent layers over whole sequences."""
 
-    @native("lstm")
+    @native("lstm", when=_is_exact)
     def lstm(self, x: torch.Tensor, *inputs: Any, is_reversed: bool) -> tuple[torch.Tensor, ...]:
         *weights, hidden, cell = inputs
         self.note_products(x)
         return _run(torch.lstm, x, weights, (hidden[None], cell[None]), is_reversed)
 
-    @native("gru")
+    @native("gru", when=_is_exact)
     def gru(self, x: torch.Tensor, *inputs: Any, is_reversed: bool) -> tuple[torch.Tensor, ...]:
         *weights, hidden = inputs
         self.note_products(x)
         return _run(torch.gru, x, weights, hidden[None], is_reversed)
 
-    @native("rnn")
+    @native("rnn", when=_is_exact)
     def rnn(
         self, x: torch.Tensor, *inputs: Any, nonlinearity: str, is_reversed: bool
     ) -> tuple[torch.Tensor, ...]:
@@ -80,34 +88,8 @@ def _run(
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """Return the outputs and last states of one layer in one direction."""
     steps = x.flip(0) if is_reversed else x
-    parameters, has_biases = _parameters(weights)
-    if not x.is_cuda:
-        out, *ends = function(steps, states, parameters, has_biases, *_OPTIONS)
-    elif all(t.numel() for t in (x, *parameters)):
-        states = _each(states, torch.Tensor.contiguous)
-        given = steps.contiguous(), states, _in_one(parameters)
-        out, *ends = function(*given, has_biases, *_OPTIONS)
-    else:
-        # cuDNN refuses sizes of 0.
-        given = steps.cpu(), _each(states, torch.Tensor.cpu), [w.cpu() for w in parameters]
-        made = function(*given, has_biases, *_OPTIONS)
-        out, *ends = (t.to(x.device) for t in made)
+    out, *ends = function(steps, states, *_parameters(weights), 1, 0.0, False, False, False)
     return (out.flip(0) if is_reversed else out, *(end[0] for end in ends))
-
-
-#: One layer without dropout, for no gradient, in one direction, over steps that come first.
-_OPTIONS = (1, 0.0, False, False, False)
-
-
-def _each(states: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a state, or several, changed."""
-    return tuple(change(s) for s in states) if isinstance(states, tuple) else change(states)
-
-
-def _in_one(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return parameters as parts of one piece of memory, which cuDNN warns of if they are not."""
-    parts = torch.cat([w.reshape(-1) for w in parameters]).split([w.numel() for w in parameters])
-    return [part.view(w.shape) for part, w in zip(parts, parameters, strict=True)]
 
 
 def _parameters(weights: Sequence[Any]) -> tuple[list[torch.Tensor], bool]:
