@@ -79,7 +79,9 @@ def answered(place: Any, name: str) -> bool:
     except Exception:  # a property that cannot be read of this tensor is there
         return True
     # A package of Pyrite's is an attribute too, once something has imported it.
-    return not isinstance(found, ModuleType) or name in place.__all__
+    if not isinstance(found, ModuleType):
+        return True
+    return name in place.__all__ or name in ("extension", "onnx", "wgpu")
 
 
 def listed() -> dict[str, set[str]]:

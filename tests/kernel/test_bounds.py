@@ -118,6 +118,7 @@ UNPROVED = {
         (
             *("all", "any", "max", "min", "prod", "sum", "mean", "avg_pool", "count_nonzero"),
             *("cov", "logsumexp", "max_abs", "scaled_dot_product_attention", "std", "var"),
+            *("is_nonzero", "max_of_numbers"),
             "var_mean",
             "gru",
             "lstm",

@@ -137,7 +137,7 @@ class Optimizer(Configured, ABC):
         >>> from pyrite import nn, optim
         >>> model = nn.Linear(2, 1)
         >>> loss, grads = pyrite.value_and_grad(lambda m: m(pyrite.ones((4, 2))).sum())(model)
-        >>> (model.bias - optim.SGD(0.5).step(model, grads).bias).item()
+        >>> round((model.bias - optim.SGD(0.5).step(model, grads).bias).item(), 4)
         2.0
         """
         if not isinstance(gradients, Gradients):
