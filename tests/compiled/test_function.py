@@ -485,6 +485,25 @@ def test_hidden_state_is_found_by_a_later_look(host: Device) -> None:
         f(x)
 
 
+def test_other_ops_are_captured_anew(host: Device) -> None:
+    class Hidden:
+        __slots__ = ("calls",)
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def next(self) -> bool:
+            self.calls += 1
+            return self.calls >= 4
+
+    hidden = Hidden()
+    f = pyrite.compile(lambda x: x.exp() if hidden.next() else x + 1)
+    x = of([0], host)
+
+    assert [f(x).item() for _ in range(9)] == [1.0] * 9
+    assert f(of([1], host)).item() == pytest.approx(np.e)
+
+
 def test_devices_without_fusion_are_told(host: Device) -> None:
     f = pyrite.compile(lambda *x: x[0] * 2)
     with pytest.raises(CompileError, match=r'one device with fusion, got numpy.*fusion\("numpy"\)'):

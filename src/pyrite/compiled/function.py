@@ -162,7 +162,11 @@ class Compiled(Generic[P, R]):
         if kind.replay is not None:
             kind.replays += 1
             if difference is not None:
-                kind.replay, kind.candidate = None, call
+                is_of_ops = kind.replay.call.at is not call.at
+                kind.replay, kind.candidate, kind.captures = None, call, 0
+                if is_of_ops:
+                    # A gradient is walked by other ops once plans or recorded walks were dropped.
+                    return cast(R, result)
                 undo(capture)
                 raise located(
                     CompileError(
