@@ -131,7 +131,7 @@ def test_every_rule_goes_on_as_without(device: Device, rule: str) -> None:
 
     both(runs, batches(device, 9))
 
-    assert runs[1].train.replays >= 4  # type: ignore[attr-defined]
+    assert runs[1].train.replays >= 2  # type: ignore[attr-defined]
 
 
 def test_the_rate_of_a_schedule_is_asked_for_at_each_call(device: Device) -> None:
@@ -220,7 +220,7 @@ def test_ties_stay_ties(device: Device) -> None:
     for x, _ in batches(device, 8):
         model, loss = train(model, x)
         losses.append(loss.item())
-    assert train.replays >= 4
+    assert train.replays >= 2
     assert model.encoder is model.decoder or model.encoder.weight is model.decoder.weight
     assert len(model.parameters()) == 2
 
