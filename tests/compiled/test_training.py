@@ -164,6 +164,24 @@ def test_an_optimizer_that_is_taken_up_goes_on(device: Device) -> None:
     both(runs, given)
 
 
+class Slowing(optim.Optimizer):
+    """A rule that asks for the number of the step."""
+
+    def init(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {}
+
+    def update(
+        self, gradient: Tensor, parameter: Tensor, state: Any, *, learning_rate: float, step: int
+    ) -> Any:
+        return parameter - (learning_rate if step < 7 else 0.1 * learning_rate) * gradient, state
+
+
+def test_a_comparison_that_is_answered_otherwise_draws_nothing_twice(device: Device) -> None:
+    runs = [Run(made(device), Slowing(0.1), is_compiled) for is_compiled in (False, True)]
+
+    both(runs, batches(device, 11))
+
+
 def test_a_plain_step_between_replays_is_seen(device: Device) -> None:
     runs = pair(device, "adam")
     both(runs, batches(device, 5))

@@ -34,7 +34,9 @@ class ReplayedCall:
         self._places = {number: n for n, number in enumerate(self._wanted)}
         self._expressions = Expressions()
         self._numbers = [self._number(x) for x in call.numbers]
-        self._choices = [(self._expressions.add(c.asked), c.answer) for c in call.choices]
+        #: What is asked first: a call that is answered otherwise has drawn nothing.
+        self._asked = Expressions()
+        self._choices = [(self._asked.add(c.asked), c.answer) for c in call.choices]
         #: Whether it matters whose parameters they are: it keeps something for them, or gives them.
         self.needs_ids = bool(call.renewed) or any(
             isinstance(o.like, Identified) for o in call.outputs
@@ -62,10 +64,10 @@ class ReplayedCall:
                     return None
             except KeyError:
                 return None
-            values = self._expressions.values(states)
-            if any([bool(values[n]) is not answer for n, answer in self._choices]):
+            answers = self._asked.values(states)
+            if any([bool(answers[n]) is not answer for n, answer in self._choices]):
                 return None
-            made = self._made(inputs, values)
+            made = self._made(inputs, self._expressions.values(states))
             return (self._committed(made, leaves, states),)
 
     def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Lazy:
@@ -75,7 +77,10 @@ class ReplayedCall:
         if isinstance(source, Held):
             return source.lazy
         assert not isinstance(source, Result)
-        found: Lazy = states[source.effect].tensor(source.name)._handle
+        t = states[source.effect].tensor(source.name)
+        if t._backend is not self._fusion:
+            raise KeyError(source.name)  # taken up on another device: a call as written moves it
+        found: Lazy = t._handle
         return found
 
     def _made(self, inputs: Sequence[Lazy], values: Sequence[Any]) -> list[Lazy]:
