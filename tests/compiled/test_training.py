@@ -173,13 +173,15 @@ class Slowing(optim.Optimizer):
     def update(
         self, gradient: Tensor, parameter: Tensor, state: Any, *, learning_rate: float, step: int
     ) -> Any:
-        return parameter - (learning_rate if step < 7 else 0.1 * learning_rate) * gradient, state
+        return parameter - (
+            0.1 * learning_rate if step in (7, 9) else learning_rate
+        ) * gradient, state
 
 
 def test_a_comparison_that_is_answered_otherwise_draws_nothing_twice(device: Device) -> None:
     runs = [Run(made(device), Slowing(0.1), is_compiled) for is_compiled in (False, True)]
 
-    both(runs, batches(device, 11))
+    both(runs, batches(device, 13))
 
 
 def test_a_plain_step_between_replays_is_seen(device: Device) -> None:

@@ -162,10 +162,12 @@ class Compiled(Generic[P, R]):
         if kind.replay is not None:
             kind.replays += 1
             if difference is not None:
-                is_of_ops = kind.replay.call.at is not call.at
+                replayed = kind.replay.call
+                is_another = replayed.at is not call.at or replayed.answers != call.answers
                 kind.replay, kind.candidate, kind.captures = None, call, 0
-                if is_of_ops:
-                    # A gradient is walked by other ops once plans or recorded walks were dropped.
+                if is_another:
+                    # A comparison of the step was answered otherwise; or a gradient was walked by
+                    # other ops, as plans or recorded walks were dropped.
                     return cast(R, result)
                 undo(capture)
                 raise located(
