@@ -174,7 +174,7 @@ class Slowing(optim.Optimizer):
         self, gradient: Tensor, parameter: Tensor, state: Any, *, learning_rate: float, step: int
     ) -> Any:
         return parameter - (
-            0.1 * learning_rate if step in (7, 9) else learning_rate
+            0.1 * learning_rate if step in (9, 10) else learning_rate
         ) * gradient, state
 
 
