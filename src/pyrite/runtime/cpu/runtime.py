@@ -28,7 +28,7 @@ from pyrite.runtime.cpu.host import machine_of
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
-from pyrite.runtime.cpu.shared_memory import SharedMemory
+from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
@@ -278,9 +278,22 @@ class CpuRuntime:
         self.synchronize()
         return BindingResource(HostResource(buffer.lease()))
 
-    def renew(self, buffer: Buffer) -> Buffer:
-        """Raise DeviceError: all memory is its own."""
-        raise own_memory()
+    def is_shared(self, x: Buffer, y: Buffer) -> bool:
+        """Whether two buffers have memory in common."""
+        assert isinstance(x, BUFFERS)
+        assert isinstance(y, BUFFERS)
+        return x.address < y.address + y.nbytes and y.address < x.address + x.nbytes
+
+    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
+        """Return the memory of an array, which stays what it is.
+
+        Raises DeviceError for memory of its own, and for a kernel that of a read-only array.
+        """
+        if not isinstance(buffer, CpuBuffer) or not isinstance(buffer.block, SharedBlock):
+            raise own_memory("out" if for_kernel else "invalidate")
+        if for_kernel and not buffer.block.owner.flags.writeable:
+            raise DeviceError("out requires memory that may be written, got a read-only array")
+        return buffer
 
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""
