@@ -19,6 +19,7 @@ from pyrite.data.dataset import SelectionDataset as SelectionDataset
 from pyrite.data.dataset import ShuffledDataset as ShuffledDataset
 from pyrite.data.dataset import WindowsDataset as WindowsDataset
 from pyrite.data.dataset import checked_index as checked_index
+from pyrite.data.draws import Draws as Draws
 from pyrite.data.loader import DataLoader as DataLoader
 from pyrite.data.memory import InMemoryDataset as InMemoryDataset
 from pyrite.data.source.cifar import cifar10 as cifar10
@@ -35,6 +36,7 @@ __all__ = [
     "ComposedDataset",
     "DataLoader",
     "Dataset",
+    "Draws",
     "Image",
     "ImageArrayDataset",
     "InMemoryDataset",

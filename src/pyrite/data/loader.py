@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from threading import Event
 from typing import Any, Generic, TypeVar
@@ -20,10 +20,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
-from pyrite.data.collate import ItemMismatchError, default_collate, to_tensors
+from pyrite.data.batch import BatchReader, BatchTask
+from pyrite.data.collate import default_collate, to_tensors
 from pyrite.data.dataset import Indexable
+from pyrite.data.draws import Draws
 from pyrite.data.order import Indices, checked_seed, epoch_order
-from pyrite.errors import ArgumentError, DataError
+from pyrite.errors import ArgumentError
 from pyrite.op import public
 
 T = TypeVar("T")
@@ -40,9 +42,11 @@ class DataLoader(Generic[T]):
     it: at its end, at an error, at Ctrl-C, or when the iterator is dropped.
 
     The last batch is smaller where batch_size does not divide the number of items, or left out with
-    drop_last.  collate makes a batch of a list of items, in a worker; arrays in it then become
-    tensors on device (None: the default device) in the consumer's thread, or stay with
-    tensors=False.
+    drop_last.  In a worker augment(item, draws) changes an item (`pyrite.data.augment`), collate
+    makes a batch of a list of items, and mix(batch, draws) changes that; draws are random numbers
+    counted from (seed, epoch, index of the item or number of the batch), so a resumed epoch has the
+    same ones.  Arrays then become tensors on device (None: the default device) in the consumer's
+    thread, or stay with tensors=False.
 
     Raises ArgumentError unless batch_size >= 1, workers >= 0, prefetch >= 0, 0 <= seed < 2**64.
 
@@ -61,7 +65,9 @@ class DataLoader(Generic[T]):
         workers: int = 0,
         prefetch: int = 2,
         drop_last: bool = False,
-        collate: Callable[[list[T]], Any] = default_collate,
+        augment: Callable[[T, Draws], Any] | None = None,
+        collate: Callable[[list[Any]], Any] = default_collate,
+        mix: Callable[[Any, Draws], Any] | None = None,
         tensors: bool = True,
         device: DeviceLike = None,
     ) -> None:
@@ -77,10 +83,13 @@ class DataLoader(Generic[T]):
         self.workers = workers
         self.prefetch = prefetch
         self.drop_last = drop_last
+        self.augment = augment
         self.collate = collate
+        self.mix = mix
         self.tensors = tensors
         self.device = device
         self._epochs = count()
+        self._reader = BatchReader(dataset, collate, augment, mix, self.seed)
 
     def __len__(self) -> int:
         """Return how many batches an epoch has."""
@@ -105,8 +114,8 @@ class DataLoader(Generic[T]):
         """
         if not 0 <= start <= len(self):
             raise ArgumentError(f"epoch requires 0 <= start <= {len(self)} batches, got {start}")
-        batches = self._batch_indices(self.order(number), start)
-        made = self._read_ahead(batches) if self.workers else self._read_now(batches)
+        tasks = self._tasks(number, start)
+        made = self._read_ahead(tasks) if self.workers else self._read_now(tasks)
         return (to_tensors(batch, self.device) for batch in made) if self.tensors else made
 
     def order(self, epoch: int) -> Indices:
@@ -115,22 +124,24 @@ class DataLoader(Generic[T]):
         order = epoch_order(n, self.seed, epoch) if self.shuffle else np.arange(n, dtype=np.int64)
         return order[: self.num_items]
 
-    def _batch_indices(self, order: Indices, start: int) -> Iterator[Indices]:
-        firsts = range(start * self.batch_size, len(order), self.batch_size)
-        return (order[first : first + self.batch_size] for first in firsts)
+    def _tasks(self, epoch: int, start: int) -> Iterator[BatchTask]:
+        order = self.order(epoch)
+        for number in range(start, len(self)):
+            first = number * self.batch_size
+            yield BatchTask(epoch, number, order[first : first + self.batch_size].tolist())
 
-    def _read_now(self, batches: Iterator[Indices]) -> Iterator[Any]:
+    def _read_now(self, tasks: Iterator[BatchTask]) -> Iterator[Any]:
         stopped = Event()
-        return (self._batch(indices, stopped) for indices in batches)
+        return (self._reader(task, stopped) for task in tasks)
 
-    def _read_ahead(self, batches: Iterator[Indices]) -> Iterator[Any]:
+    def _read_ahead(self, tasks: Iterator[BatchTask]) -> Iterator[Any]:
         """Yield the batches in order, made by the workers ahead of the consumer."""
         stopped = Event()
         executor = ThreadPoolExecutor(self.workers, thread_name_prefix="pyrite-loader")
         pending: deque[Future[Any]] = deque()
         try:
-            for indices in batches:
-                pending.append(executor.submit(self._batch, indices, stopped))
+            for task in tasks:
+                pending.append(executor.submit(self._reader, task, stopped))
                 if len(pending) == self.workers + self.prefetch:
                     yield pending.popleft().result()
             while pending:
@@ -145,32 +156,3 @@ class DataLoader(Generic[T]):
             executor.shutdown(cancel_futures=True)
             raise
         executor.shutdown()
-
-    def _batch(self, indices: Indices, stopped: Event) -> Any:
-        """Return the collated items; CancelledError if nobody waits for them any more."""
-        items: list[T] = []
-        for index in indices.tolist():
-            if stopped.is_set():
-                raise CancelledError
-            items.append(self._item(index))
-        try:
-            return self.collate(items)
-        except ItemMismatchError as error:
-            raise error.renumbered(indices.tolist()) from error
-        except Exception as error:
-            raise DataError(
-                f"loader requires items that collate, got {_described(error)} "
-                f"for the batch of items {indices.tolist()}"
-            ) from error
-
-    def _item(self, index: int) -> T:
-        try:
-            return self.dataset[index]
-        except Exception as error:
-            raise DataError(
-                f"loader requires every item to load, got {_described(error)} for item {index}"
-            ) from error
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
