@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import weakref
+from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -146,7 +147,7 @@ class CpuRuntime:
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         words = self._command(executable, bindings, grid)
         if words:
-            self._stream.extend(words, 1)
+            self._stream.extend(words)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
@@ -154,7 +155,7 @@ class CpuRuntime:
 
     def _command(
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
-    ) -> list[int]:
+    ) -> array[int]:
         """Return the words of a launch; none for one of no workgroups."""
         kernel = executable.kernel
         if len(bindings) != len(executable.pack):
@@ -165,7 +166,7 @@ class CpuRuntime:
         sizes = _grid(kernel, grid)
         count = math.prod(sizes)
         if count == 0:
-            return []
+            return array("q")
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
         # Long workgroups compute more than they read, and need not be equally long.
@@ -193,7 +194,7 @@ class CpuRuntime:
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
         slots = (target.address, source.address, target.nbytes)
         if grid[0]:
-            self._stream.extend(command(self._executor.copy_function, grid, slots, 1), 1)
+            self._stream.extend(command(self._executor.copy_function, grid, slots, 1))
 
     # ---- order ----
 
@@ -229,7 +230,8 @@ class CpuRuntime:
 
     def allocate_all(self, sizes: Sequence[int]) -> list[CpuBuffer]:
         """Return a buffer of each size."""
-        self._executor.check()
+        if self._executor.why_closed is not None:
+            self._executor.check()
         allocate = self._allocator.allocate
         return [allocate(nbytes) for nbytes in sizes]
 
