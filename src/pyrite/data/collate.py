@@ -39,6 +39,9 @@ class ItemMismatchError(PyriteError):
         self.other = other
         self.positions = positions
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.requirement, self.first, self.other, self.positions)
+
     def renumbered(self, indices: Sequence[int]) -> Self:
         """Return the error with indices in the dataset in the place of positions in the batch."""
         first, other = self.positions
