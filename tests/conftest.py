@@ -89,6 +89,12 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 
 @pytest.fixture(scope="session")
+def rng_of_session() -> random.Random:
+    """Random numbers of the seed of samples that vary: for what several tests share."""
+    return random.Random(seed_of_samples())
+
+
+@pytest.fixture(scope="session")
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether every case is wanted, for a test that loops over its cases itself."""
     return bool(pytestconfig.getoption("--full"))
