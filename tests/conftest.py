@@ -19,7 +19,7 @@ import signal
 import subprocess
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,8 +114,12 @@ def quarter(rng: random.Random, full: bool) -> Callable[[Iterable[T]], list[T]]:
     return chosen
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of level_runtime on this processor, and on each level that it has."""
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """Run a test of level_runtime on this processor, and on each level that it has; sample suites.
+
+    A case that is not in the sample becomes no item: those of 100,000 took each worker 8 s.
+    """
     if "level_runtime" in metafunc.fixturenames:
         names: list[str] = []
         if find_spec("llvmlite"):
@@ -123,6 +127,67 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
             names = [level.name for level in levels()]
         metafunc.parametrize("level", ["host", *names], scope="module")
+    result = yield
+    if not metafunc.config.getoption("--full"):
+        keep_sample(metafunc)
+    return result
+
+
+def keep_sample(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.definition.nodeid
+    if any(asked.startswith(f"{name}[") for asked in metafunc.config.args):
+        return  # a case asked for by its own name runs, whatever the sample says
+    cases = metafunc._calls  # pytest has no public name for them
+    own = metafunc.definition.get_closest_marker("sample")
+    marked = {
+        number: marker
+        for number, case in enumerate(cases)
+        if (marker := own or marker_of(case.marks)) is not None
+    }
+    if not marked:
+        return
+    suite = {number: cases[number].params for number in marked}
+    chosen = sample(name, next(iter(marked.values())), suite)
+    metafunc.config.stash[SAMPLED][name] = (len(chosen), len(suite))
+    left_out = suite.keys() - chosen
+    cases[:] = [case for number, case in enumerate(cases) if number not in left_out]
+
+
+def marker_of(marks: Iterable[Any]) -> pytest.Mark | None:
+    """Return the marker of a case whose parameter has one."""
+    return next((mark for mark in marks if mark.name == "sample"), None)
+
+
+def sample(name: str, marker: pytest.Mark, suite: Mapping[int, Mapping[str, object]]) -> set[int]:
+    """Return the numbers of the cases that run, of those of a suite by their numbers."""
+    count, by, of = marker.args[0], marker.kwargs.get("by"), marker.kwargs.get("of", {})
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    chosen: set[int] = set()
+    for number, case in suite.items():
+        if all(value_of(case, parameter) == value for parameter, value in of.items()):
+            groups[values_of(case, by)].append(number)
+        else:
+            chosen.add(number)
+    for key, group in groups.items():
+        seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
+        generator = random.Random(f"{name} {key}{seed}")
+        chosen.update(generator.sample(group, min(count, len(group))))
+    return chosen
+
+
+def values_of(case: Mapping[str, object], parameters: str | tuple[str, ...] | None) -> Hashable:
+    if isinstance(parameters, tuple):
+        return tuple(value_of(case, parameter) for parameter in parameters)
+    return None if parameters is None else value_of(case, parameters)
+
+
+def value_of(case: Mapping[str, object], parameter: str) -> Hashable:
+    first, *attributes = parameter.split(".")
+    value = case[first]
+    for attribute in attributes:
+        value = getattr(value, attribute)
+    # Of a function str has the address, which differs from worker to worker.
+    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 
 
 @pytest.fixture(scope="module")
@@ -168,61 +233,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
-
-
-# First: what comes after orders the items, and has a third of them left to order.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--full"):
-        return
-    kept: set[pytest.Item] = set(items)
-    for name, suite in suites_to_sample(items).items():
-        chosen = sample(name, suite)
-        kept.difference_update(set(suite) - set(chosen))
-        config.stash[SAMPLED][name] = (len(chosen), len(suite))
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
-
-
-def suites_to_sample(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
-    suites: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        # A case asked for by its own name runs, whatever the sample says.
-        asked_for = item.nodeid in item.config.args
-        if item.get_closest_marker("sample") and not asked_for:
-            suites[item.nodeid.partition("[")[0]].append(item)
-    return suites
-
-
-def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
-    marker = suite[0].get_closest_marker("sample")
-    assert marker is not None
-    count, by, of = marker.args[0], marker.kwargs.get("by"), marker.kwargs.get("of", {})
-    groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
-    chosen: list[pytest.Item] = []
-    for item in suite:
-        is_sampled = all(value_of(item, parameter) == value for parameter, value in of.items())
-        (groups[values_of(item, by)] if is_sampled else chosen).append(item)
-    for key, group in groups.items():
-        seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
-        generator = random.Random(f"{name} {key}{seed}")
-        chosen += generator.sample(group, min(count, len(group)))
-    return chosen
-
-
-def values_of(item: pytest.Item, parameters: str | tuple[str, ...] | None) -> Hashable:
-    if isinstance(parameters, tuple):
-        return tuple(value_of(item, parameter) for parameter in parameters)
-    return None if parameters is None else value_of(item, parameters)
-
-
-def value_of(item: pytest.Item, parameter: str) -> Hashable:
-    first, *attributes = parameter.split(".")
-    value = item.callspec.params[first]  # type: ignore[attr-defined]
-    for attribute in attributes:
-        value = getattr(value, attribute)
-    # Of a function str has the address, which differs from worker to worker.
-    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
