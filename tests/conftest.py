@@ -1,10 +1,10 @@
 """What every test shares: sampling of large suites, and a closing word on what was left out.
 
 A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.mark.sample`, so that
-`make test` stays short; `--full` runs every case. The sample depends on the test's name alone:
-the same cases run on every machine and in every worker, until the cases themselves change. With
-`varies=True` it depends on the commit as well, so that in time every case has run; the closing word
-says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again. With
+`make test` stays short; `--full` runs every case. The sample depends on the test's name and on the
+commit, so that in time every case has run: it is the same on every machine and in every worker.
+What hypothesis draws, and what a test draws from `rng`, depends on the commit too. The closing word
+says which seed that was, and PYRITE_TEST_SEED=... runs the same cases again. With
 `of={"name": "wgpu"}` only the cases of that value are sampled: a device without hardware, which
 compiles each kernel for 0.2 s, does not decide what the others run. `by=("name", "op")` samples the
 cases of each pair of values.
@@ -34,14 +34,14 @@ from pyrite.op import OPS
 
 T = TypeVar("T")
 
-#: Names the seed of samples that vary, to repeat one.
+#: Names the seed of samples, to repeat one.
 SEED = "PYRITE_TEST_SEED"
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 
-# No deadline: a test never asserts a time. Derandomized: a failure seen once is seen again.
-hypothesis.settings.register_profile("sample", deadline=None, derandomize=True, max_examples=50)
-hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
+# No deadline: a test never asserts a time. No database: what is drawn depends on the seed alone.
+hypothesis.settings.register_profile("sample", deadline=None, database=None, max_examples=50)
+hypothesis.settings.register_profile("full", deadline=None, database=None, max_examples=1000)
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SAMPLED] = {}
+    if config.getoption("hypothesis_seed", None) is None:
+        # Hypothesis' own plugin reads it, after this.
+        config.option.hypothesis_seed = seed_of_samples()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -72,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @cache
 def seed_of_samples() -> str:
-    """The seed of samples that vary: a setting, or else the commit."""
+    """The seed of samples: a setting, or else the commit."""
     if SEED in os.environ:
         return os.environ[SEED]
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
@@ -84,13 +88,13 @@ def seed_of_samples() -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """Random numbers of this test and of the seed of samples that vary."""
+    """Random numbers of this test and of the seed of samples."""
     return random.Random(f"{seed_of_samples()} {request.node.nodeid}")
 
 
 @pytest.fixture(scope="session")
 def rng_of_session() -> random.Random:
-    """Random numbers of the seed of samples that vary: for what several tests share."""
+    """Random numbers of the seed of samples: for what several tests share."""
     return random.Random(seed_of_samples())
 
 
@@ -169,8 +173,7 @@ def sample(name: str, marker: pytest.Mark, suite: Mapping[int, Mapping[str, obje
         else:
             chosen.add(number)
     for key, group in groups.items():
-        seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
-        generator = random.Random(f"{name} {key}{seed}")
+        generator = random.Random(f"{name} {key} {seed_of_samples()}")
         chosen.update(generator.sample(group, min(count, len(group))))
     return chosen
 
@@ -257,12 +260,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def report_sampled(terminal: pytest.TerminalReporter) -> None:
     sampled = terminal.config.stash[SAMPLED]
-    if not sampled:
-        return
     terminal.section("sampled (make test-all runs every case)")
     for name, (count, total) in sorted(sampled.items()):
         terminal.line(f"{count:6} of {total:<6} {name}")
-    terminal.line(f"samples that vary: {SEED}={seed_of_samples()} repeats them")
+    terminal.line(f"{SEED}={seed_of_samples()} repeats these samples, and what tests draw")
 
 
 #: What workers of xdist sent: device, op, means, and how many kernels were built.

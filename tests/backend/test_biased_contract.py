@@ -107,7 +107,7 @@ def meaning(case: str, axis: int, x: Array, y: Array, bias: Array) -> Array:
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", BY_RULE)
-@pytest.mark.sample(6, by="name", varies=True)
+@pytest.mark.sample(6, by="name")
 def test_a_bias_is_added_along_its_axis(
     name: str, case: str, axis: int, layout: Layout, dtype: Any
 ) -> None:

@@ -127,7 +127,7 @@ def test_errors_values_and_limits_of_one_process() -> None:
     wait_until(lambda: not is_alive(pid))
 
 
-@pytest.mark.sample(1, varies=True)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -176,7 +176,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.sample(1, varies=True)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, None])
 def test_processes_of_a_script_end_with_it_in_the_middle_of_an_item(
     how: int | None, tmp_path: Any

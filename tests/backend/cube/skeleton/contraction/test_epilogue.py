@@ -61,7 +61,7 @@ def source(backend: CubeBackend, kind: str, m: int, n: int) -> tuple[Array, Cube
 
 @pytest.mark.parametrize("first", SOURCES)
 @pytest.mark.parametrize("size", [(8, 20, 11), (3, 17, 20), (4, 260, 1)], ids=str)
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 def test_every_config_of_a_product_applies_it(
     backend: CubeBackend, size: tuple[int, int, int], first: str, quarter: Any
 ) -> None:
@@ -83,7 +83,7 @@ def test_every_config_of_a_product_applies_it(
 
 
 @pytest.mark.parametrize("size", [(8, 20, 11), (3, 17, 20), (4, 260, 1), (33, 7, 40)], ids=str)
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 def test_every_config_of_a_product_writes_several_outputs(
     backend: CubeBackend, size: tuple[int, int, int], quarter: Any
 ) -> None:
