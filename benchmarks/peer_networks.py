@@ -146,13 +146,9 @@ def their_step(function: Function, argnums: Sequence[int]) -> Function:
 
 def jax_step(function: Function, argnums: tuple[int, ...]) -> Function:
     """Return the same of JAX."""
+    import jax
 
-    def step(*inputs: Any) -> Any:
-        import jax
-
-        return jax.grad(lambda *inputs: function(*inputs).sum(), argnums)(*inputs)
-
-    return step
+    return jax.grad(lambda *inputs: function(*inputs).sum(), argnums)
 
 
 # ---- recurrent layers, and dropout between linear ones ----

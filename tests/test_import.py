@@ -19,7 +19,6 @@ HEAVY = {
     "tensorboardX",
     "onnx",
     "google",
-    "pyarrow",
 }
 
 
@@ -53,7 +52,7 @@ def test_importing_the_training_imports_no_extra() -> None:
     ).stdout.split()
 
     assert "pyrite.train.report" in loaded
-    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx", "pyarrow"}
+    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx"}
     assert not extras & set(loaded)
 
 

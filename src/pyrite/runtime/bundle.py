@@ -1,11 +1,11 @@
-"""A bundle for runtimes where a launch is cheap beside what it starts."""
+"""A bundle, and its memory, for runtimes where these are cheap beside what a launch starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.runtime.protocol import BundledLaunch
+from pyrite.runtime.protocol import Buffer, BundledLaunch
 
 
 class LaunchList:
@@ -22,3 +22,18 @@ class LaunchList:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
         for step in self._steps:
             self._launch(step.executable, step.bound(operands), step.grid)
+
+
+class NewBuffers:
+    """The memory of a bundle whose buffers are new in each run."""
+
+    __slots__ = ("_allocate", "_sizes")
+
+    def __init__(self, allocate: Callable[[int], Buffer], sizes: Sequence[int]) -> None:
+        self._allocate = allocate
+        self._sizes = tuple(sizes)
+
+    def buffers(self, *, are_new: bool = False) -> list[Any]:
+        """Return a buffer of each size; see `pyrite.runtime.protocol.BundleMemory`."""
+        allocate = self._allocate
+        return [allocate(nbytes) for nbytes in self._sizes]

@@ -7,7 +7,7 @@ is right, or the kernel is wrong.  An operand that is a view has its own element
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyrite.kernel.ir import Kernel
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.text import to_text
 from pyrite.kernel.verify import verify
-from pyrite.runtime.bundle import LaunchList
+from pyrite.runtime.bundle import LaunchList, NewBuffers
 from pyrite.runtime.poison import Reach
 from pyrite.runtime.protocol import BundledLaunch, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
@@ -90,9 +90,9 @@ class InterpreterRuntime:
         """Return a buffer that holds a pattern."""
         return self._hold(np.full(nbytes, _UNWRITTEN, np.uint8))
 
-    def allocate_all(self, sizes: Sequence[int]) -> list[InterpreterBuffer]:
-        """Return a buffer of each size."""
-        return [self.allocate(nbytes) for nbytes in sizes]
+    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> NewBuffers:
+        """Return what makes the buffers of a bundle."""
+        return NewBuffers(self.allocate, sizes)
 
     def upload(self, array: Array) -> InterpreterBuffer:
         """Return a buffer of a copy of the array's elements."""
@@ -175,13 +175,9 @@ class InterpreterRuntime:
         """Return the bytes."""
         return BindingResource(HostResource(memoryview(buffer.data.data)))
 
-    def is_shared(self, x: InterpreterBuffer, y: InterpreterBuffer) -> bool:
-        """Whether two buffers have memory in common."""
-        return bool(np.shares_memory(x.data, y.data))
-
-    def renew(self, buffer: InterpreterBuffer, *, for_kernel: bool = False) -> InterpreterBuffer:
+    def renew(self, buffer: InterpreterBuffer) -> InterpreterBuffer:
         """Raise DeviceError: all memory is its own."""
-        raise own_memory("out" if for_kernel else "invalidate")
+        raise own_memory()
 
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""

@@ -9,7 +9,7 @@ gets it comes later in the stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,6 +88,21 @@ class Bundle(Protocol):
         ...
 
 
+class BundleMemory(Protocol):
+    """What makes the buffers that a bundle writes to, by their sizes and in their order.
+
+    Those of ``inner``, positions among the sizes, live within a run of the bundle.
+    """
+
+    def buffers(self, *, are_new: bool = False) -> list[Any]:
+        """Return a buffer of each size, with unspecified contents, for one run.
+
+        ``are_new`` is for launches that are made one by one: then none serves another run.
+        Raises DeviceError when there is no room.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """One device: see the head of this file.  Safe to use from many threads.
 
@@ -121,10 +136,6 @@ class Runtime(Protocol):
         """Return a buffer with unspecified contents.  Raises DeviceError when there is no room."""
         ...
 
-    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
-        """Return what `allocate` returns for each of many sizes."""
-        ...
-
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
         ...
@@ -147,6 +158,10 @@ class Runtime(Protocol):
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches, in order, that can be made many times."""
+        ...
+
+    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
+        """Return what makes the buffers of a bundle; see `BundleMemory`."""
         ...
 
     def copy(self, source: Buffer, target: Buffer) -> None:
@@ -195,14 +210,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def is_shared(self, x: Buffer, y: Buffer) -> bool:
-        """Whether two buffers may have memory in common."""
-        ...
-
-    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
+    def renew(self, buffer: Buffer) -> Buffer:
         """Return memory of the application as it is after the application wrote to it.
-
-        With ``for_kernel`` a kernel is to write there, and the memory has to allow it.
 
         Raises DeviceError for memory that is not the application's.
         """

@@ -81,12 +81,10 @@ class CubeProgram:
                 doubts = self.launcher.faults.launch_all(checks, operands, launch)
             else:
                 launch(operands)
-        given = _doubts_of(inputs)
+        found = _doubts(self.reaches, _doubts_of(inputs), doubts)
         return [
-            CubeTensor(operands[at], type, strides, offset, _doubt(reach, given, doubts))
-            for (at, type, strides, offset), reach in zip(
-                recording.results, self.reaches, strict=True
-            )
+            CubeTensor(operands[at], type, strides, offset, doubt)
+            for (at, type, strides, offset), doubt in zip(recording.results, found, strict=True)
         ]
 
     def _describing(self, sites: Sites) -> Describe:
@@ -110,6 +108,22 @@ def _doubts_of(inputs: Sequence[Any]) -> list[tuple[AnyDoubt, int]]:
             _, bits = found.get(id(doubt), (doubt, 0))
             found[id(doubt)] = doubt, bits | 1 << position
     return [*found.values()]
+
+
+def _doubts(
+    reaches: Sequence[Reach], given: Sequence[tuple[AnyDoubt, int]], doubts: Sequence[AnyDoubt]
+) -> list[AnyDoubt | None]:
+    """Return the doubt of each result: one object for all that the same could make wrong."""
+    found: dict[Any, AnyDoubt | None] = {}
+    each: list[AnyDoubt | None] = []
+    for reach in reaches:
+        key: Any = reach.faults
+        if given:
+            key = (key, *[bits & reach.inputs != 0 for _, bits in given])
+        if key not in found:
+            found[key] = _doubt(reach, given, doubts)
+        each.append(found[key])
+    return each
 
 
 def _doubt(

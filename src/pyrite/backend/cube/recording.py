@@ -27,7 +27,7 @@ from pyrite.backend.means import note_means
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
-from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
+from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, Fixed
 from pyrite.types import DType, TensorType, bool_
 
 P = TypeVar("P", bound=Hashable)
@@ -213,6 +213,7 @@ class RecordingLauncher(Launcher):
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
         memory = self._memory([self._slot(r) for r in results])
+        outer = {memory.places[self._slot(r).number] - self._given for r in results}
         operands: dict[Any, int] = {}
         first = self._given + len(memory.sizes) + len(memory.parts)
 
@@ -234,6 +235,9 @@ class RecordingLauncher(Launcher):
         ]
         return Recording(
             sizes=tuple(memory.sizes),
+            memory=self.runtime.bundle_memory(
+                memory.sizes, [n for n in range(len(memory.sizes)) if n not in outer]
+            ),
             block=memory.block,
             parts=tuple(memory.parts),
             faults=tuple(self._faults),
@@ -339,13 +343,14 @@ class _Memory:
 class Recording:
     """One lowering for inputs of some types and layouts.
 
-    Operands are the buffers of the inputs, buffers of ``sizes``, ``parts`` of one ``block`` by
-    offset and size, the inputs' numbers ``arguments``, by position and dtype, and for each of
-    ``faults`` an error word and a number.  ``results`` are made of the buffer of an operand, type,
-    strides and offset, and are in doubt as the inputs are.  ``name`` is an op's.
+    Operands are the buffers of the inputs, those of ``memory``, which have ``sizes``, ``parts`` of
+    one ``block`` by offset and size, the inputs' numbers ``arguments``, by position and dtype, and
+    for each of ``faults`` an error word and a number.  ``results`` are made of the buffer of an
+    operand, type, strides and offset, and are in doubt as the inputs are.  ``name`` is an op's.
     """
 
     sizes: tuple[int, ...]
+    memory: BundleMemory
     block: int
     parts: tuple[tuple[int, int], ...]
     faults: tuple[str, ...]
@@ -387,7 +392,7 @@ class Recording:
 
         What it wants besides is a word and a number for each of ``faults``.
         """
-        operands += launcher.runtime.allocate_all(self.sizes)
+        operands += self.memory.buffers(are_new=bool(listeners))
         if self.parts:
             block = launcher.runtime.allocate(self.block)
             operands += [block.view(offset, nbytes) for offset, nbytes in self.parts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
@@ -10,8 +9,8 @@ from typing import Final
 from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, Executor, Program
 from pyrite.runtime.interruption import Uninterrupted
 
-#: Words of launches that are handed over together: some 40 launches of a few operands.
-_TOGETHER: Final = 512
+#: Launches that are handed over together.
+_TOGETHER: Final = 32
 
 
 class Stream:
@@ -23,30 +22,20 @@ class Stream:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
+        self.launches = 0
         self._lock = Lock()
         self._pending = Program()
-        #: The submission that the pending program will be: nobody else submits.
-        self._next = executor.submitted + 1
-        #: Launches of the programs that were handed over.
-        self._handed = 0
         #: Whether a processor was left to who records: see `Executor.submit_aside`.
         self._is_aside = False
 
-    @property
-    def launches(self) -> int:
-        """How many launches were added so far."""
-        with self._lock:
-            return self._handed + len(self._pending)
-
-    def extend(self, words: array[int]) -> None:
+    def extend(self, words: list[int], count: int) -> None:
         """Add launches as `command` writes them; now and then those added are handed over."""
         executor = self.executor
-        if executor.why_closed is not None:
-            executor.check()
+        executor.check()
         with self._lock:
-            pending = self._pending.words
-            pending.extend(words)
-            if len(pending) >= _TOGETHER:
+            self._pending.extend(words, count)
+            self.launches += count
+            if self._pending.count >= _TOGETHER:
                 self._submit(executor.submit)
             elif words[CHUNKS] > executor.width and executor.is_idle:
                 self._submit(executor.submit_aside)
@@ -56,7 +45,7 @@ class Stream:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
         with self._lock:
-            if self._pending.words:
+            if not self._pending.is_empty:
                 self._submit(self.executor.submit)
             if self._is_aside:
                 self.executor.rouse()
@@ -73,32 +62,25 @@ class Stream:
         with Uninterrupted():
             with self._lock:
                 number, seat = self.executor.submitted, NO_SEAT
-                if self._pending.words:
+                if not self._pending.is_empty:
                     number, seat = self.executor.submit_seated(self._pending)
-                    self._begin(number)
+                    self._pending = Program()
             if seat != NO_SEAT:
                 self.executor.help(number, seat)
         self.executor.wait(number)
 
     def now(self) -> int:
         """Return the submission of the next launch."""
-        return self._next
+        return self.executor.submitted + 1
 
     def done(self) -> int:
         """Return the last submission that is done; the next one while nothing was added to it."""
         completed = self.executor.completed
-        return completed + (completed == self.executor.submitted and not self._pending.words)
+        return completed + (completed == self.executor.submitted and self._pending.is_empty)
 
     def _submit(self, submit: Callable[[Program], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
-            self._begin(submit(self._pending))
-
-    def _begin(self, submitted: int) -> None:
-        """Write another program, once that before was submitted under that number.
-
-        Not before: `done` takes nothing pending and nothing submitted for idleness.
-        """
-        self._handed += len(self._pending)
-        self._pending = Program()
-        self._next = submitted + 1
+            submit(self._pending)
+            # Not before: `done` takes nothing pending and nothing submitted for idleness.
+            self._pending = Program()

@@ -6,8 +6,10 @@ freed, so the cache is bounded, and gives up the groups of a storage that is giv
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
+from typing import Protocol
 
 from pyrite.errors import KernelError
 from pyrite.runtime.wgpu.external import unusable, why_unusable
@@ -18,6 +20,12 @@ from pyrite.runtime.wgpu.shader import BindingLayout, Layouts
 Key = tuple[BindingLayout, tuple[tuple[int, int, int], ...]]
 
 
+class Holder(Protocol):
+    """What keeps bind groups until it is asked to forget them."""
+
+    def forget(self) -> None: ...
+
+
 class BindGroups:
     """The bind groups of one device, least recently used out first.  Its caller holds the lock."""
 
@@ -25,6 +33,8 @@ class BindGroups:
         self._layouts = layouts
         self.capacity = capacity
         self.hits = self.misses = 0
+        #: Who keeps groups besides.
+        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._groups: OrderedDict[Key, Pointer] = OrderedDict()
         #: Of each storage, by serial, the keys of its groups.
         self._keys: defaultdict[int, set[Key]] = defaultdict(set)
@@ -63,6 +73,8 @@ class BindGroups:
 
     def forget(self, storage: Storage) -> None:
         """Drop the groups of a storage."""
+        for holder in list(self.holders):
+            holder.forget()
         for key in self._keys.pop(storage.serial, ()):
             self._drop(key)
 

@@ -1,23 +1,31 @@
-"""Launches that are made again and again: checked once, then only bound."""
+"""Launches that are made again and again: checked once, bound once for each set of buffers.
+
+A program that repeats itself meets the same few sets: see bundle_memory.py.  With one that is known
+its launches are commands that exist already, but for numbers that vary.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.executable import Executable, Variant
+from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer
-from pyrite.runtime.wgpu.queue import Queue
-from pyrite.runtime.wgpu.submission import Immediates, Launch
+from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
+from pyrite.runtime.wgpu.submission import Call, Immediates, Launches
 
 #: Appends a launch of any kind: what a runtime does for one alone.
 LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
 #: The counters of a runtime.
 Counts = dict[str, int]
+
+#: Sets of buffers that a bundle is bound to, the least recently used out first.
+MOST_BOUND: Final = 8
 
 
 class Parts(NamedTuple):
@@ -33,8 +41,7 @@ class Parts(NamedTuple):
 class _Prepared:
     """A launch: where its buffers are among the operands, and its numbers, fixed or there too.
 
-    ``packed`` are the numbers where all of them are fixed, ``variant`` and ``counts`` what runs on
-    how many workgroups if each of its buffers is of a storage of its own, and small enough.
+    ``packed`` are the numbers where all of them are fixed.
     """
 
     executable: Executable
@@ -43,8 +50,6 @@ class _Prepared:
     grid: tuple[int, ...]
     is_folded: bool
     packed: Immediates | None
-    variant: Variant
-    counts: tuple[int, int, int]
 
     def arguments(self, operands: Sequence[Any]) -> Immediates | None:
         """Return the numbers of a run as the kernel reads them."""
@@ -54,59 +59,106 @@ class _Prepared:
         return self.executable.packed(numbers, self.grid, is_folded=self.is_folded)
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """So many of the launches as are submitted together.
+
+    ``buffers`` are what they touch among the operands, ``results`` what they leave wrong if they do
+    not run, ``varying`` the places of launches whose numbers vary.
+    """
+
+    steps: tuple[_Prepared, ...]
+    buffers: tuple[int, ...]
+    results: tuple[int, ...]
+    varying: tuple[int, ...]
+
+
 class WgpuBundle:
     """Launches of one device, whose bindings fit their kernels."""
 
-    __slots__ = ("_is_plain", "_largest", "_launch", "_parts", "_steps")
+    __slots__ = (
+        "__weakref__",
+        "_bound",
+        "_buffers",
+        "_launch",
+        "_parts",
+        "_pieces",
+        "_takes_uniforms",
+    )
 
     def __init__(self, parts: Parts, launch: LaunchOne, steps: Sequence[BundledLaunch]) -> None:
         self._parts = parts
         self._launch = launch
-        self._steps = tuple(_prepared(step) for step in steps if 0 not in step.grid)
-        self._largest = parts.life.device.max_binding
-        self._is_plain = not any(step.variant.layout.uniform_size for step in self._steps)
+        prepared = [_prepared(step) for step in steps if 0 not in step.grid]
+        starts = range(0, len(prepared), SUBMIT_AFTER)
+        self._pieces = tuple([_piece(prepared[n : n + SUBMIT_AFTER]) for n in starts])
+        self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
+        self._takes_uniforms = any(
+            step.executable.variant(
+                all_writable=False, is_folded=step.is_folded
+            ).layout.uniform_size
+            for step in prepared
+        )
+        #: By the keys of the buffers the calls of each piece.
+        self._bound: OrderedDict[tuple[Any, ...], list[list[Call]]] = OrderedDict()
+        parts.groups.holders.add(self)
 
     def launch(self, operands: Sequence[Any]) -> None:
         """Append them; see `pyrite.runtime.protocol.Bundle`."""
-        if not self._is_plain:
-            for step in self._steps:
-                self._launch_one(step, operands)
-            return
-        life = self._parts.life
-        keys: list[Any] = [x.key if isinstance(x, Buffer) else None for x in operands]
-        serials = [key[0] for key in keys if key is not None]
-        is_apart = len(set(serials)) == len(serials)
-        is_small = all([key is None or key[2] <= self._largest for key in keys])
+        life, queue, _, counts = self._parts
+        buffers: list[Buffer] = [operands[n] for n in self._buffers]
         with life.lock:
             life.check()
-            for step in self._steps:
-                own = tuple([keys[i] for i in step.buffers])
-                # A storage that is bound twice, or in parts, has another variant.
-                if is_small and (is_apart or len({key[0] for key in own}) == len(own)):
-                    self._append(step, own, operands)
-                else:
-                    self._launch_one(step, operands)
+            # Each launch that touches an application's buffer is judged alone.
+            if self._takes_uniforms or any([b.contents.storage.is_lent for b in buffers]):
+                for piece in self._pieces:
+                    for step in piece.steps:
+                        self._launch_one(step, operands)
+                return
+            for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
+                if piece.varying:
+                    calls = calls.copy()
+                    for n in piece.varying:
+                        pipeline, group, _, grid = calls[n]
+                        calls[n] = (pipeline, group, piece.steps[n].arguments(operands), grid)
+                counts["launches"] += len(calls)
+                queue.append(
+                    Launches(
+                        calls,
+                        [operands[n].contents for n in piece.buffers],
+                        [operands[n].contents for n in piece.results],
+                        piece.steps[0].executable.name,
+                    )
+                )
+
+    def forget(self) -> None:
+        """Drop what holds bind groups."""
+        self._bound.clear()
+
+    def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[list[Call]]:
+        keys = tuple([buffer.key for buffer in buffers])
+        found = self._bound.get(keys)
+        if found is not None:
+            self._bound.move_to_end(keys)
+            return found
+        found = [[self._call(step, operands) for step in piece.steps] for piece in self._pieces]
+        self._bound[keys] = found
+        if len(self._bound) > MOST_BOUND:
+            self._bound.popitem(last=False)
+        return found
+
+    def _call(self, step: _Prepared, operands: Sequence[Any]) -> Call:
+        buffers = [operands[n] for n in step.buffers]
+        executable = step.executable
+        variant, bound = executable.fit(buffers, is_folded=step.is_folded)
+        group = self._parts.groups.get(variant.layout, bound, None, executable.name)
+        counts = executable.counts(step.grid, is_folded=step.is_folded)
+        return variant.pipeline, group, step.packed, counts
 
     def _launch_one(self, step: _Prepared, operands: Sequence[Any]) -> None:
         self._launch(
             step.executable, [operands[i] for i in step.buffers], step.arguments(operands),
             step.grid, step.is_folded,
-        )  # fmt: skip
-
-    def _append(self, step: _Prepared, keys: tuple[Any, ...], operands: Sequence[Any]) -> None:
-        """Append a launch in its plain variant."""
-        _, queue, groups, counts = self._parts
-        variant = step.variant
-        buffers = [operands[i] for i in step.buffers]
-        group = groups.known((variant.layout, keys))
-        if group is None:
-            group = groups.get(variant.layout, buffers, None, variant.name)
-        counts["launches"] += 1
-        queue.append(
-            Launch(
-                variant.name, variant.pipeline, group, step.counts, step.arguments(operands), None,
-                [x.contents for x in buffers], step.executable.results,
-            )
         )  # fmt: skip
 
 
@@ -128,6 +180,18 @@ def _prepared(step: BundledLaunch) -> _Prepared:
         step.grid,
         is_folded,
         packed,
-        executable.variant(all_writable=False, is_folded=is_folded),
-        executable.counts(step.grid, is_folded=is_folded),
+    )
+
+
+def _piece(steps: Sequence[_Prepared]) -> _Piece:
+    pairs = [
+        (n, is_result)
+        for step in steps
+        for n, is_result in zip(step.buffers, step.executable.results, strict=True)
+    ]
+    return _Piece(
+        tuple(steps),
+        tuple(dict.fromkeys(n for n, _ in pairs)),
+        tuple(dict.fromkeys(n for n, is_result in pairs if is_result)),
+        tuple(n for n, step in enumerate(steps) if step.numbers and step.packed is None),
     )

@@ -10,16 +10,16 @@ arrays are, and the device checks its indices.  See `pyrite.config.Config.guard`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from pyrite.config import config
 from pyrite.errors import KernelError
-from pyrite.runtime.bundle import LaunchList
+from pyrite.runtime.bundle import LaunchList, NewBuffers
 from pyrite.runtime.poison import Reach, changed, poisoned
-from pyrite.runtime.protocol import Bundle, BundledLaunch, MemoryReport, Wanted
+from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, MemoryReport, Wanted
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
@@ -88,9 +88,9 @@ class GuardedWgpuRuntime(WgpuRuntime):
             self._life.check()
             return self._new(nbytes)
 
-    def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Return a buffer of poison for each size."""
-        return [self.allocate(nbytes) for nbytes in sizes]
+    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
+        """Return what makes buffers of poison."""
+        return NewBuffers(self.allocate, sizes)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches that are made one by one, each of which is looked at."""

@@ -36,7 +36,10 @@ _serials = itertools.count(1)
 class Storage:
     """One device buffer.  ``serial`` is its name in caches and is never used again."""
 
-    __slots__ = ("capacity", "gpu", "is_external", "is_lent", "last_use", "raw", "serial")
+    __slots__ = (
+        "__weakref__", "capacity", "gpu", "is_external", "is_free", "is_lent", "is_listed",
+        "last_use", "raw", "serial",
+    )  # fmt: skip
 
     def __init__(self, gpu: Any, capacity: int, *, is_external: bool = False) -> None:
         self.gpu = gpu
@@ -46,6 +49,8 @@ class Storage:
         self.is_external = is_external
         #: Whether an application has the ``wgpu.GPUBuffer`` in hand, and may destroy it.
         self.is_lent = is_external
+        #: Whether nobody holds it, and whether it stands in the pool's list of its size.
+        self.is_free = self.is_listed = False
         #: The submission in which it was last used, or will be.
         self.last_use = 0
 
@@ -179,21 +184,55 @@ class Pool:
         #: Leases that ended.  One may end at any moment, in any thread, inside the pool's own code;
         #: appending to a deque is atomic, and `collect` looks here before anything new is made.
         self._ended: deque[Expiry] = deque()
+        #: Gives back what is held for whoever comes next, before `trim`.
+        self.spared: Callable[[], None] = lambda: None
 
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer of that many bytes with unspecified contents.
 
         Raises DeviceError, with a report, when there is no room even after `trim`.
         """
+        capacity = self.capacity(nbytes)
+        self.collect()
+        return self._lend(self._taken(capacity) or self._reserve(capacity), nbytes)
+
+    def capacity(self, nbytes: int) -> int:
+        """Return the bytes of a storage for so many.  Raises DeviceError for too many."""
         capacity = min(size_class(nbytes), self.largest)
         if nbytes > capacity:
             raise DeviceError(
                 f"allocate requires at most {self.largest:,} bytes in one buffer of this device, "
                 f"got {nbytes:,}; part the tensor"
             )
-        self.collect()
+        return capacity
+
+    def allocate_again(self, nbytes: int, places: list[weakref.ref[Storage]], most: int) -> Buffer:
+        """Do what `allocate` does, in the first of ``places`` that is free; note a new place."""
+        if self._ended:
+            self.collect()
+        for place in places:
+            storage = place()
+            if storage is not None and storage.is_free:
+                storage.is_free = False  # it stays in its list, where it is passed over
+                return self._lend(storage, nbytes)
+        buffer = self.allocate(nbytes)
+        places.insert(0, weakref.ref(buffer.storage))
+        del places[most:]
+        return buffer
+
+    def _taken(self, capacity: int) -> Storage | None:
+        """Return a free storage of a capacity, if there is one."""
         free = self._free[capacity]
-        storage = heappop(free)[1] if free else self._reserve(capacity)
+        while free:
+            storage = heappop(free)[1]
+            storage.is_listed = False
+            if storage.is_free:
+                storage.is_free = False
+                return storage
+        return None
+
+    def _lend(self, storage: Storage, nbytes: int) -> Buffer:
+        capacity = storage.capacity
         lease = Lease(storage, nbytes)
         expiry = Expiry(lease, self._ended.append)
         expiry.storage = storage
@@ -216,10 +255,14 @@ class Pool:
                     self._release(storage)
                     del storage, expiry
             else:
-                heappush(self._free[storage.capacity], (storage.serial, storage))
+                storage.is_free = True
+                if not storage.is_listed:
+                    storage.is_listed = True
+                    heappush(self._free[storage.capacity], (storage.serial, storage))
 
     def trim(self) -> None:
         """Give the free storages back to the device."""
+        self.spared()
         self.collect()
         # wgpu-py releases a buffer in a finalizer, where Ctrl-C would be lost.
         with Uninterrupted():
@@ -228,7 +271,10 @@ class Pool:
     def _release_free(self) -> None:
         for storages in self._free.values():
             for _, storage in storages:
-                self._release(storage)
+                storage.is_listed = False
+                if storage.is_free:
+                    storage.is_free = False
+                    self._release(storage)
         self._free.clear()
 
     def _release(self, storage: Storage) -> None:

@@ -59,7 +59,7 @@ class Queue:
         for contents in command.touched():
             contents.storage.last_use = pending.number
             is_external = is_external or contents.storage.is_external
-        pending.commands.append(command)
+        pending.append(command)
         # The application may write to its buffer next: what was asked for before comes first.
         if is_external or len(pending) >= SUBMIT_AFTER:
             self.flush()
@@ -136,8 +136,8 @@ class Queue:
         """Append it before all commands of the submission, if none of them touches the target."""
         pending = self.pending
         is_touched = target.contents.storage.last_use == pending.number
-        commands = pending.commands if is_touched else pending.uploads
-        commands.append(Copy("upload", source, target, nbytes))
+        append = pending.append if is_touched else pending.append_upload
+        append(Copy("upload", source, target, nbytes))
         if len(pending) >= SUBMIT_AFTER:
             self.flush()
 

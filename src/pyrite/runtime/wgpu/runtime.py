@@ -13,7 +13,7 @@ application that does that must not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,11 +22,12 @@ import psutil
 
 from pyrite.errors import DeviceError
 from pyrite.kernel.ir import Kernel
-from pyrite.runtime.protocol import Bundle, BundledLaunch, MemoryReport, Wanted
+from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.bundle import Parts, WgpuBundle
+from pyrite.runtime.wgpu.bundle_memory import Scratch, WgpuBundleMemory
 from pyrite.runtime.wgpu.compiler import Compiler
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Signature
@@ -80,6 +81,7 @@ class WgpuRuntime:
             partial(device_buffer, life), self.synchronize, self._groups.forget,
             is_usable=self._is_usable, limit=limit, largest=largest,
         )  # fmt: skip
+        self._scratch = Scratch(self._pool)
         self._counts = dict.fromkeys(("launches", "uploads", "read_backs"), 0)
         enroll(life)
 
@@ -168,12 +170,9 @@ class WgpuRuntime:
             self._life.check()
             return self._pool.allocate(nbytes)
 
-    def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Return a buffer of each size, under one lock."""
-        with self._life.lock:
-            self._life.check()
-            allocate = self._pool.allocate
-            return [allocate(nbytes) for nbytes in sizes]
+    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
+        """Return what makes the buffers of a bundle."""
+        return WgpuBundleMemory(self._life, self._pool, self._scratch, sizes, inner)
 
     def upload(self, array: Array) -> Buffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""
@@ -220,21 +219,14 @@ class WgpuRuntime:
         """
         return external_buffer(self._life, gpu, offset, nbytes)
 
-    def is_shared(self, x: Buffer, y: Buffer) -> bool:
-        """Whether two buffers are parts of one ``wgpu.GPUBuffer``.
-
-        WebGPU forbids to read and write one in the same dispatch, whatever the parts.
-        """
-        return bool(x.storage.raw == y.storage.raw)
-
-    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
+    def renew(self, buffer: Buffer) -> Buffer:
         """Return an application's buffer as it is after the application wrote to it.
 
         What is asked of ``buffer`` itself from here on is an error of the next read: its values are
         gone.  Raises DeviceError for memory that is not the application's.
         """
         if not buffer.storage.is_external:
-            raise own_memory("out" if for_kernel else "invalidate")
+            raise own_memory()
         with self._life.lock:
             self._life.check()
             stale = DeviceError(

@@ -26,10 +26,11 @@ class Result(Protocol):
 
 
 class Command(Protocol):
-    """One thing for the device to do; ``name`` is for messages."""
+    """One thing for the device to do, or more; ``name`` is for messages."""
 
     @property
     def name(self) -> str: ...
+    def __len__(self) -> int: ...
     def touched(self) -> Sequence[Contents]: ...
     def written(self) -> Sequence[Result]: ...  # wrong if it does not run
     def encode(self, encoder: Encoder) -> None: ...
@@ -73,6 +74,9 @@ class Launch:
         self.contents = contents
         self.results = results
 
+    def __len__(self) -> int:
+        return 1
+
     def touched(self) -> Sequence[Contents]:
         """Return what it reads or writes."""
         return self.contents
@@ -98,6 +102,60 @@ class Launch:
                 compute_pass, 0, numbers.pointer, numbers.nbytes
             )
         lib.wgpuComputePassEncoderDispatchWorkgroups(compute_pass, *self.grid)
+
+
+#: A pipeline, its bind group, its numbers, and its workgroups.
+Call = tuple[Pointer, Pointer, Immediates | None, tuple[int, int, int]]
+
+
+class Launches:
+    """Runs of pipelines that were bound before, one after the other: legal together or not at all.
+
+    The arguments are `Call`s, what they touch, what is wrong without them, and the first's name.
+    """
+
+    __slots__ = ("_calls", "_results", "_touched", "name")
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        touched: Sequence[Contents],
+        results: Sequence[Contents],
+        name: str,
+    ) -> None:
+        self._calls = calls
+        self._touched = touched
+        self._results = results
+        self.name = name if len(calls) == 1 else f"{name} and {len(calls) - 1} more"
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def touched(self) -> Sequence[Contents]:
+        """Return what they read or write."""
+        return self._touched
+
+    def written(self) -> Sequence[Contents]:
+        """Return what they compute."""
+        return self._results
+
+    def encode(self, encoder: Encoder) -> None:
+        """Append them to the encoder."""
+        compute_pass = encoder.compute_pass()
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_group = lib.wgpuComputePassEncoderSetBindGroup
+        set_numbers = lib.wgpuComputePassEncoderSetImmediates
+        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+        null, current = ffi.NULL, encoder.pipeline
+        for pipeline, group, numbers, (x, y, z) in self._calls:
+            if pipeline is not current:
+                current = pipeline
+                set_pipeline(compute_pass, pipeline)
+            set_group(compute_pass, 0, group, 0, null)
+            if numbers is not None:
+                set_numbers(compute_pass, 0, numbers.pointer, numbers.nbytes)
+            dispatch(compute_pass, x, y, z)
+        encoder.pipeline = current
 
 
 class Staged:
@@ -138,6 +196,9 @@ class Copy:
         self.source, self.target = source, target
         self.nbytes = (nbytes + 3) & ~3
 
+    def __len__(self) -> int:
+        return 1
+
     def touched(self) -> Sequence[Contents]:
         """Return what it reads or writes."""
         return [p.contents for p in (self.source, self.target) if isinstance(p, StorageRange)]
@@ -164,9 +225,20 @@ class Submission:
         self.commands: list[Command] = []
         #: The arguments of its launches, where they travel in a uniform buffer.
         self.uniforms = bytearray()
+        self._size = 0
+
+    def append(self, command: Command) -> None:
+        """Have a command run after all others."""
+        self.commands.append(command)
+        self._size += len(command)
+
+    def append_upload(self, command: Command) -> None:
+        """Have a command run before those that are no uploads."""
+        self.uploads.append(command)
+        self._size += len(command)
 
     def __len__(self) -> int:
-        return len(self.uploads) + len(self.commands)
+        return self._size
 
     def __iter__(self) -> Iterator[Command]:
         yield from self.uploads

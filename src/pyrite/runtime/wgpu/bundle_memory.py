@@ -1,0 +1,103 @@
+"""The memory of bundles: what lives within a run is there for all of them, results are new.
+
+Runs are whole in the queue and in order, so the buffers that only one run needs serve whichever
+comes next.  A result gets the storage that it had in a run before, if that is free: a program that
+repeats itself binds the same few sets of buffers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pyrite.runtime.wgpu.device_loss import Life
+from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
+
+#: Storages that a result goes back to.  Two take turns where results are the next inputs.
+MOST_PLACES: Final = 3
+
+
+class Scratch:
+    """Storages of one device for what lives within a run.  Its caller holds the lock."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._leases: defaultdict[int, list[Lease]] = defaultdict(list)
+        self._users: weakref.WeakSet[WgpuBundleMemory] = weakref.WeakSet()
+        pool.spared = self.drop
+
+    def buffers(self, user: WgpuBundleMemory, sizes: Sequence[int]) -> list[Buffer]:
+        """Return a buffer of each size, no two of one storage, until `drop` calls them back."""
+        self._users.add(user)
+        taken: defaultdict[int, int] = defaultdict(int)
+        found: list[Buffer] = []
+        for nbytes in sizes:
+            capacity = self._pool.capacity(nbytes)
+            leases, n = self._leases[capacity], taken[capacity]
+            taken[capacity] += 1
+            if n == len(leases):
+                leases.append(self._pool.allocate(capacity).lease)
+            found.append(Buffer(leases[n], 0, nbytes))
+        return found
+
+    def drop(self) -> None:
+        """Give the storages back to the pool."""
+        for user in list(self._users):
+            user.inner = None
+        self._users.clear()
+        self._leases.clear()
+
+
+class WgpuBundleMemory:
+    """What one bundle writes to: buffers of ``sizes``, of which ``inner`` live within a run."""
+
+    __slots__ = (
+        "__weakref__",
+        "_inner_sizes",
+        "_life",
+        "_new",
+        "_pool",
+        "_scratch",
+        "_sizes",
+        "inner",
+    )
+
+    def __init__(
+        self, life: Life, pool: Pool, scratch: Scratch, sizes: Sequence[int], inner: Collection[int]
+    ) -> None:
+        self._life, self._pool, self._scratch = life, pool, scratch
+        self._sizes = tuple(sizes)
+        self._inner_sizes = {n: sizes[n] for n in sorted(inner)}
+        self._new: list[tuple[int, int, list[weakref.ref[Storage]]]] = [
+            (n, nbytes, []) for n, nbytes in enumerate(sizes) if n not in self._inner_sizes
+        ]
+        #: The buffers that live within a run, with nothing in the places of the others.
+        self.inner: list[Buffer | None] | None = None
+
+    def buffers(self, *, are_new: bool = False) -> list[Buffer]:
+        """Return a buffer of each size; those of `inner` are valid for launches of one bundle.
+
+        Where launches are made one by one another run may come between: ``are_new`` is for these.
+        """
+        pool = self._pool
+        with self._life.lock:
+            self._life.check()
+            if are_new:
+                return [pool.allocate(nbytes) for nbytes in self._sizes]
+            inner = self.inner
+            if inner is None or any([b is not None and b.contents.error for b in inner]):
+                inner = self._kept()
+            found: list[Buffer] = [*inner]  # type: ignore[list-item]
+            for n, nbytes, places in self._new:
+                found[n] = pool.allocate_again(nbytes, places, MOST_PLACES)
+            return found
+
+    def _kept(self) -> list[Buffer | None]:
+        if self.inner is not None:
+            self._scratch.drop()  # what a command failed to write is not to be trusted
+        buffers = self._scratch.buffers(self, [*self._inner_sizes.values()])
+        kept = dict(zip(self._inner_sizes, buffers, strict=True))
+        self.inner = [kept.get(n) for n in range(len(self._sizes))]
+        return self.inner

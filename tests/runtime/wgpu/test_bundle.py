@@ -1,0 +1,206 @@
+"""Bundles: what they write to, and what they are bound to, from one run to the next."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("wgpu")
+
+from pyrite.errors import DeviceError, KernelError
+from pyrite.kernel import Kernel
+from pyrite.runtime.protocol import BundledLaunch, Fixed
+from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
+from pyrite.types import float32
+
+ONES = np.ones(64, np.float32)
+
+
+def doubled_twice(runtime: WgpuRuntime, kernel: Kernel) -> Any:
+    """Return a bundle: operand 1 is an inner buffer, 2 the result, 3 a number."""
+    scale = runtime.compile(kernel)
+    return runtime.bundle(
+        [
+            BundledLaunch(scale, (0, 1, Fixed(64), 3), (1,)),
+            BundledLaunch(scale, (1, 2, Fixed(64), Fixed(2.0)), (1,)),
+        ]
+    )
+
+
+def test_inner_buffers_stay_and_results_are_new(runtime: WgpuRuntime) -> None:
+    memory = runtime.bundle_memory([1000, 2000, 1000], [0, 2])
+
+    first, second = memory.buffers(), memory.buffers()
+
+    assert [first[n].key for n in (0, 2)] == [second[n].key for n in (0, 2)]
+    assert len({buffer.key[0] for buffer in (*first, second[1])}) == 4
+
+
+def test_bundles_share_what_lives_within_a_run(runtime: WgpuRuntime) -> None:
+    one = runtime.bundle_memory([1000, 2000], [0, 1])
+    other = runtime.bundle_memory([1000, 1001, 1000], [0, 2])
+
+    kept = {buffer.key[0] for buffer in one.buffers()}
+
+    assert len(kept & {buffer.key[0] for buffer in other.buffers()}) == 1
+    assert kept.isdisjoint(buffer.key[0] for buffer in other.buffers(are_new=True))
+
+
+def test_a_result_comes_back_to_its_place(runtime: WgpuRuntime) -> None:
+    memory = runtime.bundle_memory([1000, 1000], [])
+    held = memory.buffers()
+    seen = []
+    for _ in range(6):
+        held = memory.buffers()
+        gc.collect()
+        seen.append(tuple(buffer.key for buffer in held))
+
+    assert len(set(seen)) == 2
+    assert seen[0] == seen[2] != seen[1]
+
+
+def test_what_is_in_its_place_goes_elsewhere_and_nothing_is_given_twice(
+    runtime: WgpuRuntime,
+) -> None:
+    memory = runtime.bundle_memory([1000], [])
+    (before,) = memory.buffers()
+    serial = before.key[0]
+    del before
+    taken = runtime.allocate(1000)  # the storage that was its place
+
+    (elsewhere,) = memory.buffers()
+    held = [taken, elsewhere, *(runtime.allocate(1000) for _ in range(3)), *memory.buffers()]
+
+    assert taken.key[0] == serial
+    assert len({buffer.key[0] for buffer in held}) == len(held)
+
+
+def test_trim_gives_back_what_bundles_keep(runtime: WgpuRuntime, scale: Kernel) -> None:
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+    for factor in (3.0, 4.0):
+        operands = [x, *memory.buffers(), factor]
+        bundle.launch(operands)
+        values = runtime.read(operands[2], float32, (64,))
+        assert values.tolist() == [2 * factor] * 64
+        del operands
+        runtime.synchronize()
+        runtime.trim()
+        assert runtime.memory_report().reserved == x.storage.capacity
+
+
+def test_a_set_of_buffers_that_is_known_is_bound_once(runtime: WgpuRuntime, scale: Kernel) -> None:
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+
+    def run(factor: float) -> float:
+        operands = [x, *memory.buffers(), factor]
+        bundle.launch(operands)
+        return float(runtime.read(operands[2], float32, (64,))[0])
+
+    assert run(3.0) == 6.0
+    before = runtime.report()
+    assert [run(factor) for factor in (1.0, 2.5, -4.0)] == [2.0, 5.0, -8.0]
+    after = runtime.report()
+
+    assert after["bind_group_misses"] == before["bind_group_misses"]
+    assert after["bind_group_hits"] == before["bind_group_hits"]
+    assert after["launches"] - before["launches"] == 6
+
+
+def test_runs_that_wait_together_keep_their_own_numbers(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+    results = []
+    for factor in range(1, 9):
+        operands = [x, *memory.buffers(), float(factor)]
+        bundle.launch(operands)
+        results.append(operands[2])
+
+    found = runtime.read_all([(result, float32, (64,)) for result in results])
+
+    assert [values[0] for values in found] == [2.0 * factor for factor in range(1, 9)]
+
+
+def test_an_inner_buffer_that_was_not_written_is_given_up(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+    operands = [x, *memory.buffers(), 3.0]
+    bundle.launch(operands)
+    launches: Any = runtime._queue.pending.commands[-1]
+    launches._calls = [(*call[:3], (100_000, 1, 1)) for call in launches._calls]
+    with pytest.raises(KernelError, match="scale and 1 more requires a legal command"):
+        runtime.read(operands[2], float32, (64,))
+
+    again = [x, *memory.buffers(), 3.0]
+    bundle.launch(again)
+
+    assert runtime.read(again[2], float32, (64,))[0] == 6.0
+
+
+def test_a_buffer_that_its_application_destroyed_is_found_after_it_was_bound(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+    operands = [x, *memory.buffers(), 3.0]
+    bundle.launch(operands)
+    assert runtime.read(operands[2], float32, (64,))[0] == 6.0
+    runtime.get_resource(x).resource().buffer().destroy()
+    operands[1:3] = memory.buffers()
+    bundle.launch(operands)
+
+    with pytest.raises(DeviceError, match="destroyed"):
+        runtime.read(operands[2], float32, (64,))
+    operands = [runtime.upload(ONES), *memory.buffers(), 4.0]
+    bundle.launch(operands)
+    assert runtime.read(operands[2], float32, (64,))[0] == 8.0
+
+
+def test_many_launches_go_to_the_device_in_pieces(runtime: WgpuRuntime, scale: Kernel) -> None:
+    executable = runtime.compile(scale)
+    count = 2 * SUBMIT_AFTER + 5
+    steps = [
+        BundledLaunch(executable, (n, n + 1, Fixed(64), Fixed(-1.0)), (1,)) for n in range(count)
+    ]
+    bundle, memory = runtime.bundle(steps), runtime.bundle_memory([256] * count, range(count - 1))
+    before = runtime.report()["submissions"]
+    operands = [runtime.upload(ONES), *memory.buffers()]
+    bundle.launch(operands)
+
+    assert runtime.report()["submissions"] - before == 2
+    assert runtime.read(operands[-1], float32, (64,))[0] == -1.0
+
+
+def test_threads_that_share_inner_buffers_do_not_disturb_each_other(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    bundle = doubled_twice(runtime, scale)
+    wrong: list[float] = []
+
+    def work(factor: float) -> None:
+        memory = runtime.bundle_memory([256, 256], [0])
+        x = runtime.upload(ONES)
+        for _ in range(20):
+            operands = [x, *memory.buffers(), factor]
+            bundle.launch(operands)
+            value = float(runtime.read(operands[2], float32, (64,))[0])
+            if value != 2 * factor:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(float(n),)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
