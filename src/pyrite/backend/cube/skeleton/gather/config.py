@@ -32,6 +32,6 @@ def select(shape: Shape, has_neighbours: bool, machine: Machine) -> GatherConfig
     width = max(c.width for c in found if c.width <= machine.vector)
     points = element_count(shape) // width
     size = select_each(points, machine).workgroup_size
-    if machine.kind == "cpu" and width == 1 and points >= 256:
+    if machine.kind == "cpu" and width == 1:
         size = 256
     return next(c for c in found if c.width == width and c.each.workgroup_size == size)

@@ -70,16 +70,17 @@ class Elements:
             loop.yield_(b.select(is_merged, run << 1, run), b.select(is_merged, run, distance >> 1))
 
 
-def bitonic_kernel(rows: Rows, key: Key, workgroup_size: int, tile: int, grid: int) -> Kernel:
+def bitonic_kernel(
+    rows: Rows, key: Key, workgroup_size: int, tile: int, length: int, grid: int
+) -> Kernel:
     """Return the kernel that writes the positions of each row in order: out[count, size].
 
-    Each workgroup sorts ``tile`` elements, which are one or more padded rows.
+    Each workgroup sorts ``tile`` elements, which are one or more rows, padded to a length.
     """
     b = KernelBuilder("sort_bitonic", workgroup_size=workgroup_size, grid=grid)
     source = KeySource(b, rows, key)
     out = b.buffer("out", int32, "write")
     elements = Elements(b, key, tile)
-    length = padded(rows.size)
     first_row = workgroup_of(b) * (tile // length)
 
     for place in elements.places():

@@ -12,10 +12,10 @@ from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.skeleton.sort.bitonic import bitonic_kernel, padded
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.skeleton.sort.radix_blocks import sort_blocks
-from pyrite.backend.cube.skeleton.sort.radix_sort import private_bytes, radix_kernel
+from pyrite.backend.cube.skeleton.sort.radix_sort import most_elements, radix_kernel
 from pyrite.backend.cube.skeleton.sort.radix_tiles import Blocks, shared_bytes
 from pyrite.backend.cube.skeleton.sort.rank import rank_kernel
-from pyrite.backend.cube.skeleton.sort.row import Rows, rows_of
+from pyrite.backend.cube.skeleton.sort.row import Rows, room_of, rows_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
@@ -30,12 +30,15 @@ class SortConfig:
     - "bitonic": a workgroup, which has ``width`` elements of one or more rows in its memory;
     - "radix": an invocation, by digits of at most ``digit_bits``;
     - "radix blocks": all, in blocks of ``width`` elements, by digits of at most ``digit_bits``.
+
+    Memory for a row has ``room`` for so many elements; for a bitonic sort a power of two.
     """
 
     by: Literal["rank", "bitonic", "radix", "radix blocks"]
     workgroup_size: int
     width: int = 1
     digit_bits: int = 0
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class SortSkeleton:
         """Return how many workgroups have rows."""
         rows, together = problem.rows, config.workgroup_size
         if config.by == "bitonic":
-            together = config.width // padded(rows.size)
+            together = config.width // config.room
         return -(-rows.count // together)
 
     def build(self, problem: SortedRows, config: SortConfig, fused: Fused, grid: int) -> Kernel:
@@ -78,10 +81,10 @@ class SortSkeleton:
         rows, key = problem.rows, problem.key
         size, width = config.workgroup_size, config.width
         if config.by == "rank":
-            return rank_kernel(rows, key, size, width, grid)
+            return rank_kernel(rows, key, size, width, config.room, grid)
         if config.by == "bitonic":
-            return bitonic_kernel(rows, key, size, width, grid)
-        return radix_kernel(rows, key, size, config.digit_bits, grid)
+            return bitonic_kernel(rows, key, size, width, config.room, grid)
+        return radix_kernel(rows, key, size, config.digit_bits, config.room, grid)
 
 
 SORT: Final = SortSkeleton()
@@ -93,17 +96,17 @@ def candidates(rows: Rows, key: Key, machine: Machine) -> tuple[SortConfig, ...]
     small = min(64, sizes[0])
     found = []
     if rows.size <= _RANKED:
-        found += [SortConfig("rank", small, width) for width in (16, 8, 4, 1)]
+        found += [SortConfig("rank", small, width, room=_RANKED) for width in (16, 8, 4, 1)]
     tile = _SHARED_BYTES // (key.dtype.itemsize + int32.itemsize)
     found += [
-        SortConfig("bitonic", size, max(padded(rows.size), 2 * size))
+        SortConfig("bitonic", size, max(padded(rows.size), 2 * size), room=padded(rows.size))
         for size in sizes
         if size > 1 and padded(rows.size) <= tile
     ]
     found += [
-        SortConfig("radix", 1, digit_bits=bits)
+        SortConfig("radix", 1, digit_bits=bits, room=room_of(rows.size, most))
         for bits in (8, 4)
-        if private_bytes(rows, key, bits) <= machine.private_bytes
+        if rows.size <= (most := most_elements(machine.private_bytes, key, bits))
     ]
     found += [SortConfig("radix blocks", 1, 1 << 16, bits) for bits in (8, 11)]
     found += [

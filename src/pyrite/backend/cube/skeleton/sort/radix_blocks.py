@@ -51,8 +51,8 @@ def _places(
     entries = blocks.per_row << width
     counts = launcher.empty(TensorType((blocks.count, entries), int32))
     kernel = _count_kernel if blocks.lanes == 1 else radix_tiles.count_kernel
-    launcher.launch(
-        ("sort count", blocks, width), lambda grid: kernel(blocks, width, grid),
+    launcher.launch_for(
+        (blocks, width), "sort count", lambda of, grid: kernel(of[0], of[1], grid),
         [keys.buffer, counts.buffer, shift], blocks.count * blocks.per_row,
     )  # fmt: skip
     total = TensorType((blocks.count, entries + 1), int32)
@@ -64,11 +64,11 @@ def _move(
     shift: int, width: int, blocks: Blocks, moved: CubeTensor | None, found: CubeTensor,
 ) -> None:  # fmt: skip
     given = [t.buffer for t in (keys, positions, places, moved, found) if t is not None]
-    has = (positions is not None, moved is not None)
     kernel = _move_kernel if blocks.lanes == 1 else radix_tiles.move_kernel
-    launcher.launch(
-        ("sort move", blocks, width, has), lambda grid: kernel(blocks, width, *has, grid),
-        [*given, shift], blocks.count * blocks.per_row,
+    launcher.launch_for(
+        (blocks, width, positions is not None, moved is not None), "sort move",
+        lambda of, grid: kernel(of[0], of[1], of[2], of[3], grid), [*given, shift],
+        blocks.count * blocks.per_row,
     )  # fmt: skip
 
 

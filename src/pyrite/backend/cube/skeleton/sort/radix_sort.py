@@ -33,13 +33,15 @@ def digit_of(b: KernelBuilder, key: Value, shift: Value | int, bits: int) -> Val
     return b.cast((key >> shift) & ((1 << bits) - 1), b.index_type.dtype)
 
 
-def radix_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int) -> Kernel:
+def radix_kernel(
+    rows: Rows, key: Key, workgroup_size: int, most: int, room: int, grid: int
+) -> Kernel:
     """Return the kernel that writes the positions of each row in order: out[count, size].
 
-    A digit has at most so many bits.
+    A digit has at most so many bits; rows fit in a ``room``.
     """
     b = KernelBuilder("sort_radix", workgroup_size=workgroup_size, grid=grid)
-    body = _RadixSortKernel(b, rows, key, digits_of(key.bits, most))
+    body = _RadixSortKernel(b, rows, key, digits_of(key.bits, most), room)
     number = invocation_of(b)
     with b.if_(number < rows.count):
         body.count(number)
@@ -52,14 +54,16 @@ def radix_kernel(rows: Rows, key: Key, workgroup_size: int, most: int, grid: int
 class _RadixSortKernel:
     """The kernel while it is being written."""
 
-    def __init__(self, b: KernelBuilder, rows: Rows, key: Key, digits: list[Digit]) -> None:
+    def __init__(
+        self, b: KernelBuilder, rows: Rows, key: Key, digits: list[Digit], room: int
+    ) -> None:
         self.b, self.rows, self.digits = b, rows, digits
         self.source = KeySource(b, rows, key)
         self.out = b.buffer("out", int32, "write")
         self.counts = [b.private(int32, 1 << bits) for _, bits in digits]
-        self.keys = [b.private(key.dtype, rows.size) for _ in digits[:2]]
+        self.keys = [b.private(key.dtype, room) for _ in digits[:2]]
         # The first pass finds the positions in order, the last writes them to the result.
-        self.positions = [b.private(int32, rows.size) for _ in digits[1:][:2]]
+        self.positions = [b.private(int32, room) for _ in digits[1:][:2]]
 
     def count(self, number: Value) -> None:
         """Read the keys of a row, and count its digits."""
@@ -100,7 +104,7 @@ class _RadixSortKernel:
                 self.positions[turn % 2][place] = position
 
 
-def private_bytes(rows: Rows, key: Key, most: int) -> int:
-    """Return how much memory of its own an invocation takes."""
+def most_elements(nbytes: int, key: Key, most: int) -> int:
+    """Return how many elements a row may have, if an invocation has so much memory of its own."""
     counts = sum(1 << bits for _, bits in digits_of(key.bits, most)) * int32.itemsize
-    return counts + 2 * rows.size * (key.dtype.itemsize + int32.itemsize)
+    return (nbytes - counts) // (2 * (key.dtype.itemsize + int32.itemsize))

@@ -8,12 +8,13 @@ the block; the block is put in that order, so that what is written of a digit li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.backend.cube.operand import workgroup_of
 from pyrite.backend.cube.skeleton.scan import scanned_lanes
 from pyrite.backend.cube.skeleton.sort.radix_sort import digit_of
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel.extent import EXTENT
 from pyrite.types import DType, int32
 
 
@@ -21,8 +22,8 @@ from pyrite.types import DType, int32
 class Blocks:
     """Rows of keys, dense, each cut into blocks of ``lanes`` * ``items`` elements."""
 
-    count: int
-    size: int
+    count: int = field(metadata=EXTENT)
+    size: int = field(metadata=EXTENT)
     key: DType
     lanes: int
     items: int

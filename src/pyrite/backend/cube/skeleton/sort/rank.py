@@ -14,20 +14,25 @@ from pyrite.kernel.ir import vector
 from pyrite.types import int32
 
 
-def rank_kernel(rows: Rows, key: Key, workgroup_size: int, width: int, grid: int) -> Kernel:
-    """Return the kernel that writes the positions of each row in order: out[count, size]."""
+def rank_kernel(
+    rows: Rows, key: Key, workgroup_size: int, width: int, room: int, grid: int
+) -> Kernel:
+    """Return the kernel that writes the positions of each row in order: out[count, size].
+
+    Rows fit in a ``room``, a multiple of the width.
+    """
     b = KernelBuilder("sort_rank", workgroup_size=workgroup_size, grid=grid)
     source = KeySource(b, rows, key)
     out = b.buffer("out", int32, "write")
     padded = -(-rows.size // width) * width
-    keys = b.private(key.dtype, padded)
+    keys = b.private(key.dtype, room)
     number = invocation_of(b)
     with b.if_(number < rows.count):
         row = source.row(number)
         with b.for_(0, rows.size) as loop:
             keys[loop.index] = source.load(row, loop.index)
-        for i in range(rows.size, padded):
-            keys[i] = b.const(key.highest, vector(key.dtype, 1))
+        with b.for_(rows.size, padded) as loop:
+            keys[loop.index] = b.const(key.highest, vector(key.dtype, 1))
         with b.for_(0, rows.size) as loop:
             place = number * rows.size + _rank(b, keys, loop.index, padded, width)
             out[place] = b.cast(loop.index, int32)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, Operand, unravel
 from pyrite.backend.cube.skeleton.sort.key import Key
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import KernelBuilder, Value
+from pyrite.kernel.extent import EXTENT
 from pyrite.types import DType, Shape, element_count
 
 
@@ -17,8 +18,8 @@ from pyrite.types import DType, Shape, element_count
 class Rows:
     """Rows along an axis: their shape merged to few axes, their size, and where elements lie."""
 
-    shape: Shape
-    size: int
+    shape: Shape = field(metadata=EXTENT)
+    size: int = field(metadata=EXTENT)
     layout: Layout
 
     @property
@@ -30,6 +31,18 @@ class Rows:
     def dtype(self) -> DType:
         """The dtype of the elements."""
         return self.layout.dtype
+
+
+def room_of(size: int, most: int) -> int:
+    """Return for how many elements memory is made that holds a row: few rooms serve all sizes.
+
+    >>> [room_of(size, 3000) for size in (3, 64, 65, 2000)]
+    [256, 256, 256, 3000]
+    """
+    room = 256
+    while room < size:
+        room *= 4
+    return min(room, most)
 
 
 def rows_of(x: CubeTensor) -> Rows:

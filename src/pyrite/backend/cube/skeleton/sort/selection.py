@@ -15,7 +15,7 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of, invocation_of, iota
 from pyrite.backend.cube.skeleton.protocol import Fused, launch
 from pyrite.backend.cube.skeleton.sort.key import Key
-from pyrite.backend.cube.skeleton.sort.row import KeySource, Rows
+from pyrite.backend.cube.skeleton.sort.row import KeySource, Rows, room_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
 from pyrite.kernel.ir import vector
@@ -33,13 +33,14 @@ class FirstOfRows:
 
 @dataclass(frozen=True, slots=True)
 class SelectionConfig:
-    """``vectors`` of ``width`` numbers compared at once."""
+    """``vectors`` of ``width`` numbers compared at once, of rows that fit in a ``room``."""
 
     width: int
     vectors: int
+    room: int
 
     def padded(self, size: int) -> int:
-        """Return the size of the memory for a row."""
+        """Return how many numbers of a row are compared: some are above all others."""
         step = self.width * self.vectors
         return -(-size // step) * step
 
@@ -56,11 +57,12 @@ class SelectionSkeleton:
     def candidates(self, problem: FirstOfRows, machine: Machine) -> list[SelectionConfig]:
         """Return the configs for keys of 32 bits, and rows that are not too long to keep."""
         size, itemsize = problem.rows.size, problem.key.dtype.itemsize
+        room = room_of(size, _PRIVATE_BYTES // uint64.itemsize)
         return [
             config
             for width in (8, 4, 2, 1)
-            for config in (SelectionConfig(width, 4), SelectionConfig(width, 1))
-            if itemsize == 4 and config.padded(size) * uint64.itemsize <= _PRIVATE_BYTES
+            for config in (SelectionConfig(width, 4, room), SelectionConfig(width, 1, room))
+            if itemsize == 4 and config.padded(size) <= room
         ]
 
     def select(self, problem: FirstOfRows, machine: Machine) -> SelectionConfig:
@@ -107,7 +109,7 @@ def _kernel(rows: Rows, key: Key, k: int, config: SelectionConfig, grid: int) ->
     b = KernelBuilder("sort_selection", grid=grid)
     source = KeySource(b, rows, key)
     out = b.buffer("out", int32, "write")
-    kept = b.private(uint64, config.padded(rows.size))
+    kept = b.private(uint64, config.room)
     number = invocation_of(b)
     with b.if_(number < rows.count):
         _keep(b, source, source.row(number), kept, config)
