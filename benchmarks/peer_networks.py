@@ -146,9 +146,13 @@ def their_step(function: Function, argnums: Sequence[int]) -> Function:
 
 def jax_step(function: Function, argnums: tuple[int, ...]) -> Function:
     """Return the same of JAX."""
-    import jax
 
-    return jax.grad(lambda *inputs: function(*inputs).sum(), argnums)
+    def step(*inputs: Any) -> Any:
+        import jax
+
+        return jax.grad(lambda *inputs: function(*inputs).sum(), argnums)(*inputs)
+
+    return step
 
 
 # ---- recurrent layers, and dropout between linear ones ----

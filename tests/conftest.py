@@ -1,10 +1,10 @@
 """What every test shares: sampling of large suites, and a closing word on what was left out.
 
 A suite that multiplies (ops by dtypes by backends) marks itself with `@pytest.mark.sample`, so that
-`make test` stays short; `--full` runs every case. The sample depends on the test's name alone:
-the same cases run on every machine and in every worker, until the cases themselves change. With
-`varies=True` it depends on the commit as well, so that in time every case has run; the closing word
-says which seed that was, and PYRITE_TEST_SEED=... runs the same sample again. With
+`make test` stays short; `--full` runs every case. The sample depends on the test's name and on the
+commit, so that in time every case has run: it is the same on every machine and in every worker.
+What hypothesis draws, and what a test draws from `rng`, depends on the commit too. The closing word
+says which seed that was, and PYRITE_TEST_SEED=... runs the same cases again. With
 `of={"name": "wgpu"}` only the cases of that value are sampled: a device without hardware, which
 compiles each kernel for 0.2 s, does not decide what the others run. `by=("name", "op")` samples the
 cases of each pair of values.
@@ -19,7 +19,7 @@ import signal
 import subprocess
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,14 +34,14 @@ from pyrite.op import OPS
 
 T = TypeVar("T")
 
-#: Names the seed of samples that vary, to repeat one.
+#: Names the seed of samples, to repeat one.
 SEED = "PYRITE_TEST_SEED"
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 
-# No deadline: a test never asserts a time. Derandomized: a failure seen once is seen again.
-hypothesis.settings.register_profile("sample", deadline=None, derandomize=True, max_examples=50)
-hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
+# No deadline: a test never asserts a time. No database: what is drawn depends on the seed alone.
+hypothesis.settings.register_profile("sample", deadline=None, database=None, max_examples=50)
+hypothesis.settings.register_profile("full", deadline=None, database=None, max_examples=1000)
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SAMPLED] = {}
+    if config.getoption("hypothesis_seed", None) is None:
+        # Hypothesis' own plugin reads it, after this.
+        config.option.hypothesis_seed = seed_of_samples()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -72,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @cache
 def seed_of_samples() -> str:
-    """The seed of samples that vary: a setting, or else the commit."""
+    """The seed of samples: a setting, or else the commit."""
     if SEED in os.environ:
         return os.environ[SEED]
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
@@ -84,8 +88,14 @@ def seed_of_samples() -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """Random numbers of this test and of the seed of samples that vary."""
+    """Random numbers of this test and of the seed of samples."""
     return random.Random(f"{seed_of_samples()} {request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def rng_of_session() -> random.Random:
+    """Random numbers of the seed of samples: for what several tests share."""
+    return random.Random(seed_of_samples())
 
 
 @pytest.fixture(scope="session")
@@ -108,8 +118,12 @@ def quarter(rng: random.Random, full: bool) -> Callable[[Iterable[T]], list[T]]:
     return chosen
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of level_runtime on this processor, and on each level that it has."""
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """Run a test of level_runtime on this processor, and on each level that it has; sample suites.
+
+    A case that is not in the sample becomes no item: those of 100,000 took each worker 8 s.
+    """
     if "level_runtime" in metafunc.fixturenames:
         names: list[str] = []
         if find_spec("llvmlite"):
@@ -117,6 +131,66 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
             names = [level.name for level in levels()]
         metafunc.parametrize("level", ["host", *names], scope="module")
+    result = yield
+    if not metafunc.config.getoption("--full"):
+        keep_sample(metafunc)
+    return result
+
+
+def keep_sample(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.definition.nodeid
+    if any(asked.startswith(f"{name}[") for asked in metafunc.config.args):
+        return  # a case asked for by its own name runs, whatever the sample says
+    cases = metafunc._calls  # pytest has no public name for them
+    own = metafunc.definition.get_closest_marker("sample")
+    marked = {
+        number: marker
+        for number, case in enumerate(cases)
+        if (marker := own or marker_of(case.marks)) is not None
+    }
+    if not marked:
+        return
+    suite = {number: cases[number].params for number in marked}
+    chosen = sample(name, next(iter(marked.values())), suite)
+    metafunc.config.stash[SAMPLED][name] = (len(chosen), len(suite))
+    left_out = suite.keys() - chosen
+    cases[:] = [case for number, case in enumerate(cases) if number not in left_out]
+
+
+def marker_of(marks: Iterable[Any]) -> pytest.Mark | None:
+    """Return the marker of a case whose parameter has one."""
+    return next((mark for mark in marks if mark.name == "sample"), None)
+
+
+def sample(name: str, marker: pytest.Mark, suite: Mapping[int, Mapping[str, object]]) -> set[int]:
+    """Return the numbers of the cases that run, of those of a suite by their numbers."""
+    count, by, of = marker.args[0], marker.kwargs.get("by"), marker.kwargs.get("of", {})
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    chosen: set[int] = set()
+    for number, case in suite.items():
+        if all(value_of(case, parameter) == value for parameter, value in of.items()):
+            groups[values_of(case, by)].append(number)
+        else:
+            chosen.add(number)
+    for key, group in groups.items():
+        generator = random.Random(f"{name} {key} {seed_of_samples()}")
+        chosen.update(generator.sample(group, min(count, len(group))))
+    return chosen
+
+
+def values_of(case: Mapping[str, object], parameters: str | tuple[str, ...] | None) -> Hashable:
+    if isinstance(parameters, tuple):
+        return tuple(value_of(case, parameter) for parameter in parameters)
+    return None if parameters is None else value_of(case, parameters)
+
+
+def value_of(case: Mapping[str, object], parameter: str) -> Hashable:
+    first, *attributes = parameter.split(".")
+    value = case[first]
+    for attribute in attributes:
+        value = getattr(value, attribute)
+    # Of a function str has the address, which differs from worker to worker.
+    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 
 
 @pytest.fixture(scope="module")
@@ -164,61 +238,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-# First: what comes after orders the items, and has a third of them left to order.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--full"):
-        return
-    kept: set[pytest.Item] = set(items)
-    for name, suite in suites_to_sample(items).items():
-        chosen = sample(name, suite)
-        kept.difference_update(set(suite) - set(chosen))
-        config.stash[SAMPLED][name] = (len(chosen), len(suite))
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
-
-
-def suites_to_sample(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
-    suites: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        # A case asked for by its own name runs, whatever the sample says.
-        asked_for = item.nodeid in item.config.args
-        if item.get_closest_marker("sample") and not asked_for:
-            suites[item.nodeid.partition("[")[0]].append(item)
-    return suites
-
-
-def sample(name: str, suite: Sequence[pytest.Item]) -> list[pytest.Item]:
-    marker = suite[0].get_closest_marker("sample")
-    assert marker is not None
-    count, by, of = marker.args[0], marker.kwargs.get("by"), marker.kwargs.get("of", {})
-    groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
-    chosen: list[pytest.Item] = []
-    for item in suite:
-        is_sampled = all(value_of(item, parameter) == value for parameter, value in of.items())
-        (groups[values_of(item, by)] if is_sampled else chosen).append(item)
-    for key, group in groups.items():
-        seed = f" {seed_of_samples()}" if marker.kwargs.get("varies") else ""
-        generator = random.Random(f"{name} {key}{seed}")
-        chosen += generator.sample(group, min(count, len(group)))
-    return chosen
-
-
-def values_of(item: pytest.Item, parameters: str | tuple[str, ...] | None) -> Hashable:
-    if isinstance(parameters, tuple):
-        return tuple(value_of(item, parameter) for parameter in parameters)
-    return None if parameters is None else value_of(item, parameters)
-
-
-def value_of(item: pytest.Item, parameter: str) -> Hashable:
-    first, *attributes = parameter.split(".")
-    value = item.callspec.params[first]  # type: ignore[attr-defined]
-    for attribute in attributes:
-        value = getattr(value, attribute)
-    # Of a function str has the address, which differs from worker to worker.
-    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     # In a worker of xdist: send what was sampled to the controller, which collects nothing itself.
     if hasattr(session.config, "workeroutput"):
@@ -241,12 +260,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def report_sampled(terminal: pytest.TerminalReporter) -> None:
     sampled = terminal.config.stash[SAMPLED]
-    if not sampled:
-        return
     terminal.section("sampled (make test-all runs every case)")
     for name, (count, total) in sorted(sampled.items()):
         terminal.line(f"{count:6} of {total:<6} {name}")
-    terminal.line(f"samples that vary: {SEED}={seed_of_samples()} repeats them")
+    terminal.line(f"{SEED}={seed_of_samples()} repeats these samples, and what tests draw")
 
 
 #: What workers of xdist sent: device, op, means, and how many kernels were built.

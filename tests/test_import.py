@@ -19,6 +19,7 @@ HEAVY = {
     "tensorboardX",
     "onnx",
     "google",
+    "pyarrow",
 }
 
 
@@ -52,7 +53,7 @@ def test_importing_the_training_imports_no_extra() -> None:
     ).stdout.split()
 
     assert "pyrite.train.report" in loaded
-    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx"}
+    extras = {"matplotlib", "tensorboardX", "pynvml", "textual", "onnx", "pyarrow"}
     assert not extras & set(loaded)
 
 

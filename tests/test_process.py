@@ -138,7 +138,7 @@ print(json.dumps(failures))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at what Linux lets a process set")
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", WORKING)
 def test_nothing_of_the_process_changes(device: str) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "default"}

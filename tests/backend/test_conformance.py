@@ -43,7 +43,7 @@ TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "float16": 8e-3, "bfloat16": 6e-
 
 each_device = pytest.mark.parametrize("name", WORKING)
 #: Each op on each device, by an example that is another with the next commit.
-once_an_op = pytest.mark.sample(1, by=("name", "example.op"), varies=True)
+once_an_op = pytest.mark.sample(1, by=("name", "example.op"))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning")
@@ -121,7 +121,7 @@ def whole_cases() -> Iterator[Any]:
 
 @each_device
 @pytest.mark.parametrize(("example", "dtype"), [*whole_cases()])
-@pytest.mark.sample(50, by="dtype", varies=True)
+@pytest.mark.sample(50, by="dtype")
 def test_integers_and_bools_are_exact(name: str, dtype: DType, example: Example) -> None:
     require(name, dtype)
     arrays = [as_integers(a, dtype, low=-3, high=4) for a in example.arrays(float64)]
@@ -165,7 +165,7 @@ def test_special_floats_and_the_sign_of_zero_are_those_of_numpy(name: str, op: O
 @each_device
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
 @pytest.mark.parametrize("op", [OPS[n] for n in ELEMENTWISE], ids=lambda op: op.name)
-@pytest.mark.sample(2, by=("name", "op"), varies=True)
+@pytest.mark.sample(2, by=("name", "op"))
 def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DType) -> None:
     if op.accepts in ("float", "bool") or op.name in ("where", "full"):
         return
@@ -185,7 +185,7 @@ def test_the_bounds_of_integers_are_those_of_numpy(name: str, op: Op, dtype: DTy
 @each_device
 @pytest.mark.parametrize("to", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
 @pytest.mark.parametrize("of", [bool_, *INTEGERS, *FLOATS], ids=lambda d: d.name)
-@pytest.mark.sample(4, by=("name", "of"), varies=True)
+@pytest.mark.sample(4, by=("name", "of"))
 def test_casts_saturate_wrap_and_round_as_numpy_does(name: str, of: DType, to: DType) -> None:
     require(name, of, to)
     if of.is_float:

@@ -153,7 +153,7 @@ CASES = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
 @pytest.mark.parametrize("name", WORKING)
-@pytest.mark.sample(20, by="name", varies=True)
+@pytest.mark.sample(20, by="name")
 def test_values_are_those_of_numpy(name: str, dtype: DType, layout: Layout, case: Case) -> None:
     if not device(name).backend.root.supports(TensorType((), dtype)):
         pytest.skip(f"{name} has no {dtype}")

@@ -200,7 +200,7 @@ def _has(name: str, *dtypes: DType) -> bool:
 
 @each_device
 @each_case
-@pytest.mark.sample(20, by="name", varies=True)
+@pytest.mark.sample(20, by="name")
 @pytest.mark.parametrize("dtype", [bool_, *INTEGERS, *FLOATS], ids=str)
 def test_its_values_follow_in_every_dtype(name: str, case: Case, dtype: DType) -> None:
     if case.op is hypot_on_diagonals and not dtype.is_float:
@@ -214,7 +214,7 @@ def test_its_values_follow_in_every_dtype(name: str, case: Case, dtype: DType) -
 
 @each_device
 @each_case
-@pytest.mark.sample(20, by="name", varies=True)
+@pytest.mark.sample(20, by="name")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
 def test_its_values_follow_in_every_layout(name: str, case: Case, layout: Layout) -> None:
     plain = case.arrays(float32)
@@ -330,7 +330,7 @@ def _index_position(example: Example) -> int:
 @each_device
 @pytest.mark.parametrize("index", INTEGERS, ids=str)
 @pytest.mark.parametrize("example", GIVEN, ids=lambda e: e.op.name)
-@pytest.mark.sample(1, by="example.op", of={"name": "wgpu"}, varies=True)
+@pytest.mark.sample(1, by="example.op", of={"name": "wgpu"})
 def test_no_index_is_taken_for_another_whatever_its_dtype(
     name: str, example: Example, index: DType
 ) -> None:

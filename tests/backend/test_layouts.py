@@ -212,7 +212,7 @@ class Faults:
 
 @each_device
 @pytest.mark.parametrize("op", sorted(OPS))
-@pytest.mark.sample(30, by="name", varies=True)
+@pytest.mark.sample(30, by="name")
 def test_values_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -226,7 +226,7 @@ def test_values_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", sorted(OPS))
-@pytest.mark.sample(12, by="name", varies=True)
+@pytest.mark.sample(12, by="name")
 def test_values_of_narrow_types_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -241,7 +241,7 @@ def test_values_of_narrow_types_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", [n for n in sorted(OPS) if OPS[n].accepts in ("any", "number")])
-@pytest.mark.sample(10, by="name", varies=True)
+@pytest.mark.sample(10, by="name")
 def test_values_of_bytes_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -351,7 +351,7 @@ GRADIENTS = [n for n in sorted(OPS) if OPS[n].derivative is not None or OPS[n].i
 
 @each_device
 @pytest.mark.parametrize("op", GRADIENTS)
-@pytest.mark.sample(20, by="name", varies=True)
+@pytest.mark.sample(20, by="name")
 def test_gradients_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -379,7 +379,7 @@ def test_gradients_do_not_depend_on_layouts(
 
 @each_device
 @pytest.mark.parametrize("op", GRADIENTS)
-@pytest.mark.sample(12, by="name", varies=True)
+@pytest.mark.sample(12, by="name")
 def test_second_derivatives_do_not_depend_on_layouts(
     name: str, op: str, rng: random.Random, full: bool
 ) -> None:
@@ -449,7 +449,7 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 @each_device
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.sample(6, by="name", varies=True)
+@pytest.mark.sample(6, by="name")
 def test_gradients_of_losses_are_those_of_numpy(name: str, function: str, loss: str) -> None:
     shapes, of = FUNCTIONS[function]
     rng = np.random.default_rng(3)
@@ -575,7 +575,7 @@ class Weights(nn.Module):
 
 @each_device
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.sample(4, by="name", varies=True)
+@pytest.mark.sample(4, by="name")
 def test_steps_do_not_depend_on_layouts(
     name: str, rule: str, rng: random.Random, full: bool
 ) -> None:

@@ -250,7 +250,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.sample(1, by="fold", varies=True)
+@pytest.mark.sample(1, by="fold")
 @pytest.mark.parametrize("lies", ["in rows", "in columns"])
 @pytest.mark.parametrize(("data", "dtype"), KINDS)
 @pytest.mark.parametrize("device", WORKING)

@@ -117,7 +117,7 @@ def gradients(example: Example, name: str) -> dict[int, Array]:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("name", WORKING)
-@pytest.mark.sample(1, by="example", varies=True)
+@pytest.mark.sample(1, by="example")
 def test_sizes_of_zero_give_what_numpy_gives(name: str, example: str) -> None:
     for want in emptied(example):
         got = values(want.example, name)

@@ -84,7 +84,7 @@ def wait_for_checkpoint(process: subprocess.Popen[str], out: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.sample(1, varies=True)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
     pyrite: Any, run_directory: Path, tmp_path: Path, how: signal.Signals

@@ -124,7 +124,7 @@ def both(runs: list[Run], given: list[tuple[Tensor, Tensor]]) -> None:
     agree(*runs)
 
 
-@pytest.mark.sample(2, of={"device": "cpu"}, varies=True)
+@pytest.mark.sample(2, of={"device": "cpu"})
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_goes_on_as_without(device: Device, rule: str) -> None:
     runs = pair(device, rule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,3 +141,11 @@ def test_arrays_of_a_batch_become_tensors_and_the_rest_stays() -> None:
 def test_the_public_names_are_sorted_and_present() -> None:
     assert pyrite.data.__all__ == sorted(pyrite.data.__all__)
     assert all(hasattr(pyrite.data, name) for name in pyrite.data.__all__)
+
+
+def test_a_mismatch_reaches_another_process_whole() -> None:
+    error = ItemShapeError("collate requires one shape", (3,), (4,), (0, 2))
+    copy = ForkingPickler.loads(ForkingPickler.dumps(error))
+    assert type(copy) is ItemShapeError
+    assert str(copy) == str(error)
+    assert str(copy.renumbered([5, 6, 9])) == str(error.renumbered([5, 6, 9]))

@@ -32,7 +32,7 @@ def pad(x: Tensor, /, *, by: int, border: Any) -> Tensor:
     ...
 
 
-@pytest.mark.sample(6, varies=True)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("border", [*MODES, 0.0, 2.5])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (5, 4), (7, 1)])
 def test_what_is_outside_is_that_of_numpy(

@@ -53,7 +53,7 @@ def test_what_is_printed_is_what_python_prints(
     assert printed[0] == printed[1]
 
 
-@pytest.mark.sample(6, varies=True)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 def test_values_of_every_dtype_are_printed(
     device: Device, dtype: Any, capsys: pytest.CaptureFixture[str]
@@ -105,7 +105,7 @@ def rooted(k: Any, x: Any, out: Any) -> None:
 LINE = rooted.function.__code__.co_firstlineno + 3
 
 
-@pytest.mark.sample(4, varies=True)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("numbers", "kind", "words", "line"), [
     ([1.0, -4.0, 0.0], KernelError, "a root of a negative number, in ", LINE),
     ([1.0, 100.0, 0.0], KernelError, "assert x", LINE + 1),

@@ -17,6 +17,8 @@ from pyrite.extension import KernelScope, PythonKernel, TensorArgument, kernel
 from pyrite.runtime.wgpu import WgpuRuntime
 from pyrite.runtime.wgpu.adapter import open_device
 from pyrite.types import FLOATS, DType, TensorType, float32
+from pyrite.wgpu import WGSLKernel
+from pyrite.wgpu import kernel as wgsl_kernel
 
 Op = Callable[..., Any]
 
@@ -430,6 +432,18 @@ def with_float64(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None
     out[i] = k.cast(k.cast(x[i], "float64") * 0.0 + 1.0, "float32")
 
 
+def with_guard(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    i = k.global_id()
+    if i < x.size:
+        out[i] = x[i] * 0.0 + 1.0
+
+
+def by_groups(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    i = k.workgroup_id()
+    if k.local_id(2) == 0:
+        out[i] = x[i] * 0.0 + 1.0
+
+
 def portable(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
     out[k.global_id()] = x[k.global_id()] * 0.0 + 2.0
 
@@ -442,13 +456,42 @@ def bare() -> Device:
     return Device(CubeBackend(WgpuRuntime(open_device(limits="default"), name="wgpu:bare")))
 
 
-@pytest.mark.parametrize("first", [with_subgroups, with_much_memory, with_float64])
+#: Of four invocations in a workgroup, one for each element.
+FOUR: dict[str, Any] = {"workgroup_size": 4, "grid": lambda x, out: (x.size // 4,)}
+
+
+def in_wgsl(expression: str, size: int = 4) -> WGSLKernel:
+    """A kernel of text, which gives 1."""
+    return wgsl_kernel(
+        f"""@compute @workgroup_size(workgroup_size_x)
+        fn main(@builtin(global_invocation_id) id: vec3u) {{
+            let i = id.x;
+            if (i < out_size) {{ out[i] = f32({expression}) * 0.0 + 1.0; }}  // not subgroups, f64
+        }}""",
+        workgroup_size=size,
+    )
+
+
+#: Kernels that give 1, where a device has what they ask for.
+SPECIAL: dict[str, Callable[[], Any]] = {
+    "subgroups": lambda: kernel(**FOUR)(with_subgroups),
+    "memory": lambda: kernel(**FOUR)(with_much_memory),
+    "float64": lambda: kernel(**FOUR)(with_float64),
+    "invocations": lambda: kernel(workgroup_size=512, grid=lambda *_: (1,))(with_guard),
+    "a deep workgroup": lambda: kernel(workgroup_size=(1, 1, 128), grid=lambda *_: (8,))(by_groups),
+    "subgroups of WGSL": lambda: in_wgsl("subgroupAdd(x[i])"),
+    "f64 of WGSL": lambda: in_wgsl("f64(x[i])"),
+    "i64 of WGSL": lambda: in_wgsl("i64(x[i])"),
+    "invocations of WGSL": lambda: in_wgsl("x[i]", size=512),
+}
+
+
+@pytest.mark.parametrize("first", SPECIAL)
 @pytest.mark.parametrize("has_body", [False, True])
 def test_a_kernel_that_a_device_cannot_run_leaves_it_to_the_next(
-    bare: Device, first: Callable[..., None], has_body: bool
+    bare: Device, first: str, has_body: bool
 ) -> None:
-    form: dict[str, Any] = {"workgroup_size": 4, "grid": lambda x, out: (x.size // 4,)}
-    special, general = kernel(**form)(first), kernel(**form)(portable)
+    special, general = SPECIAL[first](), kernel(**FOUR)(portable)
     body = (lambda x: x * 0.0 + 3.0) if has_body else None
 
     @custom_op(infer=same, kernels=[special, general], body=body)
@@ -474,9 +517,37 @@ def test_a_kernel_that_a_device_cannot_run_leaves_it_to_the_next(
             alone(x)
 
 
+def test_more_buffers_than_a_device_binds_are_left_to_the_next(bare: Device) -> None:
+    @kernel
+    def at_once(  # type: ignore[no-untyped-def]
+        k, a, b, c, d, e, f, g, h, out
+    ) -> None:
+        out[k.at] = a[k.at] + b[k.at] + c[k.at] + d[k.at] + e[k.at] + f[k.at] + g[k.at] + h[k.at]
+
+    @custom_op(infer=lambda *types: types[0], kernels=[at_once], body=lambda *xs: xs[0] * 3.0)
+    def op(  # type: ignore[no-untyped-def]
+        a, b, c, d, e, f, g, h, /
+    ):
+        """The sum of all, or three times the first."""
+        ...
+
+    assert op(*[pyrite.ones((8,), device=bare)] * 8).tolist() == [3.0] * 8
+    assert "at most 8 buffers on this device, got" in at_once.refusals()["wgpu:bare"]
+
+
+def test_a_mistake_in_wgsl_is_not_left_to_the_next(bare: Device) -> None:
+    @custom_op(infer=same, kernels=[in_wgsl("subgruopAdd(x[i])"), kernel(**FOUR)(portable)])
+    def op(x: Tensor, /) -> Tensor:
+        """A mistake."""
+        ...
+
+    with pytest.raises(KernelError, match="subgruopAdd") as caught:
+        op(pyrite.ones((8,), device=bare))
+    assert not isinstance(caught.value, UnsupportedKernelError)
+
+
 def test_subgroups_are_left_to_the_next_on_the_cpu() -> None:
-    form: dict[str, Any] = {"workgroup_size": 4, "grid": lambda x, out: (x.size // 4,)}
-    special, general = kernel(**form)(with_subgroups), kernel(**form)(portable)
+    special, general = kernel(**FOUR)(with_subgroups), kernel(**FOUR)(portable)
 
     @custom_op(infer=same, kernels=[special, general])
     def op(x: Tensor, /) -> Tensor:

@@ -47,7 +47,7 @@ def every_second(k: Any, x: Any, out: Any) -> None:
         out[i] = out[i] * 10.0 + x[i]
 
 
-@pytest.mark.sample(4, varies=True)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("size", [1, 2, 7, 300])
 def test_an_output_may_begin_as_an_input(where: Device, dtype: str, size: int) -> None:
@@ -98,7 +98,7 @@ def counted(k: Any, x: Any, counts: Any) -> None:
         counts.atomic("add", int(x[i] * BINS), 1)
 
 
-@pytest.mark.sample(4, varies=True)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float32"])
 @pytest.mark.parametrize("size", [2, 65, 1000])
 def test_a_histogram(where: Device, dtype: str, size: int) -> None:
@@ -118,7 +118,7 @@ ATOMIC = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(10, varies=True)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float32"])
 @pytest.mark.parametrize("name", [*ATOMIC, "exchange_equal"])
 def test_an_atomic_gives_what_was_there(where: Device, name: str, dtype: str) -> None:
@@ -161,7 +161,7 @@ def positives(k: Any, x: Any, out: Any, count: Any) -> None:
         out[count.atomic("add", (), 1)] = x[i]
 
 
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("size", [1, 64, 777])
 def test_elements_are_appended_by_a_counter(where: Device, size: int) -> None:
     array = np.random.default_rng(1).normal(size=size).astype(np.float32)
@@ -209,7 +209,7 @@ def of_all(k: Any, x: Any, parts: Any, out: Any) -> None:
     out[()] = total
 
 
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("size", [3, 16, 500])
 def test_stages_read_what_the_ones_before_wrote(where: Device, size: int) -> None:
     array = np.arange(size, dtype=np.float32)

@@ -350,7 +350,7 @@ def given(dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
     return generator.normal(size=(ROWS, COLUMNS)).astype(dtype), np.arange(ROWS, dtype=np.int32) % 6
 
 
-@pytest.mark.sample(12, varies=True)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("function", KERNELS, ids=lambda f: f.__name__)
 def test_a_kernel_is_what_python_makes_of_it(function: Any, device: Device) -> None:
     """At the sizes that come first, which are built in, and at others, which are arguments."""
@@ -366,7 +366,7 @@ def test_a_kernel_is_what_python_makes_of_it(function: Any, device: Device) -> N
             np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.sample(4, varies=True)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32"])
 def test_numbers_take_the_dtype_of_what_they_meet(dtype: str, device: Device) -> None:
     def body(k: Any, x: Any, n: Any, out: Any) -> None:

@@ -87,7 +87,7 @@ def views() -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize(("example", "view"), [*views()])
-@pytest.mark.sample(60, by="name", varies=True)
+@pytest.mark.sample(60, by="name")
 def test_what_is_proved_of_an_ops_kernels_holds(
     name: str, view: View, example: Example, touched: Touched
 ) -> None:

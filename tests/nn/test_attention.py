@@ -56,6 +56,46 @@ def test_values_are_pytorchs(heads):
     )
 
 
+def test_a_context_of_another_width_with_heads_of_their_own_size():
+    torch = pytest.importorskip("torch")
+    keys, values = RNG.normal(size=(2, 4, 6)), RNG.normal(size=(2, 4, 3))
+    ours = seeded(
+        lambda: nn.MultiHeadAttention(8, 2, key_features=6, value_features=3, dtype="float64")
+    )
+    theirs = torch.nn.MultiheadAttention(
+        8, 2, kdim=6, vdim=3, batch_first=True, dtype=torch.float64
+    )
+    with torch.no_grad():
+        for name in ("q", "k", "v"):
+            layer = {"q": ours.query, "k": ours.key, "v": ours.value}[name]
+            getattr(theirs, f"{name}_proj_weight").copy_(torch.tensor(layer.weight.numpy()))
+        bias = np.concatenate([p.bias.numpy() for p in (ours.query, ours.key, ours.value)])
+        theirs.in_proj_bias.copy_(torch.tensor(bias))
+        theirs.out_proj.weight.copy_(torch.tensor(ours.output.weight.numpy()))
+        theirs.out_proj.bias.copy_(torch.tensor(ours.output.bias.numpy()))
+    want, _ = theirs(torch.tensor(X), torch.tensor(keys), torch.tensor(values))
+    got = ours(tensor(X), tensor(keys), tensor(values))
+    np.testing.assert_allclose(got.numpy(), want.detach().numpy(), atol=1e-12)
+
+    # A head of its own width: three heads of 5 over a query of 8 and a context of 6.
+    wide = seeded(
+        lambda: nn.MultiHeadAttention(8, 3, head_features=5, key_features=6, dtype="float64")
+    )
+    assert [p.weight.shape for p in (wide.query, wide.key, wide.value, wide.output)] == [
+        (15, 8), (15, 6), (15, 6), (8, 15),
+    ]  # fmt: skip
+    q, k, v = (
+        layer(tensor(a)).numpy().reshape(2, -1, 3, 5).swapaxes(1, 2)
+        for layer, a in ((wide.query, X), (wide.key, keys), (wide.value, keys))
+    )
+    scores = np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(5))
+    mixed = (scores / scores.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(2, 5, 15)
+    want = wide.output(tensor(mixed)).numpy()
+    np.testing.assert_allclose(wide(tensor(X), tensor(keys)).numpy(), want, atol=1e-12)
+    with pytest.raises(TypeError, match="kdim is key_features here; vdim is value_features here"):
+        nn.MultiHeadAttention(8, 2, kdim=6, vdim=3)
+
+
 def test_grouped_queries_are_repeated_keys():
     grouped = seeded(lambda: nn.MultiHeadAttention(8, 4, kv_heads=2, dtype="float64"))
     full = seeded(lambda: nn.MultiHeadAttention(8, 4, dtype="float64"))
@@ -136,7 +176,7 @@ def test_transformer_encoder_layer_is_pytorchs():
     "layer",
     [
         nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.TransformerEncoder,
-        nn.TransformerDecoder,
+        nn.TransformerDecoder, nn.Transformer,
     ],
 )  # fmt: skip
 def test_settings_of_a_transformer_stand_in_its_signature(layer):
@@ -148,6 +188,64 @@ def test_settings_of_a_transformer_stand_in_its_signature(layer):
     assert {norm.eps for norm in norms} == {0.5}
     with pytest.raises(ArgumentError, match="a name of gelu, relu, silu, tanh, got 'selu'"):
         layer(*sizes, activation="selu")
+
+
+def copied(torch, theirs, ours):
+    """Their layer of an encoder or decoder with the values of ours."""
+    theirs.self_attn = torch_twin(torch, ours.attention)
+    pairs = [
+        (theirs.linear1, ours.feed_forward.inner), (theirs.linear2, ours.feed_forward.outer),
+        (theirs.norm1, ours.norm1), (theirs.norm2, ours.norm2),
+    ]  # fmt: skip
+    if hasattr(theirs, "multihead_attn"):
+        theirs.multihead_attn = torch_twin(torch, ours.cross_attention)
+        pairs.append((theirs.norm3, ours.norm3))
+    for there, here in pairs:
+        there.weight.data = torch.tensor(here.weight.numpy())
+        there.bias.data = torch.tensor(here.bias.numpy())
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_transformer_is_pytorchs(norm_first):
+    torch = pytest.importorskip("torch")
+    ours = seeded(
+        lambda: nn.Transformer(
+            8, 2, 16, 2, dropout=0.0, activation="relu", norm_first=norm_first, eps=0.01,
+            dtype="float64",
+        )
+    )  # fmt: skip
+    # Norms that differ from one another, so that a swap would show.
+    ours = ours.map(lambda p: p + tensor(np.linspace(0.1, 0.4, p.shape[-1])) if p.ndim == 1 else p)
+    theirs = torch.nn.Transformer(
+        8, 2, 2, 2, 16, 0.0, "relu", layer_norm_eps=0.01, batch_first=True, norm_first=norm_first,
+        dtype=torch.float64,
+    )  # fmt: skip
+    for half in ("encoder", "decoder"):
+        for there, here in zip(
+            getattr(theirs, half).layers, getattr(ours, half).layers, strict=True
+        ):
+            copied(torch, there, here)
+        norm = getattr(ours, half).norm
+        if norm is None:
+            getattr(theirs, half).norm = None  # theirs has one behind normed layers too
+        else:
+            getattr(theirs, half).norm.weight.data = torch.tensor(norm.weight.numpy())
+            getattr(theirs, half).norm.bias.data = torch.tensor(norm.bias.numpy())
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+    want = theirs(torch.tensor(MEMORY), torch.tensor(X), tgt_mask=causal).detach().numpy()
+    got = ours(tensor(MEMORY), tensor(X))
+    np.testing.assert_allclose(got.numpy(), want, atol=1e-10)
+    hidden = np.array([True, True, False, True])
+    kept = ours(
+        tensor(MEMORY), tensor(X), source_mask=tensor(hidden), memory_mask=tensor(hidden)
+    ).numpy()
+    want = ours(tensor(MEMORY[:, hidden]), tensor(X)).numpy()
+    np.testing.assert_allclose(kept, want, atol=1e-10)
+    memory, caches = ours.encoder(tensor(MEMORY)), None
+    for t in range(5):
+        out, caches = ours.decode(tensor(X[:, t : t + 1]), memory, caches)
+        np.testing.assert_allclose(out.numpy(), got.numpy()[:, t : t + 1], atol=1e-12)
 
 
 def test_an_encoder_decodes_token_by_token_as_it_encodes_causally():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,18 @@ INDICES = np.array([[1, 0, 3], [3, 3, 5]])
 @pytest.mark.parametrize("padding_idx", [None, 3, -1])
 def test_it_is_pytorchs(agrees: Any, padding_idx: int | None) -> None:
     agrees(nn.Embedding(6, 4, padding_idx), torch.nn.Embedding(6, 4, padding_idx), INDICES)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_a_bag_is_pytorchs(agrees: Any, mode: Any) -> None:
+    offsets = np.array([0, 2, 2, 4])
+    # Bags without a repeated index: rows that attain a maximum share its gradient here.
+    bags = [(np.array([[1, 0, 3], [2, 3, 5]]),), (np.array([1, 0, 3, 2, 5]), offsets)]
+    for padding_idx, given in itertools.product((None, 3), bags):
+        theirs = torch.nn.EmbeddingBag(6, 4, padding_idx=padding_idx, mode=mode)
+        agrees(nn.EmbeddingBag(6, 4, padding_idx, mode=mode), theirs, *given)
+    with pytest.raises(ArgumentError, match="EmbeddingBag requires mode of sum, mean, max"):
+        nn.EmbeddingBag(6, 4, mode="min")  # type: ignore[arg-type]
 
 
 def test_rows_start_normal_and_the_padding_row_from_zero() -> None:

@@ -235,7 +235,7 @@ def test_a_body_that_does_not_fit_its_loop_is_refused(old: str, new: str, tmp_pa
         generated.written(model_of(text.replace("  ", "\n")), tmp_path)
 
 
-@pytest.mark.sample(10, varies=True)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("seed", range(200))
 def test_any_loops_and_branches_give_what_the_graph_gives(
     seed: int, full: bool, tmp_path: Path

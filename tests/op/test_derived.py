@@ -53,7 +53,7 @@ READS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("example", DECLARED, ids=lambda e: e.id)
-@pytest.mark.sample(1, by="example.op", varies=True)
+@pytest.mark.sample(1, by="example.op")
 def test_the_derivative_that_is_declared_is_the_one_that_follows(
     example: Example, read: str, device: str
 ) -> None:

@@ -493,6 +493,16 @@ def _embedding(weight: Any, indices: Any, **kwargs: Any) -> Any:
     return weight.embedding(indices)
 
 
+def _embedding_bag(weight: Any, indices: Any, offsets: Any = None, **kwargs: Any) -> Any:
+    offsets = kwargs.pop("offsets", offsets)
+    known = {"mode", "padding_idx", "per_sample_weights"}
+    for name, value in kwargs.items():
+        if name not in known | {"norm_type"} and value not in (None, False):
+            raise Lacking(f"{name}=")
+    given = {name: value for name, value in kwargs.items() if name in known}
+    return pyrite.embedding_bag(weight, indices, offsets, **given)
+
+
 def _median(x: Any, **kwargs: Any) -> Any:
     axis = kwargs.get("dim")
     if axis is None:
@@ -839,6 +849,7 @@ OURS: dict[str, Call] = {
         else x.nonzero() if x.ndim else _unsupported("an axis of a zero-d tensor")()
     ),
     f"{_F}embedding": _embedding,
+    f"{_F}embedding_bag": _embedding_bag,
     f"{_F}one_hot": _one_hot,
     # ---- activations and norms ----
     f"{_F}hardtanh": _hard_tanh,
@@ -916,6 +927,7 @@ DIFFERENT: dict[str, str] = {
     "randint": "draws; other generators",
     "randint_like": "draws; other generators",
     f"{_F}dropout": "draws; other generators",
+    f"{_F}alpha_dropout": "draws; other generators",
     "empty": "what memory holds",
     "empty_like": "what memory holds",
     "to": "another meaning: `to` is of devices here, `astype` of dtypes",

@@ -58,7 +58,7 @@ if sys.argv[1] == "cpu":  # A driver finishes what it was given.
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-@pytest.mark.sample(2, by="device", varies=True)
+@pytest.mark.sample(2, by="device")
 def test_a_program_ends_in_silence(device: str, end: str) -> None:
     problem = device_problem(device)
     if problem is not None:

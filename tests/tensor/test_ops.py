@@ -87,7 +87,7 @@ def test_every_op_has_samples_and_says_what_it_does(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32], ids=lambda d: d.name)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(1, by="example", varies=True)
+@pytest.mark.sample(1, by="example")
 def test_a_narrower_dtype_gives_the_same_values_within_its_precision(
     example: Example, dtype: DType
 ) -> None:
@@ -129,7 +129,7 @@ def test_the_strides_of_the_inputs_do_not_matter(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", DIFFERENTIABLE, ids=lambda e: e.id)
-@pytest.mark.sample(2, by="example.op", varies=True)
+@pytest.mark.sample(2, by="example.op")
 def test_the_gradient_is_that_of_central_differences(example: Example) -> None:
     arrays = example.arrays()
     for position in float_positions(example):
@@ -139,7 +139,7 @@ def test_the_gradient_is_that_of_central_differences(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", DIFFERENTIABLE, ids=lambda e: e.id)
-@pytest.mark.sample(1, by="example.op", varies=True)
+@pytest.mark.sample(1, by="example.op")
 def test_the_second_derivative_is_that_of_differences_of_the_gradient(example: Example) -> None:
     if example.op.name in FIRST_ORDER_ONLY:
         return
@@ -159,7 +159,7 @@ def test_the_second_derivative_is_that_of_differences_of_the_gradient(example: E
 
 
 @pytest.mark.parametrize("example", DIFFERENTIABLE, ids=lambda e: e.id)
-@pytest.mark.sample(1, by="example.op", varies=True)
+@pytest.mark.sample(1, by="example.op")
 def test_recomputing_cheap_ops_does_not_change_the_gradient(example: Example) -> None:
     for position in float_positions(example):
         x = tensor(example.arrays()[position])

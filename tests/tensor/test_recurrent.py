@@ -72,7 +72,7 @@ def device(request):
 @pytest.mark.parametrize("bias", ["both", "of inputs", "none"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.sample(12, varies=True)
+@pytest.mark.sample(12)
 def test_values_and_gradients_are_the_references(cell, size, bias, is_reversed, device):
     for dtype, tolerance in (("float64", 1e-12), ("float32", 3e-5)):
         arrays = inputs_of(cell, size, bias, dtype)

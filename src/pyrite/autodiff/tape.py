@@ -80,6 +80,23 @@ class Autodiff(Backend):
             for index, o in enumerate(outputs)
         ]
 
+    def execute_into(
+        self, op: Op, inputs: Sequence[Handle], plan: Plan, targets: Sequence[Handle]
+    ) -> Sequence[Variable]:
+        """Execute one op into memory of the application.  Raises GradientError for what is tracked.
+
+        A tape keeps the values of results, and these are written again.
+        """
+        if _is_reached((*inputs, *targets)):
+            raise GradientError(
+                f"out requires inputs without gradients, got a tracked one for {op.name}; take "
+                "what it returns, or detach() the inputs"
+            )
+        lowered = [i.value._handle if i.__class__ is Variable else i for i in inputs]
+        given = [t.value._handle for t in targets]
+        made = self.inner.execute_into(op, lowered, plan, given)
+        return [Variable(Tensor(m, self.inner.type_of(m), self.inner)) for m in made]
+
     def _expanded(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Tensor]:
         """Return the results of an op that the inner backend does not keep."""
         values = [i.value if i.__class__ is Variable else i for i in inputs]

@@ -6,10 +6,11 @@ By default there is none, and all values are copied.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyrite.errors import DeviceError
-from pyrite.op import Handle
+from pyrite.op import Handle, Op, Plan
 from pyrite.types import Array
 
 
@@ -39,6 +40,17 @@ class Sharing(ABC):
     def primitive(self, handle: Handle) -> Any:
         """Return what lies under all decorators: the array or buffer itself."""
         return handle
+
+    def execute_into(
+        self, op: Op, inputs: Sequence[Handle], plan: Plan, targets: Sequence[Handle]
+    ) -> Sequence[Handle]:
+        """Execute one op into memory of the application; return handles of what is there then.
+
+        The handles before, and what shares their memory, are not to be used any more.
+        """
+        raise DeviceError(
+            f"out requires a device that runs kernels, got {self.name}; take what {op.name} returns"
+        )
 
     def renew(self, handle: Handle) -> Handle:
         """Return a handle of the application's memory as it is after the application wrote to it.

@@ -1,7 +1,8 @@
 """Data: datasets and their transforms, the loader that batches them, and readers of data files.
 
 Items are plain Python and NumPy values; they become tensors when a loader hands over a batch.
-Image folders need Pillow and are imported by name: `pyrite.data.source.image_folder`.
+What needs more is imported by name: `pyrite.data.source.image_folder` (Pillow),
+`pyrite.data.source.arrow` (pyarrow, extra [data]), `pyrite.data.source.sqlite`.
 """
 
 from pyrite.data.collate import ItemMismatchError as ItemMismatchError
@@ -19,7 +20,9 @@ from pyrite.data.dataset import SelectionDataset as SelectionDataset
 from pyrite.data.dataset import ShuffledDataset as ShuffledDataset
 from pyrite.data.dataset import WindowsDataset as WindowsDataset
 from pyrite.data.dataset import checked_index as checked_index
+from pyrite.data.draws import Draws as Draws
 from pyrite.data.loader import DataLoader as DataLoader
+from pyrite.data.memory import ArrayDataset as ArrayDataset
 from pyrite.data.memory import InMemoryDataset as InMemoryDataset
 from pyrite.data.source.cifar import cifar10 as cifar10
 from pyrite.data.source.cifar import cifar100 as cifar100
@@ -30,11 +33,14 @@ from pyrite.data.source.image import ImageArrayDataset as ImageArrayDataset
 from pyrite.data.source.json import read_json_rows as read_json_rows
 from pyrite.data.source.mnist import mnist as mnist
 from pyrite.data.source.mnist import read_idx as read_idx
+from pyrite.data.table import Table as Table
 
 __all__ = [
+    "ArrayDataset",
     "ComposedDataset",
     "DataLoader",
     "Dataset",
+    "Draws",
     "Image",
     "ImageArrayDataset",
     "InMemoryDataset",
@@ -47,6 +53,7 @@ __all__ = [
     "SamplerDataset",
     "SelectionDataset",
     "ShuffledDataset",
+    "Table",
     "WindowsDataset",
     "checked_index",
     "cifar10",

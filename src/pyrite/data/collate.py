@@ -39,6 +39,9 @@ class ItemMismatchError(PyriteError):
         self.other = other
         self.positions = positions
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.requirement, self.first, self.other, self.positions)
+
     def renumbered(self, indices: Sequence[int]) -> Self:
         """Return the error with indices in the dataset in the place of positions in the batch."""
         first, other = self.positions
@@ -82,7 +85,7 @@ def to_tensors(batch: Any, device: DeviceLike = None) -> Any:
     if isinstance(batch, np.ndarray):
         return tensor(batch, device=device)
     if isinstance(batch, tuple | dict) or _is_record(batch):
-        names, values, rebuild = _fields(batch)
+        names, values, rebuild = item_fields(batch)
         return rebuild([to_tensors(values[name], device) for name in names])
     return batch
 
@@ -108,7 +111,7 @@ def _collate(items: Sequence[Any], path: str) -> Any:
 
 
 def _collate_fields(items: Sequence[Any], path: str) -> Any:
-    parts = [_fields(item) for item in items]
+    parts = [item_fields(item) for item in items]
     _require_one(
         f"items{path} of equal fields", [sorted(map(str, part[0])) for part in parts], ItemTypeError
     )
@@ -118,8 +121,8 @@ def _collate_fields(items: Sequence[Any], path: str) -> Any:
     )
 
 
-def _fields(value: Any) -> tuple[list[Any], Any, Callable[[list[Any]], Any]]:
-    """The names of value's fields, what to index by them, and how to make another of its kind."""
+def item_fields(value: Any) -> tuple[list[Any], Any, Callable[[list[Any]], Any]]:
+    """Return the names of value's fields, what to index by them, and how to make another one."""
     kind = type(value)
     if isinstance(value, dict):
         names = list(value)

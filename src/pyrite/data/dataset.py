@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -141,15 +141,15 @@ class MapperDataset(Dataset[U]):
     """fn of each item of source, computed when read."""
 
     def __init__(self, source: Indexable[T], fn: Callable[[T], U]) -> None:
-        # One closure over both, because the type of source's items is not part of the class's type.
-        self._length = source.__len__
-        self._read: Callable[[int], U] = lambda index: fn(source[index])
+        # The type of source's items is not part of the class's type.
+        self._source: Indexable[Any] = source
+        self._fn: Callable[[Any], U] = fn
 
     def __len__(self) -> int:
-        return self._length()
+        return len(self._source)
 
     def __getitem__(self, index: int, /) -> U:
-        return self._read(checked_index(index, len(self)))
+        return self._fn(self._source[checked_index(index, len(self))])
 
 
 class SelectionDataset(Dataset[T]):

@@ -1,18 +1,17 @@
 """DataLoader: batches of a dataset, in an order that depends on seed and epoch only.
 
-Worker threads read items and collate them ahead of the consumer; batches are handed over in their
-order, whatever the number of workers and whichever of them is first.  Threads, not processes:
-NumPy, Pillow and file reads release the interpreter lock, items need not be pickled, and it works
-where processes cannot be started.
+Workers read items and collate them ahead of the consumer; batches are handed over in their order,
+whatever the number of workers and whichever of them is first.  Threads where nothing else is asked
+for: NumPy, Pillow and file reads release the interpreter lock, items need not be pickled, and it
+works where processes cannot be started.  Processes where items are made by Python's own code.
 
 Invariant: at most workers + prefetch batches are being made or wait to be taken.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from itertools import count
 from threading import Event
 from typing import Any, Generic, TypeVar
@@ -20,10 +19,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
-from pyrite.data.collate import ItemMismatchError, default_collate, to_tensors
+from pyrite.data.ahead import ThreadWorkers, Workers, read_ahead
+from pyrite.data.batch import BatchReader, BatchTask
+from pyrite.data.collate import default_collate, to_tensors
 from pyrite.data.dataset import Indexable
+from pyrite.data.draws import Draws
 from pyrite.data.order import Indices, checked_seed, epoch_order
-from pyrite.errors import ArgumentError, DataError
+from pyrite.data.process import ProcessPool
+from pyrite.errors import ArgumentError
 from pyrite.op import public
 
 T = TypeVar("T")
@@ -39,10 +42,17 @@ class DataLoader(Generic[T]):
     for.  Several workers call the dataset at the same time.  The threads of an iteration end with
     it: at its end, at an error, at Ctrl-C, or when the iterator is dropped.
 
+    With processes=True they are other processes, for items that are made by Python's own code: the
+    dataset, augment, collate and mix must pickle, a script's work must be under `if __name__ ==
+    "__main__":`, and arrays come back through shared memory.  They are started once and end with
+    the loader, or by `close()`; one that takes longer than timeout seconds for a batch is an error.
+
     The last batch is smaller where batch_size does not divide the number of items, or left out with
-    drop_last.  collate makes a batch of a list of items, in a worker; arrays in it then become
-    tensors on device (None: the default device) in the consumer's thread, or stay with
-    tensors=False.
+    drop_last.  In a worker augment(item, draws) changes an item (`pyrite.data.augment`), collate
+    makes a batch of a list of items, and mix(batch, draws) changes that; draws are random numbers
+    counted from (seed, epoch, index of the item or number of the batch), so a resumed epoch has the
+    same ones.  Arrays then become tensors on device (None: the default device) in the consumer's
+    thread, or stay with tensors=False.
 
     Raises ArgumentError unless batch_size >= 1, workers >= 0, prefetch >= 0, 0 <= seed < 2**64.
 
@@ -59,12 +69,18 @@ class DataLoader(Generic[T]):
         shuffle: bool = False,
         seed: int = 0,
         workers: int = 0,
+        processes: bool = False,
+        timeout: float | None = None,
         prefetch: int = 2,
         drop_last: bool = False,
-        collate: Callable[[list[T]], Any] = default_collate,
+        augment: Callable[[T, Draws], Any] | None = None,
+        collate: Callable[[list[Any]], Any] = default_collate,
+        mix: Callable[[Any, Draws], Any] | None = None,
         tensors: bool = True,
         device: DeviceLike = None,
     ) -> None:
+        if timeout is not None and not timeout > 0:
+            raise ArgumentError(f"loader requires timeout > 0 seconds or None, got {timeout}")
         if batch_size < 1 or workers < 0 or prefetch < 0:
             raise ArgumentError(
                 "loader requires batch_size >= 1, workers >= 0 and prefetch >= 0, "
@@ -75,12 +91,18 @@ class DataLoader(Generic[T]):
         self.shuffle = shuffle
         self.seed = checked_seed(seed)
         self.workers = workers
+        self.processes = processes
+        self.timeout = timeout
         self.prefetch = prefetch
         self.drop_last = drop_last
+        self.augment = augment
         self.collate = collate
+        self.mix = mix
         self.tensors = tensors
         self.device = device
         self._epochs = count()
+        self._pool: ProcessPool | None = None
+        self._reader = BatchReader(dataset, collate, augment, mix, self.seed)
 
     def __len__(self) -> int:
         """Return how many batches an epoch has."""
@@ -105,8 +127,8 @@ class DataLoader(Generic[T]):
         """
         if not 0 <= start <= len(self):
             raise ArgumentError(f"epoch requires 0 <= start <= {len(self)} batches, got {start}")
-        batches = self._batch_indices(self.order(number), start)
-        made = self._read_ahead(batches) if self.workers else self._read_now(batches)
+        tasks = self._tasks(number, start)
+        made = self._made(tasks)
         return (to_tensors(batch, self.device) for batch in made) if self.tensors else made
 
     def order(self, epoch: int) -> Indices:
@@ -115,62 +137,29 @@ class DataLoader(Generic[T]):
         order = epoch_order(n, self.seed, epoch) if self.shuffle else np.arange(n, dtype=np.int64)
         return order[: self.num_items]
 
-    def _batch_indices(self, order: Indices, start: int) -> Iterator[Indices]:
-        firsts = range(start * self.batch_size, len(order), self.batch_size)
-        return (order[first : first + self.batch_size] for first in firsts)
+    def _tasks(self, epoch: int, start: int) -> Iterator[BatchTask]:
+        order = self.order(epoch)
+        for number in range(start, len(self)):
+            first = number * self.batch_size
+            yield BatchTask(epoch, number, order[first : first + self.batch_size].tolist())
 
-    def _read_now(self, batches: Iterator[Indices]) -> Iterator[Any]:
-        stopped = Event()
-        return (self._batch(indices, stopped) for indices in batches)
+    def _made(self, tasks: Iterator[BatchTask]) -> Iterator[Any]:
+        """Return the batches of tasks, made here or by the workers."""
+        if not self.workers:
+            never = Event()
+            return (self._reader(task, never) for task in tasks)
+        return read_ahead(tasks, self._new_workers(), self.workers + self.prefetch)
 
-    def _read_ahead(self, batches: Iterator[Indices]) -> Iterator[Any]:
-        """Yield the batches in order, made by the workers ahead of the consumer."""
-        stopped = Event()
-        executor = ThreadPoolExecutor(self.workers, thread_name_prefix="pyrite-loader")
-        pending: deque[Future[Any]] = deque()
-        try:
-            for indices in batches:
-                pending.append(executor.submit(self._batch, indices, stopped))
-                if len(pending) == self.workers + self.prefetch:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        except GeneratorExit:
-            # The garbage collector may be what closes us, in any thread and while any lock is held:
-            # only raise the flag.  Dropping the executor with this frame ends its threads.
-            stopped.set()
-            raise
-        except BaseException:
-            stopped.set()
-            executor.shutdown(cancel_futures=True)
-            raise
-        executor.shutdown()
+    def _new_workers(self) -> Workers:
+        if not self.processes:
+            return ThreadWorkers(self._reader, self.workers)
+        if self._pool is None:
+            self._pool = ProcessPool(self._reader, self.workers, self.timeout)
+            weakref.finalize(self, self._pool.close)
+        return self._pool
 
-    def _batch(self, indices: Indices, stopped: Event) -> Any:
-        """Return the collated items; CancelledError if nobody waits for them any more."""
-        items: list[T] = []
-        for index in indices.tolist():
-            if stopped.is_set():
-                raise CancelledError
-            items.append(self._item(index))
-        try:
-            return self.collate(items)
-        except ItemMismatchError as error:
-            raise error.renumbered(indices.tolist()) from error
-        except Exception as error:
-            raise DataError(
-                f"loader requires items that collate, got {_described(error)} "
-                f"for the batch of items {indices.tolist()}"
-            ) from error
-
-    def _item(self, index: int) -> T:
-        try:
-            return self.dataset[index]
-        except Exception as error:
-            raise DataError(
-                f"loader requires every item to load, got {_described(error)} for item {index}"
-            ) from error
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    def close(self) -> None:
+        """End the worker processes, if there are any; the next iteration starts new ones."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None

@@ -1,4 +1,4 @@
-"""InMemoryDataset: items that are all in memory, from a sequence, arrays, CSV or JSON rows."""
+"""Items that are all in memory: rows of arrays, or a sequence, from CSV or JSON rows as well."""
 
 from __future__ import annotations
 
@@ -14,6 +14,32 @@ from pyrite.data.source.json import read_json_rows
 from pyrite.errors import ArgumentError, ShapeError
 
 T = TypeVar("T")
+
+
+class ArrayDataset(Dataset[tuple[Any, ...]]):
+    """The rows of arrays, as tuples of views: item i is (arrays[0][i], arrays[1][i], ...).
+
+    Raises ShapeError unless the arrays have one first length; ArgumentError if there are none.
+
+    >>> import numpy as np
+    >>> ArrayDataset(np.zeros((3, 4)), np.arange(3))[2][1]
+    np.int64(2)
+    """
+
+    def __init__(self, *arrays: NDArray[Any]) -> None:
+        shapes = [array.shape for array in arrays]
+        if not arrays:
+            raise ArgumentError("ArrayDataset requires at least one array, got none")
+        if not all(shapes) or len({shape[0] for shape in shapes}) > 1:
+            raise ShapeError(f"ArrayDataset requires arrays of equal length, got shapes {shapes}")
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, index: int, /) -> tuple[Any, ...]:
+        index = checked_index(index, len(self))
+        return tuple(array[index] for array in self.arrays)
 
 
 class InMemoryDataset(Dataset[T]):

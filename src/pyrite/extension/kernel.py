@@ -155,17 +155,16 @@ class PythonKernel(CustomKernel[Form]):
     def _is_readable(self, output: str) -> bool:
         return self.follows or output in self.outputs.names
 
-    def targets(
+    def begin(
         self,
         launcher: Launcher,
         names: Sequence[str],
         sources: Sequence[CubeTensor | None],
-        out: Sequence[TensorType],
-    ) -> tuple[CubeTensor, ...]:
-        """Return new outputs, with what they hold before."""
-        if not self.outputs.names:
-            return super().targets(launcher, names, sources, out)
-        return self.outputs.on_device(launcher, names, sources, out)
+        targets: Sequence[CubeTensor],
+    ) -> None:
+        """Append what gives outputs the values that they hold before."""
+        if self.outputs.names:
+            self.outputs.on_device(launcher, names, sources, targets)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""

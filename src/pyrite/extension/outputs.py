@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import dense
+from pyrite.backend.cube.skeleton.elementwise import copy_into
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError
 from pyrite.op import Constant
@@ -42,26 +42,19 @@ class Outputs:
         launcher: Launcher,
         names: Sequence[str],
         sources: Sequence[CubeTensor | None],
-        out: Sequence[TensorType],
-    ) -> tuple[CubeTensor, ...]:
-        """Return new outputs, given the names of inputs and outputs, and the inputs."""
-        self._require(names, [None if s is None else s.type for s in sources], out)
+        targets: Sequence[CubeTensor],
+    ) -> None:
+        """Write what outputs hold, given the names of inputs and outputs, and the inputs."""
+        inputs = [None if s is None else s.type for s in sources]
+        self._require(names, inputs, [t.type for t in targets])
         given = dict(zip(names, sources, strict=False))
-        return tuple(
-            self._made(launcher, name, type, given)
-            for name, type in zip(names[len(sources) :], out, strict=True)
-        )
-
-    def _made(
-        self, launcher: Launcher, name: str, type: TensorType, given: dict[str, CubeTensor | None]
-    ) -> CubeTensor:
-        source = given[self._inputs[name]] if name in self._inputs else None
-        if source is not None:
-            return dense(launcher, source, type)
-        if name in self._numbers:
-            number = Constant(self._numbers[name], TensorType((), type.dtype))
-            return dense(launcher, number, type)
-        return launcher.empty(type)
+        for name, target in zip(names[len(sources) :], targets, strict=True):
+            source = given[self._inputs[name]] if name in self._inputs else None
+            if source is not None:
+                copy_into(launcher, source, target)
+            elif name in self._numbers:
+                type = TensorType((), target.dtype)
+                copy_into(launcher, Constant(self._numbers[name], type), target)
 
     def in_numpy(
         self, names: Sequence[str], arrays: Sequence[Array | None], out: Sequence[TensorType]

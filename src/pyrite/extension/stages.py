@@ -30,15 +30,15 @@ class KernelStages(CustomKernel[object]):
         """Return what the first calls inputs and outputs."""
         return self.kernels[0].names_of(op, outputs)
 
-    def targets(
+    def begin(
         self,
         launcher: Launcher,
         names: Sequence[str],
         sources: Sequence[CubeTensor | None],
-        out: Sequence[TensorType],
-    ) -> tuple[CubeTensor, ...]:
-        """Return new outputs, with what they hold before the first."""
-        return self.kernels[0].targets(launcher, names, sources, out)
+        targets: Sequence[CubeTensor],
+    ) -> None:
+        """Append what gives outputs the values that they hold before the first."""
+        self.kernels[0].begin(launcher, names, sources, targets)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append a run of each."""

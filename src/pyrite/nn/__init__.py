@@ -46,8 +46,13 @@ from pyrite.nn.conv import ConvTranspose2d as ConvTranspose2d
 from pyrite.nn.conv import ConvTranspose3d as ConvTranspose3d
 from pyrite.nn.distance import CosineSimilarity as CosineSimilarity
 from pyrite.nn.distance import PairwiseDistance as PairwiseDistance
+from pyrite.nn.dropout import AlphaDropout as AlphaDropout
 from pyrite.nn.dropout import Dropout as Dropout
+from pyrite.nn.dropout import Dropout1d as Dropout1d
+from pyrite.nn.dropout import Dropout2d as Dropout2d
+from pyrite.nn.dropout import Dropout3d as Dropout3d
 from pyrite.nn.embedding import Embedding as Embedding
+from pyrite.nn.embedding import EmbeddingBag as EmbeddingBag
 from pyrite.nn.interpolate import Interpolate1d as Interpolate1d
 from pyrite.nn.interpolate import Interpolate2d as Interpolate2d
 from pyrite.nn.interpolate import Interpolate3d as Interpolate3d
@@ -136,12 +141,13 @@ from pyrite.nn.spelling import SwiGlu as SwiGlu
 from pyrite.nn.spelling import ThresholdedRelu as ThresholdedRelu
 from pyrite.nn.spelling import Unfold4d as Unfold4d
 from pyrite.nn.spelling import Upsample as Upsample
-from pyrite.nn.transformer import DecoderCache as DecoderCache
-from pyrite.nn.transformer import PositionWiseFeedForward as PositionWiseFeedForward
+from pyrite.nn.transformer import Transformer as Transformer
 from pyrite.nn.transformer import TransformerDecoder as TransformerDecoder
-from pyrite.nn.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from pyrite.nn.transformer import TransformerEncoder as TransformerEncoder
-from pyrite.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from pyrite.nn.transformer_layer import DecoderCache as DecoderCache
+from pyrite.nn.transformer_layer import PositionWiseFeedForward as PositionWiseFeedForward
+from pyrite.nn.transformer_layer import TransformerDecoderLayer as TransformerDecoderLayer
+from pyrite.nn.transformer_layer import TransformerEncoderLayer as TransformerEncoderLayer
 
 __all__ = [
     "CELU",
@@ -159,6 +165,7 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -181,8 +188,12 @@ __all__ = [
     "CrossEntropyLoss",
     "DecoderCache",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Elu",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "FocalLoss",
     "Fold",
@@ -272,6 +283,7 @@ __all__ = [
     "Threshold",
     "ThresholdedReLU",
     "ThresholdedRelu",
+    "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",

@@ -40,8 +40,11 @@ class KeyValueCache(NamedTuple):
 class MultiHeadAttention(Module):
     """Attention of several heads: query (N, T, D), key and value (N, S, D) -> (N, T, D).
 
-    heads: number of query heads, a divisor of features.
+    heads: number of query heads.
     kv_heads: number of key and value heads, a divisor of heads; fewer make grouped queries.
+    head_features: width of a head, features / heads by default.
+    key_features, value_features: widths of key and value, PyTorch's kdim and vdim; by default those
+    of the query and of the key.  A context of another width is both.
     quiet: softmax over the keys and a silent one with score 0, so that a head may attend to
     nothing.
 
@@ -61,6 +64,9 @@ class MultiHeadAttention(Module):
         heads: int,
         *,
         kv_heads: int | None = None,
+        head_features: int | None = None,
+        key_features: int | None = None,
+        value_features: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         quiet: bool = False,
@@ -70,21 +76,17 @@ class MultiHeadAttention(Module):
         device: DeviceLike = None,
     ) -> None:
         kv_heads = heads if kv_heads is None else kv_heads
-        positive("MultiHeadAttention", features=features, heads=heads, kv_heads=kv_heads)
-        if features % heads or heads % kv_heads:
-            raise ArgumentError(
-                "MultiHeadAttention requires heads to divide features and kv_heads to divide "
-                f"heads, got features={features}, heads={heads}, kv_heads={kv_heads}"
-            )
+        size = _head_size(features, heads, kv_heads, head_features)
+        key_features = features if key_features is None else key_features
+        value_features = key_features if value_features is None else value_features
         if not 0 <= dropout < 1:
             raise ArgumentError(f"MultiHeadAttention requires 0 <= dropout < 1, got {dropout}")
         if quiet and softcap is not None:
             raise ArgumentError("MultiHeadAttention requires quiet or softcap, got both")
-        size = features // heads
 
-        def linear(outputs: int) -> Linear:
+        def linear(inputs: int, outputs: int) -> Linear:
             return Linear(
-                features, outputs, bias, initializer=initializer, dtype=dtype, device=device
+                inputs, outputs, bias, initializer=initializer, dtype=dtype, device=device
             )
 
         self.heads = heads
@@ -92,10 +94,10 @@ class MultiHeadAttention(Module):
         self.dropout = dropout
         self.quiet = quiet
         self.softcap = softcap
-        self.query = linear(features)
-        self.key = linear(kv_heads * size)
-        self.value = linear(kv_heads * size)
-        self.output = linear(features)
+        self.query = linear(features, heads * size)
+        self.key = linear(key_features, kv_heads * size)
+        self.value = linear(value_features, kv_heads * size)
+        self.output = linear(heads * size, features)
 
     def forward(
         self,
@@ -169,6 +171,20 @@ class MultiHeadAttention(Module):
             softcap=self.softcap,
             dropout_p=self.dropout if self.training else 0.0,
         )
+
+
+def _head_size(features: int, heads: int, kv_heads: int, head_features: int | None) -> int:
+    """Return the width of a head, having checked that all sizes fit."""
+    positive("MultiHeadAttention", features=features, heads=heads, kv_heads=kv_heads)
+    if head_features is not None:
+        positive("MultiHeadAttention", head_features=head_features)
+    if (features % heads and head_features is None) or heads % kv_heads:
+        raise ArgumentError(
+            "MultiHeadAttention requires heads to divide features, unless head_features says their "
+            f"width, and kv_heads to divide heads, got features={features}, heads={heads}, "
+            f"kv_heads={kv_heads}"
+        )
+    return features // heads if head_features is None else head_features
 
 
 def _split_heads(x: Tensor, heads: int) -> Tensor:

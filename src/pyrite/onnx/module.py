@@ -96,6 +96,11 @@ class OnnxModule(Weights):
         graph = self._program.graph
         return {name: graph.types.get(name, ValueType()) for name in graph.outputs}
 
+    @property
+    def steering(self) -> frozenset[str]:
+        """The inputs that steer it: sizes, axes and counts, which stay on the host."""
+        return self._static
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph: inputs by order or by name; one output, or a named tuple of several."""
         given = self._bound(args, kwargs)

@@ -1,7 +1,7 @@
 """Which inputs of a model steer it: sizes, axes, counts.  They stay on the host.
 
 An input is followed backwards from the operands that have to be on the host, through the
-arithmetic of small integers and through nothing else.
+arithmetic of small integers and the branches that it stands in, and through nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def static_inputs(graph: Graph) -> frozenset[str]:
 def _collect(graph: Graph, wanted: set[str]) -> None:
     for node in reversed(graph.nodes):
         for body in node.bodies:
+            if node.op == "If":
+                pairs = zip(node.outputs, body.outputs, strict=True)
+                wanted.update(inner for name, inner in pairs if name in wanted)
             _collect(body, wanted)
         wanted.update(_host_operands(node))
         if node.op in _ARITHMETIC and any(name in wanted for name in node.outputs):

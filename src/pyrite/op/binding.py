@@ -69,7 +69,7 @@ def apply(
 
     This is where decorators come back in, one level down.
     """
-    results = backend.execute(op, _handles(op, inputs, backend), plan)
+    results = backend.execute(op, handles_of(op, inputs, backend), plan)
     if results is None:
         numbers = [i.value if isinstance(i, Constant) else i for i in inputs]
         return _expanded(op, numbers, plan)
@@ -120,7 +120,7 @@ def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) ->
     found: Sequence[Any] = [None] * len(calls)
     if len({id(backend) for _, backend, _, _ in prepared}) == 1:
         backend = prepared[0][1]
-        rows = [(_handles(op, inputs, backend), plan) for _, _, inputs, plan in prepared]
+        rows = [(handles_of(op, inputs, backend), plan) for _, _, inputs, plan in prepared]
         found = backend.execute_many(op, rows)
     return [
         apply(op, inputs, plan, cls, backend)
@@ -130,7 +130,8 @@ def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) ->
     ]
 
 
-def _handles(op: Op, inputs: Sequence[Any], backend: Executor) -> list[Handle]:
+def handles_of(op: Op, inputs: Sequence[Any], backend: Executor) -> list[Handle]:
+    """Return the handles of tensors on a backend, beside numbers and Nones as they are."""
     try:
         return [
             i

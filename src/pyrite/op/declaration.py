@@ -17,6 +17,7 @@ from pyrite.op.binding import call
 from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
+from pyrite.op.output import call_into
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
 from pyrite.types import TensorType
@@ -116,6 +117,10 @@ def custom_op(
     first that fits; elsewhere it is its ``body`` (tensor operators), ``scalar`` rule, ``rule`` of a
     class or ``reference`` (NumPy), at most one of them, or a ``rule`` that a ``reference`` judges.
     Without any it is an error there.  A body says the types too, where there is no ``infer``.
+
+    An op with kernels takes ``out=``, a tensor in memory of the application's for each result
+    (`pyrite.wgpu.from_buffer`, or `pyrite.from_dlpack` without a copy): the kernel writes there,
+    and the tensor, which is returned, has the new values.
     """
     if sum(meaning is not None for meaning in (scalar, body, rule or reference)) > 1:
         raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
@@ -226,10 +231,14 @@ def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Ca
     sorter = Sorter(op, signature)
     is_own = op.reads is None and op.body_reads is None
     sort = sorter.sorted if is_own else sorter.sorted_with_rules
+    writes_out = bool(op.kernels) and "out" not in signature.parameters
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if writes_out and "out" in kwargs:
+                given = kwargs.pop("out")
+                return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]
             inputs, attrs, form = sort(args, kwargs)
             return call(op, inputs, attrs, form)  # type: ignore[no-any-return]
         except PyriteError as error:

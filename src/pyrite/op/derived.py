@@ -268,22 +268,30 @@ class Bilinear(Derivative):
         self, op: Op, position: int, g: Any, inputs: Sequence[Any], attrs: Attributes
     ) -> Any:
         """Return the cotangent of one input, from the result's and the other input."""
+        if position == 2:
+            return _to_bias(self._rule, g)
         roles = INPUTS[self._role]
         wanted, other = roles[position], roles[1 - position]
         known = {self._role: g, other: inputs[1 - position]}
         operands = [known[role] for role in INPUTS[wanted]]
         own = {name: value for name, value in attrs.items() if name != "result_shape"}
         if wanted == 2:
-            return bind(op, operands, own)
+            without_bias = [None] if self._rule.bias is not None else []
+            return bind(op, [*operands, *without_bias], own)
         shape = {"result_shape": inputs[position].shape}
         return bind(_transposed(op, self._rule, wanted), operands, {**own, **shape})
+
+
+def _to_bias(rule: Contract, g: Any) -> Any:
+    """Return the cotangent of what was added along an axis: the sum over all others."""
+    return g.sum(tuple(a for a in range(g.ndim) if a != rule.bias_axis(g.ndim)))
 
 
 @lru_cache(maxsize=_KEPT)
 def _transposed(op: Op, rule: Contract, role: int) -> Op:
     """Return the op that computes the cotangent of an input of a contraction."""
     own = rule.transposed(role, lambda *_, result_shape, **__: result_shape, "result_shape")
-    names = (*op.inputs, "g")
+    names = (*op.inputs[:2], "g")
     return _adjoint(
         op, ("of_x", "of_y")[role], [names[r] for r in INPUTS[role]], own, ("result_shape",),
         lambda x, _, *, result_shape, **__: TensorType(result_shape, x.dtype),

@@ -26,15 +26,19 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "end_dim": ("end_axis",),
     "hidden_size": ("hidden_features",),
     "input_size": ("in_features",),
+    "kdim": ("key_features",),
     "keepdim": ("keepdims",),
     "layer_norm_eps": ("eps",),
     "lr": ("learning_rate",),
     "nhead": ("heads",),
     "nonlinearity": ("activation",),
+    "num_decoder_layers": ("layers",),
+    "num_encoder_layers": ("layers",),
     "num_heads": ("heads",),
     "num_layers": ("layers",),
     "num_workers": ("workers",),
     "start_dim": ("start_axis",),
+    "vdim": ("value_features",),
 }
 
 #: Their arguments that nothing here has: what to write instead, or why nothing.

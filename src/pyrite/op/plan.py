@@ -110,11 +110,14 @@ def known(op: Op, inputs: Sequence[Any], form: Form | None) -> Known | None:
     handles: list[Handle] = []
     for value in inputs:
         if isinstance(value, TensorBase):
-            if value._backend is not backend:
+            # Each field is read once: a class with __getattr__ takes four times as long for it.
+            its, type = value._backend, value._type
+            if its is not backend:
                 if backend is not None:
                     return None
-                cls, backend = value.__class__, value._backend
-            parts += (value._type.shape, value._type.dtype)
+                cls, backend = value.__class__, its
+            parts.append(type.shape)
+            parts.append(type.dtype)
             handles.append(value._handle)
         else:
             parts.append(value.__class__)

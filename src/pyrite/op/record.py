@@ -55,6 +55,12 @@ class Executor(Protocol):
         """Execute one op on each of several lists of inputs."""
         ...
 
+    def execute_into(
+        self, op: Op, inputs: Sequence[Handle], plan: Plan, targets: Sequence[Handle]
+    ) -> Sequence[Handle]:
+        """Execute one op into the application's memory; return the handles of what is there."""
+        ...
+
     def upload(self, array: Array) -> Handle:
         """Return a handle of a copy of an array."""
         ...

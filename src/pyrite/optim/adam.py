@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from pyrite.op import Spec, composite, many, sample
 from pyrite.optim.joint import Joint, named
-from pyrite.optim.schedule.rate import Rate
-from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.moments import Moments
 from pyrite.optim.state import ParameterUpdate, RuleState
 from pyrite.optim.values import decayed
 from pyrite.tensor.creation import zeros_like
@@ -77,7 +76,7 @@ def adam_direction(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Adam(Joint):
+class Adam(Moments, Joint):
     """Adam, with weight decay as part of the gradient; see `AdamW` for the decoupled kind.
 
     m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g², both corrected for their start at 0,
@@ -87,23 +86,15 @@ class Adam(Joint):
     amsgrad: Reddi et al. 2018, arXiv:1904.09237, with the bias corrected after the maximum.
     """
 
-    learning_rate: Rate = 1e-3
     _: KW_ONLY
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
     amsgrad: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fraction(self, "beta1", "beta2")
-        non_negative(self, "eps", "weight_decay")
 
     def init(self, parameter: Tensor) -> RuleState:
         """Return both moments, and with amsgrad the largest second one, as zeros."""
-        names = ["first_moment", "second_moment"] + ["largest_moment"] * self.amsgrad
-        return {name: zeros_like(parameter) for name in names}
+        moments = super().init(parameter)
+        if self.amsgrad:
+            moments["largest_moment"] = zeros_like(parameter)
+        return moments
 
     def joint_update(
         self, updates: Sequence[ParameterUpdate], *, learning_rate: float

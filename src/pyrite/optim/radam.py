@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
-from pyrite.optim.optimizer import Optimizer
-from pyrite.optim.schedule.rate import Rate
-from pyrite.optim.settings import fraction, non_negative
+from pyrite.optim.moments import DecayedMoments
 from pyrite.optim.state import RuleState
-from pyrite.optim.values import decayed
-from pyrite.tensor.creation import zeros_like
 from pyrite.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RAdam(Optimizer):
+class RAdam(DecayedMoments):
     """RAdam: Adam times a factor that grows to 1, and momentum alone in the first steps.
 
     The factor corrects the variance of 1 / sqrt(second moment), which after few steps has no bound.
@@ -23,23 +19,6 @@ class RAdam(Optimizer):
 
     Source: Liu et al. 2020, arXiv:1908.03265, algorithm 2.
     """
-
-    learning_rate: Rate = 1e-3
-    _: KW_ONLY
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    decoupled_weight_decay: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fraction(self, "beta1", "beta2")
-        non_negative(self, "eps", "weight_decay")
-
-    def init(self, parameter: Tensor) -> RuleState:
-        """Return moments of 0."""
-        return {"first_moment": zeros_like(parameter), "second_moment": zeros_like(parameter)}
 
     def update(
         self,
@@ -51,17 +30,13 @@ class RAdam(Optimizer):
         step: int,
     ) -> tuple[Tensor, RuleState]:
         """Return the parameter and the moments after a step."""
-        if self.decoupled_weight_decay:
-            parameter = parameter * (1 - learning_rate * self.weight_decay)
-        else:
-            gradient = decayed(gradient, parameter, self.weight_decay)
-        first = state["first_moment"].lerp(gradient, 1 - self.beta1)
-        second = state["second_moment"].lerp(gradient.square(), 1 - self.beta2)
-        change = first * (learning_rate / (1 - self.beta1**step))
+        gradient, parameter = self._decayed(gradient, parameter, learning_rate)
+        moments = self._moments(gradient, state)
+        change = moments["first_moment"] * (learning_rate / (1 - self.beta1**step))
         factor = self._factor(step)
         if factor is not None:
-            change = change * factor / (second.sqrt() + self.eps)
-        return parameter - change, {"first_moment": first, "second_moment": second}
+            change = change * factor / (moments["second_moment"].sqrt() + self.eps)
+        return parameter - change, moments
 
     def _factor(self, step: int) -> float | None:
         """Return the factor at a step, the second moment's bias included; None where it has none.

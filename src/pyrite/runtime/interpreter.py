@@ -175,9 +175,13 @@ class InterpreterRuntime:
         """Return the bytes."""
         return BindingResource(HostResource(memoryview(buffer.data.data)))
 
-    def renew(self, buffer: InterpreterBuffer) -> InterpreterBuffer:
+    def is_shared(self, x: InterpreterBuffer, y: InterpreterBuffer) -> bool:
+        """Whether two buffers have memory in common."""
+        return bool(np.shares_memory(x.data, y.data))
+
+    def renew(self, buffer: InterpreterBuffer, *, for_kernel: bool = False) -> InterpreterBuffer:
         """Raise DeviceError: all memory is its own."""
-        raise own_memory()
+        raise own_memory("out" if for_kernel else "invalidate")
 
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""

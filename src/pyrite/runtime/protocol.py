@@ -210,8 +210,14 @@ class Runtime(Protocol):
         """
         ...
 
-    def renew(self, buffer: Buffer) -> Buffer:
+    def is_shared(self, x: Buffer, y: Buffer) -> bool:
+        """Whether two buffers may have memory in common."""
+        ...
+
+    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
         """Return memory of the application as it is after the application wrote to it.
+
+        With ``for_kernel`` a kernel is to write there, and the memory has to allow it.
 
         Raises DeviceError for memory that is not the application's.
         """

@@ -67,9 +67,12 @@ class HostResource:
         return self._memory.nbytes
 
 
-def own_memory() -> DeviceError:
-    """Return the error of a runtime all of whose memory is its own, asked to renew some."""
+def own_memory(asked: str) -> DeviceError:
+    """Return the error of ``invalidate`` or ``out`` for memory that is Pyrite's own."""
+    why = "which nobody else writes to"
+    if asked == "out":
+        why = "which tensors share; take what is returned, whose memory is used again and again"
     return DeviceError(
-        "invalidate requires memory of the application (pyrite.wgpu.from_buffer), got Pyrite's "
-        "own, which nobody else writes to"
+        f"{asked} requires memory of the application (pyrite.wgpu.from_buffer, on cpu "
+        f"pyrite.from_dlpack with copy=False), got Pyrite's own, {why}"
     )

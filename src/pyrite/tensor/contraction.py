@@ -15,7 +15,7 @@ from pyrite.op import Attributes, TensorBase, composite, located, primitive, sam
 from pyrite.tensor.arithmetic import Arithmetic
 from pyrite.tensor.gradient import Gradients, by_position, chosen
 from pyrite.tensor.movement import Movement
-from pyrite.tensor.product_rules import MATMUL
+from pyrite.tensor.product_rules import LINEAR, MATMUL
 from pyrite.tensor.reduction import Reduction
 from pyrite.types import (
     Array,
@@ -366,6 +366,7 @@ class Contraction(Reduction, Movement, Arithmetic):
     # ---- layers ----
 
     @composite(
+        rule=LINEAR,
         infer=_linear_type,
         vjp=(
             lambda g, _, _x, weight: g.matmul(weight),

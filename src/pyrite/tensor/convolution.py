@@ -22,7 +22,12 @@ from pyrite.tensor.convolution_reference import (
     weight_gradient,
 )
 from pyrite.tensor.movement import Movement
-from pyrite.tensor.product_rules import CONVOLUTION, INPUT_GRADIENT, WEIGHT_GRADIENT
+from pyrite.tensor.product_rules import (
+    BIASED_CONVOLUTION,
+    CONVOLUTION,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+)
 from pyrite.tensor.spatial_rank import named_by_rank
 from pyrite.tensor.window import (
     Padding,
@@ -212,6 +217,7 @@ def _biased(
 def _of_rank(rank: int, function: Callable[P, R], *samples: Sample) -> Callable[P, R]:
     """Declare a function as conv1d, conv2d or conv3d."""
     declare = composite(
+        rule=BIASED_CONVOLUTION,
         infer=_biased_type,
         canonical=_convolution_attributes(rank),
         vjp=_BIASED,

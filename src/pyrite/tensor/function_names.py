@@ -11,7 +11,6 @@ INSTEAD = {
     "absolute": "pyrite.abs(x)",
     "addbmm": "a + (pyrite.stack([a, b]) @ a).sum(0)",
     "addr": "a + v.outer(v)",
-    "alpha_dropout": "pyrite.dropout(x, 0.5)",
     "angle": "pyrite.where(x < 0, pyrite.pi, 0.0)",
     "append": "pyrite.concat([x, y])",
     "arccos": "pyrite.acos(x)",

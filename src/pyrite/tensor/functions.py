@@ -20,8 +20,11 @@ from pyrite.tensor.creation import ones_like as ones_like
 from pyrite.tensor.creation import tensor as tensor
 from pyrite.tensor.creation import zeros as zeros
 from pyrite.tensor.creation import zeros_like as zeros_like
+from pyrite.tensor.dropout import alpha_dropout as alpha_dropout
 from pyrite.tensor.dropout import dropout as dropout
+from pyrite.tensor.dropout import feature_dropout as feature_dropout
 from pyrite.tensor.einsum import einsum as einsum
+from pyrite.tensor.embedding_bag import embedding_bag as embedding_bag
 from pyrite.tensor.grid import cartesian_grid as cartesian_grid
 from pyrite.tensor.grid import diag_mask as diag_mask
 from pyrite.tensor.grid import eye as eye
@@ -383,23 +386,24 @@ __all__ = [
     "__array_namespace_info__", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_avg_pool1d",
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_max_pool_with_indices", "add",
-    "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "amax", "amin", "aminmax", "any",
-    "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray", "asin", "asinh",
-    "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "avg_pool",
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm", "batch_norm", "batch_norm_inference",
-    "bernoulli", "bernoulli_like", "bilinear", "binary_cross_entropy_with_logits", "bincount",
-    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "bmm", "broadcast_arrays", "broadcast_to", "bucketize",
-    "can_cast", "cartesian_grid", "cat", "categorical", "causal_mask", "cdist", "ceil", "celu",
-    "check_closeness", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "column_stack", "concat",
-    "conj", "contains_nan", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "convolution", "copysign", "cos", "cosh", "cosine_similarity",
-    "count_nonzero", "cov", "cross", "cross_entropy", "cross_entropy_with_logits", "cummax",
-    "cummax_with_indices", "cummin", "cummin_with_indices", "cumprod", "cumsum",
-    "cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "deg2rad", "diag", "diag_mask",
-    "diagonal", "diff", "digamma", "dist", "div", "divide", "dot", "dropout", "dstack", "e",
-    "einsum", "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfinv", "exp",
-    "exp2", "expand_dims", "expm1", "eye", "finfo", "flatten", "flip", "fliplr", "flipud", "floor",
+    "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "alpha_dropout", "amax", "amin",
+    "aminmax", "any", "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm", "batch_norm",
+    "batch_norm_inference", "bernoulli", "bernoulli_like", "bilinear",
+    "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm",
+    "broadcast_arrays", "broadcast_to", "bucketize", "can_cast", "cartesian_grid", "cat",
+    "categorical", "causal_mask", "cdist", "ceil", "celu", "check_closeness", "chunk", "clamp",
+    "clamp_max", "clamp_min", "clip", "column_stack", "concat", "conj", "contains_nan", "conv1d",
+    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+    "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
+    "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
+    "cummin_with_indices", "cumprod", "cumsum", "cumulative_logsumexp", "cumulative_prod",
+    "cumulative_sum", "deg2rad", "diag", "diag_mask", "diagonal", "diff", "digamma", "dist", "div",
+    "divide", "dot", "dropout", "dstack", "e", "einsum", "elu", "embedding", "embedding_bag",
+    "empty", "empty_like", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_dims", "expm1",
+    "eye", "feature_dropout", "finfo", "flatten", "flip", "fliplr", "flipud", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "fold4d", "frac", "from_dlpack", "from_torch", "full",
     "full_like", "gather", "gather_nd", "gelu", "generate_autoregressive_mask",
     "generate_padding_mask", "glu", "greater", "greater_equal", "group_norm", "hard_shrink",

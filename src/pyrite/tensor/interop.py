@@ -14,7 +14,8 @@
 
 While memory is shared its owner must not write to it: a tensor is a value, and ops may run later
 than they were called.  Nor must PyTorch write to what ``x.torch()`` shares, with ``add_`` and the
-like.  The other direction is safe: Pyrite never writes to memory that it has exported.
+like.  The other direction is safe: Pyrite never writes to memory that it has exported, but
+for what an application gives to one of its own ops as ``out=`` (`pyrite.custom_op`).
 """
 
 from __future__ import annotations

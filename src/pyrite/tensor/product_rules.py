@@ -23,6 +23,13 @@ def _matmul(x: Shape, y: Shape) -> Products:
     )
 
 
+def _linear(x: Shape, weight: Shape) -> Products:
+    """Return (..., I) with (O, I): the weight's rows are what is multiplied."""
+    *at, j, k = coordinates(len(x) + 1)
+    points = (*x[:-1], *weight)
+    return Products.of(points, (x, (*at, k)), (weight, (j, k)), (points[:-1], (*at, j)))
+
+
 def _stretched(batch: Shape, at: list[Form]) -> list[Form]:
     own = at[len(at) - len(batch) :]
     return [Form() if size == 1 else form for size, form in zip(batch, own, strict=True)]
@@ -58,6 +65,9 @@ def _weight_shape(x: Shape, g: Shape, *, kernel_size: Shape, groups: int, **_: A
 
 
 MATMUL: Final = Contract(_matmul)
+#: A product and a convolution with one more number for each of their features or channels.
+LINEAR: Final = Contract(_linear, bias=-1)
+BIASED_CONVOLUTION: Final = Contract(_convolution, bias=1)
 CONVOLUTION: Final = Contract(_convolution)
 INPUT_GRADIENT: Final = CONVOLUTION.transposed(0, _convolved_shape, "sizes")
 WEIGHT_GRADIENT: Final = CONVOLUTION.transposed(1, _weight_shape, "kernel_size")

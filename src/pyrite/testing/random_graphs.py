@@ -242,7 +242,10 @@ class RandomGraph:
         self, step: Step, given: Sequence[Value], result: Tensor, shaken: list[Tensor]
     ) -> Value:
         is_float = result.dtype.is_float
-        is_whole = all(g.is_whole for g in given) and _is_whole(result)
+        most = max((_greatest(g.tensor) for g in given), default=0.0)
+        # Of zeros too a softmax makes 1/n, and a gradient through it what cancels of that.
+        is_made_of_nothing = step.rounds == "always" and is_float and most == 0
+        is_whole = all(g.is_whole for g in given) and _is_whole(result) and not is_made_of_nothing
         is_sum_exact = step.rounds == "sums" and is_whole and all(_sums_are_exact(g) for g in given)
         is_exact = all(g.is_exact for g in given) and (
             step.rounds == "no" or not is_float or is_sum_exact
@@ -254,7 +257,7 @@ class RandomGraph:
             near = _greatest(result)
             if step.rounds == "always":
                 # What cancels inside leaves a rounding of what it was made of.
-                near = max(near, min(1.0, max(_greatest(g.tensor) for g in given)))
+                near = max(near, min(1.0, most or 1.0))
             shaken = [self._shake(x, near=near if step.rounds != "no" else 0.0) for x in shaken]
         return Value(result, shaken, is_exact, is_certain, is_whole)
 

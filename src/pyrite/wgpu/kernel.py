@@ -21,7 +21,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedDTypeError
 from pyrite.op import Op, attributes_key, public
 from pyrite.runtime.protocol import Runtime
-from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime
+from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime, check_workgroup
 from pyrite.types import DType, Number, float16, float32, float64, int32, int64, uint32, uint64
 
 #: What a dtype is called, and the feature that a device needs for it.
@@ -91,6 +91,7 @@ class WGSLKernel(CustomKernel[Executable]):
     def _compile(self, launcher: Launcher, call: Call, grid: Sequence[int]) -> Executable:
         runtime = launcher.runtime
         assert isinstance(runtime, WgpuRuntime)
+        check_workgroup(self.name, self.workgroup_size, runtime.device)
         inputs = sum(t is not None for t in call.inputs)
         writes = (False,) * inputs + (True,) * len(call.outputs)
         signature = Signature(self.name, (None,) * len(writes), writes, len(grid))

@@ -27,10 +27,10 @@ def from_buffer(
 ) -> Tensor:
     """Return the elements that lie in a ``wgpu.GPUBuffer`` from ``offset`` bytes on, as a tensor.
 
-    The memory stays the application's: Pyrite reads it, and never writes it or gives it away.  Ops
-    that were called before the application submits a write see the values from before it, also when
-    they run later; after it, call `Tensor.invalidate`.  ``device`` is needed for a buffer of a
-    device that Pyrite opened itself.
+    The memory stays the application's: Pyrite reads it, writes it only by ``op(x, out=...)``, and
+    never gives it away.  Ops that were called before the application submits a write see the values
+    from before it, also when they run later; after it, call `Tensor.invalidate`.  ``device`` is
+    needed for a buffer of a device that Pyrite opened itself.
 
     Raises DeviceError if the buffer belongs to another device, is too small, or lacks one of the
     usage flags STORAGE, COPY_SRC and COPY_DST; ShapeError and ArgumentError for a shape or an

@@ -45,14 +45,14 @@ def assert_close(got: Any, want: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16], ids=lambda d: d.name)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(150, by="dtype", varies=True)
+@pytest.mark.sample(150, by="dtype")
 def test_values_are_those_of_numpy(interpreter: Device, example: Example, dtype: DType) -> None:
     for got, want in zip(example.run(dtype, interpreter), example.run(dtype), strict=True):
         assert_close(got.numpy(), want.numpy())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.id)
-@pytest.mark.sample(150, varies=True)
+@pytest.mark.sample(150)
 def test_the_strides_of_the_inputs_do_not_matter(interpreter: Device, example: Example) -> None:
     inputs = [strided(a, interpreter) for a in example.arrays(float32)]
     for got, want in zip(example.call(inputs, interpreter), example.run(float32), strict=True):

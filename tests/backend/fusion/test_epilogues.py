@@ -112,7 +112,7 @@ def test_an_activation_hides_no_number_that_is_not_finite_at_the_border() -> Non
 
 
 @pytest.mark.parametrize("first", range(0, 2000, 5))
-@pytest.mark.sample(1, varies=True)
+@pytest.mark.sample(1)
 def test_contractions_and_what_is_around_them_give_what_they_give_without_fusion(
     first: int,
 ) -> None:

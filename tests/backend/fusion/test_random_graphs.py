@@ -18,7 +18,7 @@ def fused() -> Device:
 
 
 @pytest.mark.parametrize("first", range(0, 10000, 10))
-@pytest.mark.sample(4, varies=True)
+@pytest.mark.sample(4)
 def test_random_graphs_give_what_they_give_without_fusion(fused: Device, first: int) -> None:
     plain = pyrite.device("cpu")
     for seed in range(first, first + 10):

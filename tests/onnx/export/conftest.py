@@ -52,7 +52,7 @@ def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
 
     def judged(
         model: nn.Module, example: Any, *, others: Sequence[Any] = (), atol: float = 2e-5,
-        imports: bool = full, **options: Any,
+        rtol: float = 1e-4, imports: bool = full, **options: Any,
     ) -> Path:  # fmt: skip
         path = tmp_path / "model.onnx"
         export(model, example, path, **options)
@@ -65,20 +65,20 @@ def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
             assert len(got) == len(want)
             for (name, result), (found, array) in zip(want, got.items(), strict=True):
                 assert found in (name, f"output.{name}")
-                assert_same(array, result, atol, name)
+                assert_same(array, result, atol, name, rtol)
             if imported is not None:
                 back = imported(**{name: pyrite.tensor(array) for name, array in inputs.items()})
                 for (name, result), (_, again) in zip(want, named_results(back), strict=True):
-                    assert_same(again.numpy(), result, atol, name)
+                    assert_same(again.numpy(), result, atol, name, rtol)
         return path
 
     return judged
 
 
-def assert_same(got: Array, want: Tensor, atol: float, name: str = "") -> None:
+def assert_same(got: Array, want: Tensor, atol: float, name: str = "", rtol: float = 1e-4) -> None:
     """Compare dtype, shape and values; NaN and infinities are to be in the same places."""
     expected = want.numpy()
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape), name
     np.testing.assert_allclose(
-        got.astype(np.float64), expected.astype(np.float64), rtol=1e-4, atol=atol, err_msg=name
+        got.astype(np.float64), expected.astype(np.float64), rtol=rtol, atol=atol, err_msg=name
     )

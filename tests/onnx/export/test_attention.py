@@ -61,7 +61,7 @@ LETTERS = {"n": "n", "t": "t", "s": "s"}
     [("nhts", ""), ("n11s", ""), ("ts", ""), ("s", ""), ("", "1hts"), ("", "t1"), ("n1ts", "h1s"),
      ("", "")],
 )  # fmt: skip
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 def test_a_mask_and_a_bias_are_in_the_file_what_they_are_here(
     mask: str, bias: str, options: dict[str, Any], opset: int, judge: Any
 ) -> None:

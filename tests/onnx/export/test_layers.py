@@ -218,13 +218,13 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(70, varies=True)
+@pytest.mark.sample(70)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_in_onnxruntime_what_it_is_here_at_all_sizes(name: str, judge: Any) -> None:
     judge_case(CASES[name], judge)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_that_is_loaded_again_is_what_it_was(name: str, judge: Any) -> None:
     judge_case(CASES[name], judge, imports=True)

@@ -22,17 +22,15 @@ DATA_DEPENDENT = {
     "unique_inverse", "unique_all",
 }  # fmt: skip
 
-#: Ops that ONNX has not, and whose meaning takes more nodes than it is worth: an error says so.
+#: Gradients that ONNX has no op for: an error says so.
 NOT_WRITTEN = {
-    "digamma", "lgamma", "trigamma", "nextafter", "popcount",
-    # Gradients.
     "adaptive_avg_pool_backward", "avg_pool_backward", "convolution_weight_gradient",
-    "embedding_backward", "is_last_scattered", "is_last_scattered_nd", "max_pool_backward",
-    "scatter_nd_reduce", "scatter_reduce",
+    "embedding_backward", "max_pool_backward",
 }  # fmt: skip
 
-#: Ops of which some calls are not written: those that want the second result of attention.
-NOT_ALWAYS_WRITTEN = {"scaled_dot_product_attention"}
+#: Ops of which some calls are not written: those that want the second result of attention, and a
+#: gradient of attention with dropout, which draws again what was left out.
+NOT_ALWAYS_WRITTEN = {"scaled_dot_product_attention", "scaled_dot_product_attention_backward"}
 
 #: Examples that are written, and that onnxruntime cannot run.
 NOT_JUDGED = {"group_norm-3": "onnxruntime reshapes no empty batch"}
@@ -61,7 +59,7 @@ def inputs_of(example: Example) -> dict[str, Tensor]:
     return {f"x{i}": pyrite.tensor(a) for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
 
 
-@pytest.mark.sample(50, varies=True)
+@pytest.mark.sample(50)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.id for e in EXAMPLES])
 def test_an_op_is_in_onnxruntime_what_it_is_here(example: Example, judge: Any) -> None:
     if example.id in NOT_JUDGED:

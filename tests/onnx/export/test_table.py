@@ -23,7 +23,7 @@ def script() -> ModuleType:
     return module
 
 
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.body_reads is None))
 def test_the_line_of_an_op_is_what_is_written(name: str, script: ModuleType) -> None:
     op = OPS[name]

@@ -37,7 +37,7 @@ class Elementwise(nn.Module):
         return bind(self.op, list(tensors.values()), {**self.op.attributes, **attrs})
 
 
-@pytest.mark.sample(16, varies=True)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("kind", ["float", "int"])
 @pytest.mark.parametrize("name", OF_VALUES)
 def test_an_op_is_at_the_ends_what_it_is_here(

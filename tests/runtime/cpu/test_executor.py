@@ -65,7 +65,7 @@ def submit(executor: Executor) -> Iterator[Submit]:
     def run(function: Callable[[int], None], count: int, *, in_turns: bool = False) -> None:
         chunks, program = Chunks(function, count, in_turns=in_turns), Program()
         held.append(chunks)
-        program.extend(chunks.words, 1)
+        program.words.extend(chunks.words)
         executor.submit(program)
         chunks.wait()
 
@@ -129,7 +129,7 @@ def test_a_launch_for_several_threads_is_handed_over_at_once(executor: Executor)
     stream = Stream(executor)
     run: list[int] = []
     chunks = Chunks(run.append, 4)
-    stream.extend(chunks.words, 1)
+    stream.extend(chunks.words)
     chunks.wait()
 
     assert sorted(run) == [0, 1, 2, 3]
@@ -141,7 +141,7 @@ def test_one_for_a_single_thread_waits_for_others(executor: Executor) -> None:
     run: list[int] = []
     chunks = [Chunks(run.append, 1) for _ in range(3)]
     for one in chunks:
-        stream.extend(one.words, 1)
+        stream.extend(one.words)
     before = executor.submitted
     stream.synchronize()
 
@@ -157,7 +157,7 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
     # The first time a thread may still be on its way from its start.
     for _ in range(3):
         chunks = Chunks(meet, 4)
-        stream.extend(chunks.words, 1)
+        stream.extend(chunks.words)
         stream.flush()
         chunks.wait()
         stream.synchronize()

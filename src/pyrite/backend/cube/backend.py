@@ -23,6 +23,7 @@ from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
+from pyrite.backend.cube.outside import apart, require_separate
 from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recording import (
@@ -168,6 +169,32 @@ class CubeBackend(Backend):
             if isinstance(i, CubeTensor) and i.doubt is not None:
                 doubt = joined(doubt, i.doubt)
         return results if doubt is None else [replace(r, doubt=doubt) for r in results]
+
+    def execute_into(
+        self, op: Op, inputs: Sequence[Any], plan: Plan, targets: Sequence[CubeTensor]
+    ) -> Sequence[CubeTensor]:
+        """Execute one op by a kernel of its own into memory of the application.
+
+        An input that shares memory with a target is copied before.
+        """
+        lowering = first_of(op.kernels, self.runtime)
+        if lowering is None:
+            raise DeviceError(
+                f"out requires an op with a kernel for {self.name}, got {op.name} without; take "
+                "what it returns"
+            )
+        require_separate(self.runtime, op.name, targets)
+        given = apart(self.launcher, inputs, targets)
+        renew = self.runtime.renew
+        renewed = tuple(
+            CubeTensor(renew(t.buffer, for_kernel=True), t.type, t.strides, t.offset)
+            for t in targets
+        )
+
+        def into(*call: Any) -> Sequence[CubeTensor]:
+            return lowering(*call, targets=renewed)
+
+        return self._lower(into, op, given, plan.attrs, plan.out)
 
     def _lowering(self, op: Op) -> Lowering | None:
         """Return the lowering under the op's name, that of its own kernels, or of its rule."""

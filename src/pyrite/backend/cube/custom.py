@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.registry import Input, Lowering
+from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
@@ -82,25 +82,36 @@ class CustomKernel(ABC, Generic[F]):
         """Run it: the outputs have elements, and unspecified values."""
 
     def lower(
-        self, launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
+        self,
+        launcher: Launcher,
+        op: Op,
+        inputs: Sequence[Input],
+        attrs: Attributes,
+        out: Any,
+        *,
+        targets: Sequence[CubeTensor] | None = None,
     ) -> Sequence[CubeTensor]:
-        """Return new outputs, after a launch that writes them unless all of them are empty."""
+        """Return outputs, after a launch that writes them unless all of them are empty.
+
+        They are new, or the ``targets`` that are given.
+        """
         sources = tuple(None if i is None else as_tensor(launcher, i) for i in inputs)
         names = self.names_of(op, len(out))
-        targets = self.targets(launcher, names, sources, out)
+        if targets is None:
+            targets = tuple(launcher.empty(type) for type in out)
+        self.begin(launcher, names, sources, targets)
         if any(t.type.size for t in targets):
-            self.launch(launcher, Call(op, names, sources, targets, attrs))
+            self.launch(launcher, Call(op, names, sources, tuple(targets), attrs))
         return targets
 
-    def targets(
+    def begin(
         self,
         launcher: Launcher,
         names: Sequence[str],
         sources: Sequence[CubeTensor | None],
-        out: Sequence[TensorType],
-    ) -> tuple[CubeTensor, ...]:
-        """Return new outputs, of unspecified values."""
-        return tuple(launcher.empty(type) for type in out)
+        targets: Sequence[CubeTensor],
+    ) -> None:
+        """Append what gives outputs the values that they hold before: none."""
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
@@ -203,7 +214,9 @@ def _made(make: Callable[[], F]) -> F | _Refused:
         return _Refused(type(error), str(error))
 
 
-def first_of(kernels: Sequence[CustomKernel[Any]], runtime: Runtime) -> Lowering | None:
+def first_of(
+    kernels: Sequence[CustomKernel[Any]], runtime: Runtime
+) -> Callable[..., Sequence[CubeTensor]] | None:
     """Return the lowering by the first of an op's kernels that a device can run.
 
     It raises UnsupportedKernelError, the last one's, where it can run none of them.
@@ -212,13 +225,13 @@ def first_of(kernels: Sequence[CustomKernel[Any]], runtime: Runtime) -> Lowering
     if len(able) < 2:
         return able[0] if able else None
 
-    def lower(*call: Any) -> Sequence[CubeTensor]:
+    def lower(*call: Any, **into: Any) -> Sequence[CubeTensor]:
         for attempt in able[:-1]:
             try:
-                return attempt(*call)
+                return attempt(*call, **into)
             except UnsupportedKernelError:
                 continue
-        return able[-1](*call)
+        return able[-1](*call, **into)
 
     return lower
 

@@ -24,15 +24,24 @@ def contract(
     arrays: Arrays, rule: Contract, inputs: Sequence[Any], attrs: Attributes,
     out: tuple[TensorType, ...],
 ) -> Sequence[Any]:  # fmt: skip
-    """Return the sums of products of two operands."""
-    terms = rule.of([tuple(i.shape) for i in inputs], attrs)
+    """Return the sums of products of two operands, and the bias that a call has."""
     (type,) = out
-    if type.size == 0 or any(0 in i.shape for i in inputs) or 0 in terms.summed:
-        return [arrays.broadcast_to(arrays.zeros_like(inputs[0], ()), type.shape)]
-    found = _summed(arrays, terms, *inputs)
+    sums = _sums(arrays, rule, inputs[:2], attrs, type.shape)
+    bias = inputs[2] if rule.bias is not None else None
+    return [sums if bias is None else sums + arrays.reshape(bias, rule.bias_shape(type.shape))]
+
+
+def _sums(
+    arrays: Arrays, rule: Contract, operands: Sequence[Any], attrs: Attributes, shape: Shape
+) -> Any:
+    """Return the sums of products of two operands, of a result's shape."""
+    terms = rule.of([tuple(i.shape) for i in operands], attrs)
+    if 0 in shape or any(0 in i.shape for i in operands) or 0 in terms.summed:
+        return arrays.broadcast_to(arrays.zeros_like(operands[0], ()), shape)
+    found = _summed(arrays, terms, *operands)
     if terms.bounds and arrays.type_of(found).dtype.is_float:
-        found = _mended(arrays, terms, inputs, found)
-    return [arrays.reshape(found, type.shape)]
+        found = _mended(arrays, terms, operands, found)
+    return arrays.reshape(found, shape)
 
 
 def _summed(arrays: Arrays, terms: Terms, x: Any, y: Any) -> Any:

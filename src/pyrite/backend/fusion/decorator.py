@@ -196,6 +196,15 @@ class Fusion(Backend):
         """Return a torch.Tensor with the memory of a handle of `primitive`, or None."""
         return self.inner.export(handle)
 
+    def execute_into(
+        self, op: Op, inputs: Sequence[Handle], plan: Plan, targets: Sequence[Handle]
+    ) -> Sequence[Lazy]:
+        """Execute one op into memory of the application, behind what was asked for before."""
+        self.flush()
+        given = [self._read(i) for i in inputs]
+        made = self.inner.execute_into(op, given, plan, [self._read(t) for t in targets])
+        return [External(self.inner.type_of(m), _NOWHERE, m) for m in made]
+
     def renew(self, handle: Lazy) -> Lazy:
         """Return a handle of the application's memory as it is after it was written to."""
         self.flush()

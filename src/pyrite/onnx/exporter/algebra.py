@@ -7,13 +7,15 @@ open, as integers divided by zero, is written out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pyrite.kernel.polyfill.coefficients import ERFINV, ERFINV_TAIL
+import numpy as np
+
+from pyrite.onnx.exporter import special
 from pyrite.onnx.exporter.call import Call, Value
 from pyrite.onnx.exporter.term import Term
-from pyrite.types import DType, Number, bool_, float32, int64, uint64
+from pyrite.types import DType, Number, bool_, float32, int32, int64, uint64
 
 
 def _unary(op_type: str) -> Callable[[Any, Any], Term]:
@@ -178,6 +180,9 @@ class OnnxAlgebra:
     exp = _unary("Exp")
     log = _unary("Log")
 
+    def reciprocal(self, x: Term) -> Term:
+        return x.node("Reciprocal")
+
     def rsqrt(self, x: Term) -> Term:
         return x.node("Sqrt").node("Reciprocal")
 
@@ -267,20 +272,12 @@ class OnnxAlgebra:
 
     erf = _unary("Erf")
 
-    def ndtr(self, x: Term) -> Term:
-        # 1 + erf loses all digits of small results, but ONNX has no erfc.
-        return (self.erf(x * math.sqrt(0.5)) + 1) * 0.5
-
-    def erfinv(self, x: Term) -> Term:
-        # Giles 2010, "Approximating the erfinv function", in w = -log(1 - x²).
-        if x.dtype is not float32:
-            raise self._call.error(f"float32 for erfinv, which ONNX has not, got {x.dtype.name}")
-        a = self.abs(x)
-        w = -self.log((1 - a) * (1 + a))
-        middle = _polynomial(w - 3, ERFINV[0])
-        tail = _polynomial(self.sqrt(self.maximum(w, 0)) - 3.25, ERFINV_TAIL[0])
-        found = self.where(a == 1, math.inf, a * self.where(w < 6, middle, tail))
-        return self.copysign(found, x)
+    ndtr = special.ndtr
+    erfinv = special.erfinv
+    lgamma = special.lgamma
+    digamma = special.digamma
+    trigamma = special.trigamma
+    nextafter = special.nextafter
 
     # ---- bits ----
 
@@ -310,13 +307,15 @@ class OnnxAlgebra:
             return self.where(x < 0, ~bits, bits)
         return self.where(n >= width, 0, x.node("BitShift", n, direction="RIGHT"))
 
-
-def _polynomial(x: Term, coefficients: Sequence[float]) -> Term:
-    """Return the sum of coefficients[i] * x ** i, by Horner's rule."""
-    total = x * coefficients[-1]
-    for coefficient in reversed(coefficients[1:-1]):
-        total = (total + coefficient) * x
-    return total + coefficients[0]
+    def popcount(self, x: Term) -> Term:
+        """Return how many bits are set: each is asked for along an axis of its own."""
+        bits = np.left_shift(1, np.arange(8 * x.dtype.itemsize, dtype=np.uint64))
+        last = self._call.axes([-1])
+        apart = Term(self._call, self._call.emit("Unsqueeze", x.value, last))
+        every = Term(self._call, self._call.array(bits.astype(x.dtype.numpy), x.dtype))
+        is_set = self._call.cast(((apart & every) != 0).value, int32)
+        counted = self._call.emit("ReduceSum", is_set, last, keepdims=0)
+        return Term(self._call, self._call.cast(counted, x.dtype))
 
 
 def computed(call: Call, rule: Callable[..., Any], attrs: dict[str, Any]) -> Value:

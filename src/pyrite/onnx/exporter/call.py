@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 
 from pyrite.errors import ModelExportError
 from pyrite.onnx.exporter.formula import Formula, Term, formula_of
@@ -104,6 +104,11 @@ class Call:
         for name, value in attrs.items():
             if isinstance(value, Varying | list | tuple):
                 self.static(name, value if isinstance(value, list | tuple) else (value,))
+        narrow = {x.dtype for x in inputs if x and x.dtype.compute is not x.dtype}
+        if narrow and not domain and not self._takes(op_type, inputs):
+            inputs = [x and self.cast(x, x.dtype.compute) for x in inputs]
+            found = self.emit_many(op_type, inputs, [d.compute for d in dtypes], **attrs)
+            return tuple(self.cast(x, d) for x, d in zip(found, dtypes, strict=True))
         names = self.graph.add(
             op_type,
             [x.name if x else "" for x in inputs],
@@ -113,6 +118,14 @@ class Call:
             attrs={k: v for k, v in attrs.items() if v is not None},
         )
         return tuple(Value(n, d) for n, d in zip(names, dtypes, strict=True))
+
+    def _takes(self, op_type: str, inputs: Sequence[Value | None]) -> bool:
+        """Whether ONNX has its op for the dtypes of some inputs: Celu and Einsum miss some."""
+        formal = defs.get_schema(op_type, self.opset).inputs
+        return all(
+            x is None or onnx_type(x.dtype) in formal[min(i, len(formal) - 1)].types
+            for i, x in enumerate(inputs)
+        )
 
     def cast(self, x: Value, dtype: DType) -> Value:
         """Return a value in a dtype, itself where it has that."""
@@ -251,6 +264,11 @@ class Call:
         made = self.emit("Transpose", x, perm=list(axes))
         shape = tuple(x.shape[a] for a in axes) if x.shape else ()
         return Value(made.name, made.dtype, shape)
+
+
+def onnx_type(dtype: DType) -> str:
+    """Return how ONNX's schemas name a tensor of a dtype."""
+    return f"tensor({TensorProto.DataType.Name(onnx_dtype(dtype)).lower()})"
 
 
 def onnx_dtype(dtype: DType) -> int:

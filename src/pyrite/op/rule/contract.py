@@ -86,7 +86,9 @@ class Contract(Rule):
 
         MATMUL = Contract(matmul)
 
-    ``products(x, y, **attrs)`` gets the shapes of the operands and the attributes of the op.
+    ``products(x, y, **attrs)`` gets the shapes of the operands and the attributes of the op.  One
+    with a ``bias`` has a third input, a vector along that axis of the result, or None: it is added
+    to the sums before they are rounded to the result's dtype.
     """
 
     name: ClassVar[str] = "contract"
@@ -98,6 +100,8 @@ class Contract(Rule):
     missing: Callable[..., Shape] | None = None
     #: The attributes that a transpose alone has.
     extra: tuple[str, ...] = ()
+    #: The axis of the result along which a third input is added.
+    bias: int | None = None
 
     def transposed(self, role: int, missing: Callable[..., Shape], *extra: str) -> Contract:
         """Return what gives the cotangent of x (role 0) or of y (role 1).
@@ -105,11 +109,24 @@ class Contract(Rule):
         Its inputs are (g, y) or (x, g), its attributes those of the op, and ``extra``.
         ``missing(*shapes, **attrs)`` is the shape of its result.
         """
-        return replace(self, role=role, missing=missing, extra=extra)
+        return replace(self, role=role, missing=missing, extra=extra, bias=None)
 
     def of(self, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Terms:
         """Return what each element of the result adds up, for inputs of such shapes."""
         return terms_of(self.products_of(shapes, attrs), self.role)
+
+    def bias_shape(self, shape: Shape) -> Shape:
+        """Return the shape in which the bias has the axes of a result of that shape.
+
+        >>> Contract(lambda x, y: ..., bias=1).bias_shape((2, 3, 4))
+        (1, 3, 1)
+        """
+        return tuple(n if a == self.bias_axis(len(shape)) else 1 for a, n in enumerate(shape))
+
+    def bias_axis(self, ndim: int) -> int:
+        """Return along which axis of a result with so many a bias lies."""
+        assert self.bias is not None, "a rule without a bias"
+        return self.bias % ndim
 
     def products_of(self, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Products:
         """Return what is multiplied for inputs of such shapes, whichever tensor is computed."""

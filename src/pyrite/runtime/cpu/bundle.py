@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyrite.runtime.cpu.memory import BUFFERS
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 
-Command = Callable[[Any, Sequence[Any], Sequence[int]], list[int]]
+Command = Callable[[Any, Sequence[Any], Sequence[int]], "array[int]"]
 Pack = Callable[[Any], int]
 
 
@@ -31,13 +32,13 @@ class CpuBundle:
         template = self._template
         if template is None:
             template = self._template = self._written(operands)
-        words = template.words.copy()
+        words = template.words[:]
         for at, operand in template.addresses:
             words[at] = operands[operand].address
         for at, operand, pack in template.numbers:
             words[at] = pack(operands[operand])
         if words:
-            self._stream.extend(words, template.count)
+            self._stream.extend(words)
 
     def _written(self, operands: Sequence[Any]) -> _Template:
         template = _Template()
@@ -51,18 +52,16 @@ class CpuBundle:
 class _Template:
     """Commands, and where in them the operands go."""
 
-    __slots__ = ("addresses", "count", "numbers", "words")
+    __slots__ = ("addresses", "numbers", "words")
 
     def __init__(self) -> None:
-        self.words: list[int] = []
-        self.count = 0
+        self.words = array("q")
         self.addresses: list[tuple[int, int]] = []
         self.numbers: list[tuple[int, int, Pack]] = []
 
-    def append(self, command: list[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
+    def append(self, command: array[int], step: BundledLaunch, operands: Sequence[Any]) -> None:
         first = len(self.words) + HEADER
         self.words += command
-        self.count += 1
         for at, (binding, pack) in enumerate(
             zip(step.bindings, step.executable.pack, strict=True), start=first
         ):

@@ -53,36 +53,29 @@ _FUNCTIONS = {
 class Program:
     """Commands in order.  None is added once it was submitted: its memory must not move."""
 
-    __slots__ = ("_parts", "_words", "count")
+    __slots__ = ("_counted", "words")
 
     def __init__(self) -> None:
-        self._parts: list[tuple[list[int], int]] = []
-        self._words = array("q")
-        #: About how many commands it has: Ctrl-C may have come between the lines of `extend`.
-        self.count = 0
+        self.words = array("q")
+        #: How many commands the first so many words are.
+        self._counted = (0, 0)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no command."""
-        return not self._parts
-
-    def extend(self, words: list[int], count: int) -> None:
-        """Add the words of so many commands."""
-        self._parts.append((words, count))
-        self.count += count
-
-    def in_memory(self) -> tuple[int, int]:
-        """Return where the first command is, as `executor.ll` reads it, and how many there are."""
-        self._words = array("q")
-        for words, _ in self._parts:
-            self._words.fromlist(words)
-        return self._words.buffer_info()[0], sum(count for _, count in self._parts)
+    def __len__(self) -> int:
+        """Count the commands, by the length of each."""
+        words = self.words
+        at, count = self._counted
+        while at < len(words):
+            at += words[at + _LENGTH]
+            count += 1
+        self._counted = at, count
+        return count
 
 
 #: Words of a command before its slots.
 HEADER: Final = 9
-#: Which of them says how many chunks it has.
+#: Which of them says how many chunks it has, and which how many words.
 CHUNKS: Final = 3
+_LENGTH: Final = 4
 
 
 def command(
@@ -92,7 +85,7 @@ def command(
     chunk: int,
     *,
     in_turns: bool = False,
-) -> list[int]:
+) -> array[int]:
     """Return a launch as the words that `executor.ll` reads.
 
     ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.  Threads
@@ -101,8 +94,8 @@ def command(
     count = grid[0] * grid[1] * grid[2]
     chunk = max(chunk, -(-count // MOST_CHUNKS))
     words = [function, count, chunk, -(-count // chunk), 0, int(in_turns), *grid, *slots]
-    words[4] = len(words)
-    return words
+    words[_LENGTH] = len(words)
+    return array("q", words)
 
 
 class Executor:
@@ -116,7 +109,8 @@ class Executor:
         self._lock = threading.Lock()
         #: Programs that may not be done, so that their memory stays.
         self._programs: deque[tuple[int, Program]] = deque()
-        self._why_closed: str | None = None
+        #: Why it runs nothing any more; None while it does.
+        self.why_closed: str | None = None
         self._state = np.zeros(_SEATS + 8 * self.width + 8, dtype=np.int64)
         # The first word begins a cache line.
         self._words = self._state[-self._state.ctypes.data // 8 % 8 :]
@@ -160,7 +154,7 @@ class Executor:
     @property
     def is_closed(self) -> bool:
         """Whether it runs nothing any more."""
-        return self._why_closed is not None
+        return self.why_closed is not None
 
     def submit(self, program: Program) -> int:
         """Run a program after those before it; return its number at once.
@@ -204,7 +198,7 @@ class Executor:
     def _enqueue(
         self, program: Program, put: Callable[[int, int, int], int], seat: int
     ) -> tuple[int, int]:
-        first, count = program.in_memory()
+        first, count = program.words.buffer_info()[0], len(program)
         with self._lock:
             while not (number := put(self._at, first, count)):
                 self.help(self.completed + 1, seat)
@@ -217,7 +211,7 @@ class Executor:
 
     def close(self) -> None:
         """Finish what was submitted and end the threads; idempotent."""
-        if self._why_closed is None:
+        if self.why_closed is None:
             self.wait(self.submitted)
             self._end("it was closed")
 
@@ -226,12 +220,12 @@ class Executor:
 
         Whole, also at a second Ctrl-C: memory that a thread writes to must outlive it.
         """
-        if self._why_closed is None:
+        if self.why_closed is None:
             with Uninterrupted():
                 self._end(_ENDING)
 
     def _end(self, why: str) -> None:
-        self._why_closed = why
+        self.why_closed = why
         self._stop(self._at)
         for thread in self._threads:
             thread.join()
@@ -265,14 +259,14 @@ class Executor:
 
         A daemon thread that still asks while Python ends goes no further, as Python has it anyway.
         """
-        if self._why_closed is not None:
-            if self._why_closed == _ENDING and threading.current_thread().daemon:
+        if self.why_closed is not None:
+            if self.why_closed == _ENDING and threading.current_thread().daemon:
                 threading.Event().wait()
-            raise DeviceError(f"cpu requires its threads, but {self._why_closed}")
+            raise DeviceError(f"cpu requires its threads, but {self.why_closed}")
 
     def forked(self) -> None:
         """Note that this is a copy in a child process, where the threads are not."""
-        self._why_closed = (
+        self.why_closed = (
             "this process was forked from one that used it; start processes with the method "
             "'spawn' or 'forkserver'"
         )

@@ -5,6 +5,8 @@ gets it for launches comes later, so it is given away at once; but the host, whi
 gets a block only when those launches are done.  A free block remembers the submission to wait for.
 
 Invariant: ``live + free == reserved``, and ``free <= limit`` once what ended is taken back.
+
+Each small op comes through `Allocator.allocate`, where half a microsecond is a tenth of its call.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ class Allocator:
         #: its end waits for none: appending to a deque is atomic.
         self._ended: deque[Lease] = deque()
         self._end = self._ended.append
-        self._live = self._kept = self._peak = 0
+        self._live = self._reserved = self._peak = 0
 
     def allocate(self, nbytes: int, *, for_host: bool = False) -> CpuBuffer:
         """Return a buffer of unspecified contents, which the host may write at once if so asked.
@@ -150,12 +152,15 @@ class Allocator:
         with self._lock:
             if self._ended:
                 self._take_back()
-            block = self._take(capacity, for_host)
-            if block is None:
+            free = self._free.get(capacity)
+            # The block that came back last, which may be in a cache; for the host the first.
+            if not free or (for_host and free[0].submission > self._done()):
                 block = self._reserve(capacity)
-            self._live += capacity
-            if self._live > self._peak:
-                self._peak = self._live
+            else:
+                block = free.popleft() if for_host else free.pop()
+            live = self._live = self._live + capacity
+            if live > self._peak:
+                self._peak = live
         buffer = CpuBuffer(block, nbytes)
         lease = block.lease = Lease(buffer, self._end)
         lease.block = block
@@ -165,7 +170,7 @@ class Allocator:
         """Return how much is in use."""
         with self._lock:
             self._take_back()
-            return MemoryReport(self._live, self._live + self._kept, self._peak)
+            return MemoryReport(self._live, self._reserved, self._peak)
 
     def trim(self, keep: int = 0) -> None:
         """Give free blocks back to the system, until ``keep`` bytes are left free.
@@ -178,31 +183,18 @@ class Allocator:
 
     def _take_back(self) -> None:
         """Free the blocks of the leases that ended."""
-        while self._ended:
-            block = self._ended.popleft().block
+        ended, now = self._ended, self._now
+        while ended:
+            block = ended.popleft().block
             block.lease = None
             # Asked for anew: another thread may have used this one, and ended it, since the last.
             # Later than need be, but not by much: the next who asks for memory comes here.
-            block.submission = self._now()
-            self._free[block.capacity].append(block)
-            self._live -= block.capacity
-            self._kept += block.capacity
-        if self._kept > self.limit:
+            block.submission = now()
+            capacity = block.capacity
+            self._free[capacity].append(block)
+            self._live -= capacity
+        if self._reserved - self._live > self.limit:
             self._shrink(self.limit)
-
-    def _take(self, capacity: int, for_host: bool) -> Block | None:
-        """Return the block that came back last, which may be in a cache; for the host the first."""
-        blocks = self._free.get(capacity)
-        if not blocks:
-            return None
-        if not for_host:
-            block = blocks.pop()
-        elif blocks[0].submission <= self._done():
-            block = blocks.popleft()
-        else:
-            return None
-        self._kept -= capacity
-        return block
 
     def _reserve(self, capacity: int) -> Block:
         try:
@@ -217,6 +209,7 @@ class Allocator:
     def _make(self, capacity: int) -> Block:
         block = Block(capacity)
         self._blocks.add(block)
+        self._reserved += capacity
         return block
 
     def _shrink(self, keep: int) -> None:
@@ -224,9 +217,9 @@ class Allocator:
         done = self._done()
         for capacity in sorted(self._free, reverse=True):
             blocks = self._free[capacity]
-            while self._kept > keep and blocks and blocks[0].submission <= done:
+            while self._reserved - self._live > keep and blocks and blocks[0].submission <= done:
                 self._blocks.remove(blocks.popleft())
-                self._kept -= capacity
+                self._reserved -= capacity
             if not blocks:
                 del self._free[capacity]
 

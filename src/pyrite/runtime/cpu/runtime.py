@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import weakref
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from pyrite.runtime.cpu.host import machine_of
 from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
-from pyrite.runtime.cpu.shared_memory import SharedMemory
+from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
@@ -147,7 +148,7 @@ class CpuRuntime:
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         words = self._command(executable, bindings, grid)
         if words:
-            self._stream.extend(words, 1)
+            self._stream.extend(words)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
@@ -155,7 +156,7 @@ class CpuRuntime:
 
     def _command(
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
-    ) -> list[int]:
+    ) -> array[int]:
         """Return the words of a launch; none for one of no workgroups."""
         kernel = executable.kernel
         if len(bindings) != len(executable.pack):
@@ -166,7 +167,7 @@ class CpuRuntime:
         sizes = _grid(kernel, grid)
         count = math.prod(sizes)
         if count == 0:
-            return []
+            return array("q")
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
         # Long workgroups compute more than they read, and need not be equally long.
@@ -194,7 +195,7 @@ class CpuRuntime:
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
         slots = (target.address, source.address, target.nbytes)
         if grid[0]:
-            self._stream.extend(command(self._executor.copy_function, grid, slots, 1), 1)
+            self._stream.extend(command(self._executor.copy_function, grid, slots, 1))
 
     # ---- order ----
 
@@ -277,9 +278,22 @@ class CpuRuntime:
         self.synchronize()
         return BindingResource(HostResource(buffer.lease()))
 
-    def renew(self, buffer: Buffer) -> Buffer:
-        """Raise DeviceError: all memory is its own."""
-        raise own_memory()
+    def is_shared(self, x: Buffer, y: Buffer) -> bool:
+        """Whether two buffers have memory in common."""
+        assert isinstance(x, BUFFERS)
+        assert isinstance(y, BUFFERS)
+        return x.address < y.address + y.nbytes and y.address < x.address + x.nbytes
+
+    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
+        """Return the memory of an array, which stays what it is.
+
+        Raises DeviceError for memory of its own, and for a kernel that of a read-only array.
+        """
+        if not isinstance(buffer, CpuBuffer) or not isinstance(buffer.block, SharedBlock):
+            raise own_memory("out" if for_kernel else "invalidate")
+        if for_kernel and not buffer.block.owner.flags.writeable:
+            raise DeviceError("out requires memory that may be written, got a read-only array")
+        return buffer
 
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""

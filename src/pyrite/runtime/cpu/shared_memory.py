@@ -1,4 +1,4 @@
-"""Arrays of an application as buffers: its memory, which Pyrite reads and never writes.
+"""Arrays of an application as buffers: its memory, which Pyrite reads, and writes only by ``out=``.
 
 An array is held for as long as a buffer of it is, and until the launches that may read it are done:
 these run later than they were called.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
@@ -9,8 +10,8 @@ from typing import Final
 from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, Executor, Program
 from pyrite.runtime.interruption import Uninterrupted
 
-#: Launches that are handed over together.
-_TOGETHER: Final = 32
+#: Words of launches that are handed over together: some 40 launches of a few operands.
+_TOGETHER: Final = 512
 
 
 class Stream:
@@ -22,20 +23,30 @@ class Stream:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.launches = 0
         self._lock = Lock()
         self._pending = Program()
+        #: The submission that the pending program will be: nobody else submits.
+        self._next = executor.submitted + 1
+        #: Launches of the programs that were handed over.
+        self._handed = 0
         #: Whether a processor was left to who records: see `Executor.submit_aside`.
         self._is_aside = False
 
-    def extend(self, words: list[int], count: int) -> None:
+    @property
+    def launches(self) -> int:
+        """How many launches were added so far."""
+        with self._lock:
+            return self._handed + len(self._pending)
+
+    def extend(self, words: array[int]) -> None:
         """Add launches as `command` writes them; now and then those added are handed over."""
         executor = self.executor
-        executor.check()
+        if executor.why_closed is not None:
+            executor.check()
         with self._lock:
-            self._pending.extend(words, count)
-            self.launches += count
-            if self._pending.count >= _TOGETHER:
+            pending = self._pending.words
+            pending.extend(words)
+            if len(pending) >= _TOGETHER:
                 self._submit(executor.submit)
             elif words[CHUNKS] > executor.width and executor.is_idle:
                 self._submit(executor.submit_aside)
@@ -45,7 +56,7 @@ class Stream:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
         with self._lock:
-            if not self._pending.is_empty:
+            if self._pending.words:
                 self._submit(self.executor.submit)
             if self._is_aside:
                 self.executor.rouse()
@@ -62,25 +73,32 @@ class Stream:
         with Uninterrupted():
             with self._lock:
                 number, seat = self.executor.submitted, NO_SEAT
-                if not self._pending.is_empty:
+                if self._pending.words:
                     number, seat = self.executor.submit_seated(self._pending)
-                    self._pending = Program()
+                    self._begin(number)
             if seat != NO_SEAT:
                 self.executor.help(number, seat)
         self.executor.wait(number)
 
     def now(self) -> int:
         """Return the submission of the next launch."""
-        return self.executor.submitted + 1
+        return self._next
 
     def done(self) -> int:
         """Return the last submission that is done; the next one while nothing was added to it."""
         completed = self.executor.completed
-        return completed + (completed == self.executor.submitted and self._pending.is_empty)
+        return completed + (completed == self.executor.submitted and not self._pending.words)
 
     def _submit(self, submit: Callable[[Program], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
-            submit(self._pending)
-            # Not before: `done` takes nothing pending and nothing submitted for idleness.
-            self._pending = Program()
+            self._begin(submit(self._pending))
+
+    def _begin(self, submitted: int) -> None:
+        """Write another program, once that before was submitted under that number.
+
+        Not before: `done` takes nothing pending and nothing submitted for idleness.
+        """
+        self._handed += len(self._pending)
+        self._pending = Program()
+        self._next = submitted + 1

@@ -9,7 +9,8 @@ from pyrite.kernel.target.wgsl import lowered, to_wgsl
 from pyrite.kernel.verify import verify
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.wgpu.adapter import DTYPE_FEATURES, Device
-from pyrite.runtime.wgpu.executable import Executable, Form, Signature, check_limits
+from pyrite.runtime.wgpu.demand import check_kernel, demands_named
+from pyrite.runtime.wgpu.executable import Executable, Form, Signature
 from pyrite.runtime.wgpu.shader import Layouts
 
 
@@ -41,8 +42,13 @@ class Compiler:
         return found
 
     def compile_wgsl(self, source: str, signature: Signature) -> Executable:
-        """Return a user's WGSL compiled, with the checks that a browser makes."""
-        return Executable(self._layouts, signature, lambda _: source, is_trusted=False)
+        """Return a user's WGSL compiled, with the checks that a browser makes.
+
+        Raises KernelError with the line that is wrong, UnsupportedKernelError where the device
+        lacks what the text asks for.
+        """
+        with demands_named(signature.name, source, self._device):
+            return Executable(self._layouts, signature, lambda _: source, is_trusted=False)
 
     def source(self, kernel: Kernel) -> str:
         """Return the WGSL of a kernel, as it is where its buffers are bound whole."""
@@ -50,7 +56,7 @@ class Compiler:
 
     def _compile(self, kernel: Kernel) -> Executable:
         legal = lowered(verify(kernel), self._capabilities)
-        check_limits(legal, self._device)
+        check_kernel(legal, self._device)
         largest, features = self._device.max_binding, self._device.features
 
         def text(form: Form) -> str:

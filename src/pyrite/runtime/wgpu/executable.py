@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyrite.errors import KernelError, UnsupportedKernelError
-from pyrite.kernel.ir import Kernel, Node
-from pyrite.runtime.wgpu.adapter import Device
+from pyrite.errors import KernelError
+from pyrite.kernel.ir import Kernel
+from pyrite.runtime.wgpu.demand import check_buffers
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.native import Pointer
 from pyrite.runtime.wgpu.shader import BindingLayout, Layouts, create_module, create_pipeline
@@ -28,38 +28,6 @@ _LETTERS = {
     "bool": "I", "int32": "i", "uint32": "I", "float32": "f", "float16": "f",
     "int64": "q", "uint64": "Q", "float64": "d",
 }  # fmt: skip
-
-
-def check_limits(kernel: Kernel, device: Device) -> None:
-    """Raise UnsupportedKernelError if a legalised kernel needs more than the device grants.
-
-    wgpu-native does not look at its memory, and a driver that gets too much may do anything.
-    """
-    limit = device.limits["max-compute-workgroup-storage-size"]
-    allocs = [n for n in kernel.walk() if n.kind == "alloc" and n.attr[0] == "shared"]
-    nbytes = sum((n.attr[1] * n.value_type.dtype.itemsize + 15) & ~15 for n in allocs)
-    if nbytes > limit:
-        raise UnsupportedKernelError(
-            f"kernel '{kernel.name}' requires at most {limit:,} bytes of workgroup memory on "
-            f"this device, got {nbytes:,}; use a smaller tile"
-        )
-    limit = device.limits["max-compute-invocations-per-workgroup"]
-    if kernel.invocations > limit:
-        raise UnsupportedKernelError(
-            f"kernel '{kernel.name}' requires at most {limit} invocations in a workgroup on this "
-            f"device, got {kernel.invocations}; use smaller workgroups"
-        )
-    has_subgroups = {"subgroup", "subgroups"} & device.features
-    if not has_subgroups and any(_is_of_subgroup(n) for n in kernel.walk()):
-        raise UnsupportedKernelError(
-            f"kernel '{kernel.name}' requires a device with subgroups, got one without; use "
-            "workgroup memory"
-        )
-
-
-def _is_of_subgroup(node: Node) -> bool:
-    named = node.attr[0] if node.kind == "builtin" else node.kind
-    return named.startswith("subgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +279,7 @@ class Executable:
             for is_written, count in zip(self.signature.writes, counts, strict=True)
             for _ in range(count)
         )
+        check_buffers(name, len(writes), device)
         source = self.source(all_writable=all_writable, is_folded=is_folded, parts=parts)
         module = create_module(device, name, source, is_trusted=self.is_trusted)
         layout = self.layouts.get(

@@ -219,14 +219,21 @@ class WgpuRuntime:
         """
         return external_buffer(self._life, gpu, offset, nbytes)
 
-    def renew(self, buffer: Buffer) -> Buffer:
+    def is_shared(self, x: Buffer, y: Buffer) -> bool:
+        """Whether two buffers are parts of one ``wgpu.GPUBuffer``.
+
+        WebGPU forbids to read and write one in the same dispatch, whatever the parts.
+        """
+        return bool(x.storage.raw == y.storage.raw)
+
+    def renew(self, buffer: Buffer, *, for_kernel: bool = False) -> Buffer:
         """Return an application's buffer as it is after the application wrote to it.
 
         What is asked of ``buffer`` itself from here on is an error of the next read: its values are
         gone.  Raises DeviceError for memory that is not the application's.
         """
         if not buffer.storage.is_external:
-            raise own_memory()
+            raise own_memory("out" if for_kernel else "invalidate")
         with self._life.lock:
             self._life.check()
             stale = DeviceError(

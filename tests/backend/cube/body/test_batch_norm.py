@@ -76,7 +76,7 @@ def test_sizes_of_networks(cpu: Device, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("machine", machines(), ids=lambda m: m.kind)
 @pytest.mark.parametrize("shape", [(3, 2, 8), (16, 3, 16), (7, 3, 3)], ids=str)
-@pytest.mark.sample(1, by="machine.kind", varies=True)
+@pytest.mark.sample(1, by="machine.kind")
 def test_every_config_gives_the_same(
     shape: tuple[int, ...], machine: Machine, interpreter: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def is_classed(example: Example, dtype: DType = float32) -> bool:
 CASES = [e for e in examples() if e.op.body is not None]
 
 
-@pytest.mark.sample(1, by="example.op", varies=True)
+@pytest.mark.sample(1, by="example.op")
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
 @pytest.mark.parametrize("example", CASES, ids=lambda e: e.id)
 def test_a_body_computes_what_its_ops_compute(

@@ -35,7 +35,7 @@ def agree(device: Device, name: str, *inputs: Any, note: object = "", **attrs: A
     ("machine", "length"), [(CPU, 1), (CPU, 10), (CPU, 67), (CPU, 64), (GPU, 10), (GPU, 100)],
     ids=lambda m: getattr(m, "kind", m),
 )  # fmt: skip
-@pytest.mark.sample(1, by="machine.kind", varies=True)
+@pytest.mark.sample(1, by="machine.kind")
 def test_every_candidate_is_right(
     fresh: Device, machine: Machine, length: int, monkeypatch: pytest.MonkeyPatch, quarter: Any
 ) -> None:

@@ -99,7 +99,7 @@ BATCH: Heads = ((2, 3), (2, 3))
 GROUPED: Heads = ((2, 6), (2, 2))
 
 
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("queries", [1, 3, 64, 65, 130])
 @pytest.mark.parametrize("keys", [1, 5, 96, 97, 200])
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -107,7 +107,7 @@ def test_sizes_beside_tiles(queries: int, keys: int, is_causal: bool) -> None:
     agree("cpu", [*inputs(TWO, queries, keys, 8, 7), None, None, None], is_causal=is_causal)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("heads", [ONE, TWO, BATCH, GROUPED, ((6,), (1,))])
 @pytest.mark.parametrize("queries", [2, 70])
 def test_heads_and_groups(heads: Heads, queries: int) -> None:
@@ -146,14 +146,14 @@ def configs() -> list[LaneConfig]:
     ]
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("config", configs(), ids=str)
 def test_every_config(config: LaneConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "select", lambda problem, machine: config)
     with_config(SMALL)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
 def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
@@ -188,7 +188,7 @@ def test_all_dtypes(dtype: Any) -> None:
     agree("cpu", [*inputs(((6,), (3,)), 20, 50, 12, 9), *said], dtype, dropout_p=0.3, softcap=2.0)
 
 
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
 def test_operands_lie_anyhow(layout: Any) -> None:
     arrays = [*inputs(GROUPED, 9, 33, 6, 5), allowed(6, 9, 33), normal(6, 9, 33)]

@@ -102,7 +102,7 @@ def assert_close(got: list[Array], want: list[Array]) -> None:
         np.testing.assert_allclose(x, y, rtol=limit, atol=limit * max(1.0, np.abs(y).max()))
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("queries", [1, 47, 48, 49, 130])
 @pytest.mark.parametrize("keys", [1, 5, 64, 65, 200])
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -110,7 +110,7 @@ def test_sizes_beside_tiles(queries: int, keys: int, is_causal: bool) -> None:
     agree("cpu", inputs((2,), (2,), queries, keys, 8, 7), is_causal=is_causal)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("heads", "keys_heads"),
     [((), ()), ((2,), (2,)), ((2, 3), (2, 3)), ((2, 6), (2, 2)), ((6,), (1,)), ((5, 4), (5, 4))],
@@ -153,14 +153,14 @@ def configs() -> list[GradientConfig]:
     ]
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("config", configs(), ids=str)
 def test_every_config(config: GradientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "select_gradient", lambda problem, machine: config)
     with_config(SMALL, 2 if config.parts == 1 else 3)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("config", tile_config.CONFIGS, ids=str)
 def test_every_config_of_a_gpu(config: TileConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_config, "select", lambda found, rows: config)
@@ -201,7 +201,7 @@ def test_all_dtypes(dtype: Any) -> None:
     agree("cpu", given, dtype=dtype, **attrs)
 
 
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
 def test_operands_and_cotangents_lie_anyhow(layout: Any) -> None:
     attrs: dict[str, Any] = {"dropout_p": 0.2, "is_causal": True}

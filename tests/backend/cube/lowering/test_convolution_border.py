@@ -112,7 +112,7 @@ class Draw:
         return str({k: v for k, v in vars(self).items() if k != "random"})
 
 
-@pytest.mark.sample(10, by="device", varies=True)
+@pytest.mark.sample(10, by="device")
 @pytest.mark.parametrize(
     ("seed", "device"),
     [(seed, device) for device in DEVICES for seed in range(DRAWS if device == "cpu" else FEWER)],

@@ -107,7 +107,7 @@ MACHINES = [Machine("cpu", 8, (1,), 2**31 - 1), Machine("gpu", 4, (64, 32), 6553
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.kind)
 @pytest.mark.parametrize("n", [10, 256])
-@pytest.mark.sample(1, by="machine.kind", varies=True)
+@pytest.mark.sample(1, by="machine.kind")
 def test_every_config_gives_the_same(
     n: int, machine: Machine, monkeypatch: pytest.MonkeyPatch, fresh: Device, quarter: Any
 ) -> None:

@@ -69,7 +69,7 @@ CLASSES = [(2, 2, n, m) for n, m in ((12, 12), (15, 21), (10, 31), (26, 13), (19
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
-@pytest.mark.sample(2, by="op", varies=True)
+@pytest.mark.sample(2, by="op")
 def test_other_batches_build_nothing(
     op: Op, name: str, cpu_built: Callable[..., list[int]]
 ) -> None:
@@ -81,7 +81,7 @@ def test_other_batches_build_nothing(
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
-@pytest.mark.sample(2, by="op", varies=True)
+@pytest.mark.sample(2, by="op")
 def test_other_sizes_of_images_build_for_any_batch(
     op: Op, name: str, cpu_built: Callable[..., list[int]]
 ) -> None:
@@ -93,7 +93,7 @@ def test_other_sizes_of_images_build_for_any_batch(
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
-@pytest.mark.sample(1, by="op", varies=True)
+@pytest.mark.sample(1, by="op")
 def test_images_of_all_classes_share_kernels(
     op: Op, name: str, cpu_built: Callable[..., list[int]]
 ) -> None:

@@ -43,7 +43,7 @@ MATRICES: dict[str, tuple[Callable[..., Any], Callable[..., tuple[tuple[int, ...
 
 
 @pytest.mark.parametrize("name", MATRICES)
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 def test_the_second_size_of_a_product_builds_nothing(name: str, cpu_built: Any, draw: Any) -> None:
     op, shapes = MATRICES[name]
 
@@ -84,7 +84,7 @@ def test_a_linear_layer(cpu_built: Any, draw: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int32", "float64"])
-@pytest.mark.sample(2, varies=True)
+@pytest.mark.sample(2)
 def test_other_dtypes(dtype: str, cpu_built: Any, draw: Any) -> None:
     def case(device: Any, size: tuple[int, ...]) -> Any:
         m, k, n = (n // 2 * 2 + 1 for n in size[1:])  # those of even rows are cast by others

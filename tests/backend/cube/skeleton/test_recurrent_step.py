@@ -84,7 +84,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("batch", "size", "groups", "rows", "vectors"), list(cases()))
-@pytest.mark.sample(10, varies=True)
+@pytest.mark.sample(10)
 def test_every_config_is_right_and_leaves_no_operand(batch, size, groups, rows, vectors):
     """On the interpreter, which checks each access."""
     problem = StepProblem(batch, size, groups, size, float32)

@@ -84,7 +84,7 @@ def as_number(b: KernelBuilder, x: Value) -> Value:
 
 
 @pytest.mark.parametrize("name", sorted(set(OPCODES) - {"fma"}))
-@pytest.mark.sample(1, by="name", varies=True)
+@pytest.mark.sample(1, by="name")
 def test_an_opcode_equals_the_interpreters(agree: Run, name: str) -> None:
     opcode = OPCODES[name]
     for dtype in (d for d in WORDS if d in ACCEPTED[opcode.accepts]):

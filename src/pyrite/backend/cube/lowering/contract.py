@@ -7,14 +7,19 @@ from typing import Any
 
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.convolution import BY_ROLE, FINISHING_BY_ROLE
+from pyrite.backend.cube.lowering.convolution import (
+    FINISHING_GRADIENTS,
+    GRADIENTS,
+    convolve,
+    finish_forward,
+)
 from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.contraction import contract_terms, takes_epilogue
 from pyrite.backend.cube.skeleton.contraction.windows import windows_of_products
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, zeros
+from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense, zeros
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.op import Attributes, Op
-from pyrite.op.rule import Contract
+from pyrite.op.rule import Contract, Terms
 from pyrite.op.rule.contract import terms_of
 from pyrite.types import TensorType
 
@@ -24,22 +29,49 @@ def contract(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """Return the sums of products, as a convolution or a product of matrices where they are one."""
-    assert isinstance(op.rule, Contract)
-    x, y = (as_tensor(launcher, i) for i in inputs)
+    rule = op.rule
+    assert isinstance(rule, Contract)
+    x, y, *others = (None if i is None else as_tensor(launcher, i) for i in inputs)
+    assert x is not None
+    assert y is not None
     (type,) = out
+    biases = [_spread(rule, bias, type) for bias in others if bias is not None]
     if 0 in (type.size, x.type.size, y.type.size):
-        return [zeros(launcher, type)]
-    products, role = op.rule.products_of([x.shape, y.shape], attrs), op.rule.role
+        return [_without_terms(launcher, biases, type)]
+    products, role = rule.products_of([x.shape, y.shape], attrs), rule.role
     target = launcher.empty(type)
     windows = windows_of_products(products)
+    if windows is not None and role == 2:
+        convolve(launcher, windows, x, y, biases, target)
+        return [target]
     if windows is not None:
-        BY_ROLE[role](launcher, windows, x, y, target)
+        GRADIENTS[role](launcher, windows, x, y, target)
         return [target]
     terms = terms_of(products, role)
-    parted = target.reshaped(terms.shape)
-    assert parted is not None, "a dense tensor takes any shape"
-    contract_terms(launcher, terms, x, y, parted)
+    parted, *spread = (_parted(t, terms) for t in (target, *biases))
+    contract_terms(launcher, terms, x, y, parted, spread)
     return [target]
+
+
+def _spread(rule: Contract, bias: CubeTensor, type: TensorType) -> CubeTensor:
+    """Return a bias with the axes of a result, stretched along all but its own."""
+    (step,) = bias.strides
+    axis = rule.bias_axis(len(type.shape))
+    return bias.strided(type.shape, tuple(step if a == axis else 0 for a in range(len(type.shape))))
+
+
+def _without_terms(
+    launcher: Launcher, biases: Sequence[CubeTensor], type: TensorType
+) -> CubeTensor:
+    """Return sums of no products: the bias, or zeros."""
+    return dense(launcher, biases[0], type) if biases else zeros(launcher, type)
+
+
+def _parted(tensor: CubeTensor, terms: Terms) -> CubeTensor:
+    """Return what has a result's axes with those of the terms, which are parts of them."""
+    found = tensor.reshaped(terms.shape)
+    assert found is not None, "an axis of any stride takes parts"
+    return found
 
 
 @finishes(contract)
@@ -48,19 +80,24 @@ def contract_and_finish(
     epilogue: Epilogue,
 ) -> bool:  # fmt: skip
     """Write what an epilogue makes of the sums of products, where one kernel makes all of them."""
-    assert isinstance(op.rule, Contract)
+    rule = op.rule
+    assert isinstance(rule, Contract)
     (type,) = out
-    if not all(isinstance(i, CubeTensor) and i.type.size for i in inputs):
+    x, y, *others = (i for i in inputs if i is not None)
+    if not all(isinstance(i, CubeTensor) and i.type.size for i in (x, y, *others)):
         return False
-    x, y = inputs
-    products, role = op.rule.products_of([x.shape, y.shape], attrs), op.rule.role
+    biases = [_spread(rule, bias, type) for bias in others]
+    products, role = rule.products_of([x.shape, y.shape], attrs), rule.role
     windows = windows_of_products(products)
+    if windows is not None and role == 2:
+        return finish_forward(launcher, windows, x, y, biases, type, epilogue)
     if windows is not None:
-        return FINISHING_BY_ROLE[role](launcher, windows, x, y, type, epilogue)
+        return FINISHING_GRADIENTS[role](launcher, windows, x, y, type, epilogue)
     terms = terms_of(products, role)
     parted = epilogue.seen(lambda t: t.reshaped(terms.shape))
     if parted is None or not takes_epilogue(terms, type.dtype):
         return False
     target = unstored(TensorType(terms.shape, type.dtype))
-    contract_terms(launcher, terms, x, y, target, parted)
+    spread = [_parted(bias, terms) for bias in biases]
+    contract_terms(launcher, terms, x, y, target, spread, parted)
     return True

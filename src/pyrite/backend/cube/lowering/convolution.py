@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
@@ -18,7 +18,6 @@ from pyrite.backend.cube.lowering import convolution_border as border
 from pyrite.backend.cube.lowering import convolution_terms as terms
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
-from pyrite.backend.cube.registry import Input, finishes, lowers
 from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
 from pyrite.backend.cube.skeleton.contraction.epilogue import ALONE, Around, bindings_around
@@ -44,7 +43,7 @@ from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
 from pyrite.kernel.template.size_class import class_of
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Attributes, Constant
 from pyrite.types import Shape, TensorType
 
 
@@ -109,16 +108,9 @@ def convolve_directly(
     launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
 
 
-def forward(
-    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor, target: CubeTensor
-) -> None:
-    """Write the weight times the windows of x."""
-    convolve(launcher, w, x, weight, (), target)
-
-
 def finish_forward(
-    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor, type: TensorType,
-    epilogue: Epilogue, biases: Sequence[CubeTensor] = (),
+    launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor,
+    biases: Sequence[CubeTensor], type: TensorType, epilogue: Epilogue,
 ) -> bool:  # fmt: skip
     """Write what an epilogue makes of a convolution, where its border needs no look at the sums."""
     if not border.takes_epilogue(launcher.machine, terms.Forward(w), weight):
@@ -127,58 +119,26 @@ def finish_forward(
     return True
 
 
-def _has_bias(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether there is something to multiply, and something to add."""
-    return all(isinstance(i, CubeTensor) and i.type.size > 0 for i in inputs)
-
-
-@lowers("conv1d", "conv2d", "conv3d", when=_has_bias)
-def biased_convolution(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Return a convolution, and the bias on each sum before it is rounded and stored."""
-    x, weight, bias = inputs
-    (type,) = out
-    if type.size == 0:
-        return [launcher.empty(type)]
-    target = launcher.empty(type)
-    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
-    convolve(launcher, w, x, weight, [bias], target)
-    return [target]
-
-
-@finishes(biased_convolution)
-def convolve_and_finish(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
-    epilogue: Epilogue,
-) -> bool:  # fmt: skip
-    """Write what an epilogue makes of a convolution and its bias; see `finish_forward`."""
-    x, weight, *biases = inputs
-    (type,) = out
-    if 0 in (x.type.size, weight.type.size):
-        return False
-    w = windows_of(x.shape, weight.shape, type.shape[2:], attrs)
-    return finish_forward(launcher, w, x, weight, type, epilogue, biases)
-
-
 def convolve(
     launcher: Launcher, w: Windows, x: CubeTensor, weight: CubeTensor,
     biases: Sequence[CubeTensor], target: CubeTensor, epilogue: Epilogue | None = None,
 ) -> None:  # fmt: skip
-    """Write the weight times the windows of x with biases of the channels, or what follows it."""
-    spread = [_by_channel(bias, len(w.counts)) for bias in biases]
+    """Write the weight times the windows of x and biases, or what follows it.
+
+    Biases have the axes of the target.
+    """
     whole = polyphase.single(w)
     if is_direct(whole, launcher.machine):
-        around = around_directly(launcher, spread, epilogue)
+        around = around_directly(launcher, biases, epilogue)
         convolve_directly(launcher, whole, weight, x, target, around=around)
     else:
         problem = windowed(w, weight, x, target, launcher.machine)
-        around = Around.of(launcher, spread, epilogue, layout_of)
+        around = Around.of(launcher, biases, epilogue, layout_of)
         contract_windows(
             launcher, problem, weight, x, target,
             fused=around.fused, sources=around.sources, outputs=around.outputs,
         )  # fmt: skip
-    around = Around.of(launcher, spread, epilogue, tensor_layout_of)
+    around = Around.of(launcher, biases, epilogue, tensor_layout_of)
     border.mend(launcher, terms.Forward(w), x, weight, target, around)
 
 
@@ -189,12 +149,6 @@ def around_directly(
     around = Around.of(launcher, biases, epilogue, tensor_layout_of)
     outputs = tuple([layout_of(t) for t in around.outputs])
     return replace(around, fused=replace(around.fused, outputs=outputs))
-
-
-def _by_channel(bias: CubeTensor, rank: int) -> CubeTensor:
-    """Return a bias with the axes of a convolution's result, of which it has the second."""
-    type = TensorType((1, *bias.shape, *(1,) * rank), bias.dtype)
-    return CubeTensor(bias.buffer, type, (0, *bias.strides, *(0,) * rank), bias.offset)
 
 
 # ---- the gradient of x ----
@@ -310,8 +264,7 @@ def sum_over_positions(
     launch(launcher, SUM, parts, [sums, target.buffer], config=0)
 
 
-#: What writes a convolution, or one of its gradients, of windows and the inputs of a contraction,
-#: by the role of the result (`Contract.role`): x, the weight, or the convolution.
-BY_ROLE: Final = (input_gradient, weight_gradient, forward)
+#: What writes the gradient of x (role 0) or of the weight (role 1), of windows and its two inputs.
+GRADIENTS: Final = (input_gradient, weight_gradient)
 #: And what writes what an epilogue makes of it, if it can.
-FINISHING_BY_ROLE: Final = (finish_input_gradient, finish_weight_gradient, finish_forward)
+FINISHING_GRADIENTS: Final = (finish_input_gradient, finish_weight_gradient)

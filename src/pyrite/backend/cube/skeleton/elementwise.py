@@ -436,13 +436,18 @@ def filling(launcher: Launcher, tensor: CubeTensor) -> CubeTensor:
 def dense(launcher: Launcher, value: CubeTensor | Constant, type: TensorType) -> CubeTensor:
     """Return a new dense tensor of a type that holds a value, converted and stretched to it."""
     target = launcher.empty(type)
+    copy_into(launcher, value, target)
+    return target
+
+
+def copy_into(launcher: Launcher, value: CubeTensor | Constant, target: CubeTensor) -> None:
+    """Write a value to a target, converted and stretched to it."""
     given = value.dtype if isinstance(value, CubeTensor) else value.type.dtype
-    to = type.dtype.compute
+    to = target.dtype.compute
     map_elements(
         launcher, "copy", f"{given.name} to {to.name}",
         lambda k, x: k.cast(x, to), [value], target,
     )  # fmt: skip
-    return target
 
 
 def zeros(launcher: Launcher, type: TensorType) -> CubeTensor:

@@ -47,10 +47,10 @@ def _gather_nd(call: Call, x: Value, indices: Value) -> Value:
 _REDUCTIONS = {"assign": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
-@exports("scatter")
+@exports("scatter", "scatter_reduce")
 def _scatter(
     call: Call, base: Value, indices: Value, updates: Value, *,
-    shape: Sequence[Size], axis: int, reduction: str, asked: str,
+    shape: Sequence[Size], axis: int, reduction: str, **_: Any,
 ) -> Value:  # fmt: skip
     target = call.emit("Expand", base, call.stretch(base.shape, shape))
     sizes = [*shape]
@@ -62,7 +62,7 @@ def _scatter(
     )
 
 
-@exports("scatter_nd")
+@exports("scatter_nd", "scatter_nd_reduce")
 def _scatter_nd(
     call: Call, base: Value, indices: Value, updates: Value, *,
     shape: Sequence[Size], reduction: str,
@@ -74,6 +74,37 @@ def _scatter_nd(
     )
     places = call.cast(indices, int64)
     return call.emit("ScatterND", target, places, values, reduction=_REDUCTIONS[reduction])
+
+
+@exports("is_last_scattered")
+def _is_last_scattered(call: Call, indices: Value, *, shape: Sequence[Size], axis: int) -> Value:
+    """Write the number of each index to its place, where the greatest stays, and read them back."""
+    sizes = [*shape]
+    sizes[axis] = indices.shape[axis]
+    places = call.emit("Expand", _index(call, indices), call.stretch(indices.shape, sizes))
+    number = _numbered(call, sizes)
+    none = call.emit("Expand", call.number(-1, int64), call.integers(shape))
+    last = call.emit("ScatterElements", none, places, number, axis=axis, reduction="max")
+    return call.emit("Equal", call.emit("GatherElements", last, places, axis=axis), number,
+                     dtype=bool_)  # fmt: skip
+
+
+@exports("is_last_scattered_nd")
+def _is_last_scattered_nd(call: Call, indices: Value, *, shape: Sequence[Size]) -> Value:
+    """The same for vectors of indices."""
+    (depth,) = call.static("a number of axes", indices.shape[-1:])
+    places, number = call.cast(indices, int64), _numbered(call, indices.shape[:-1])
+    none = call.emit("Expand", call.number(-1, int64), call.integers(shape[:depth]))
+    last = call.emit("ScatterND", none, places, number, reduction="max")
+    return call.emit("Equal", call.emit("GatherND", last, places), number, dtype=bool_)
+
+
+def _numbered(call: Call, shape: Sequence[Size]) -> Value:
+    """Return int64 numbers 0, 1, ... of places of a shape, in row-major order."""
+    zero, one = (call.number(n, int64) for n in (0, 1))
+    count = call.emit("ReduceProd", call.integers(shape), keepdims=0)
+    return call.emit("Reshape", call.emit("Range", zero, count, one), call.integers(shape),
+                     allowzero=1)  # fmt: skip
 
 
 @exports("class_mask")

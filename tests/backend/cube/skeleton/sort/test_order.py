@@ -49,7 +49,7 @@ def small_blocks(config: SortConfig) -> SortConfig:
 @pytest.mark.parametrize("is_descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 @pytest.mark.parametrize("shape", [(1,), (2, 37)], ids=str)
-@pytest.mark.sample(1, by="dtype", varies=True)
+@pytest.mark.sample(1, by="dtype")
 def test_every_candidate_sorts(
     interpreter: Device, dtype: DType, shape: Any, is_descending: bool, quarter: Any
 ) -> None:
@@ -111,7 +111,7 @@ BORDERS = (0, 1, 2, 63, 65, 2047, 2048, 2049, 4097, (1 << 16) - 1, (1 << 16) + 1
 
 
 @pytest.mark.parametrize("size", BORDERS)
-@pytest.mark.sample(5, of={"machine": "wgpu"}, varies=True)
+@pytest.mark.sample(5, of={"machine": "wgpu"})
 def test_rows_of_any_length_are_sorted_on_machines(machine: Device, size: int) -> None:
     for is_descending in (False, True):
         array = many_equals(float32, (2, size), seed=size)

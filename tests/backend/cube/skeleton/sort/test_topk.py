@@ -37,7 +37,7 @@ def many_equals(dtype: DType, shape: Any) -> Any:
 @pytest.mark.parametrize(
     "dtype", [bool_, int8, uint64, float16, float32, float64], ids=lambda d: d.name
 )
-@pytest.mark.sample(3, varies=True)
+@pytest.mark.sample(3)
 def test_every_candidate_finds_the_first_of_the_order(
     interpreter: Device, dtype: DType, quarter: Any
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.contraction.epilogue import Around
@@ -21,29 +23,27 @@ def takes_epilogue(terms: Terms, dtype: DType) -> bool:
 
 def contract_terms(
     launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor, target: CubeTensor,
-    epilogue: Epilogue | None = None,
+    biases: Sequence[CubeTensor] = (), epilogue: Epilogue | None = None,
 ) -> None:  # fmt: skip
-    """Write what a contraction adds up to a target, which has the axes of the terms.
+    """Write what a contraction adds up, and biases, to a target, which has the axes of the terms.
 
-    Or write what an epilogue makes of that, if it `takes_epilogue`.
+    Or write what an epilogue makes of that, if it `takes_epilogue`.  Biases have the target's axes.
     """
     matrices = matrices_of(terms)
     if matrices is None:
-        add_terms(launcher, terms, left, right, target)
+        add_terms(launcher, terms, left, right, biases, target)
         return
     of_left, of_right, of_target = (layout_of(t, launcher.machine) for t in (left, right, target))
     matrices = matrices.split(of_left, of_right, of_target)
     product = matrices.product(of_left, of_right, of_target, launcher.machine)
     x, y = (right, left) if matrices.is_swapped else (left, right)
-    if epilogue is not None:
-        lanes, machine = matrices.lanes(of_left, of_right, launcher.machine), launcher.machine
-        around = Around.of(
-            launcher, (), epilogue, lambda t: matrices.result(layout_of(t, machine), lanes)
-        )
-        contract(
-            launcher, product, x, y, target,
-            fused=around.fused, sources=around.sources, outputs=around.outputs,
-        )  # fmt: skip
-        return
-    contract(launcher, product, x, y, target)
-    mend(launcher, terms, left, right, target)
+    lanes, machine = matrices.lanes(of_left, of_right, launcher.machine), launcher.machine
+    around = Around.of(
+        launcher, biases, epilogue, lambda t: matrices.result(layout_of(t, machine), lanes)
+    )
+    contract(
+        launcher, product, x, y, target,
+        fused=around.fused, sources=around.sources, outputs=around.outputs,
+    )  # fmt: skip
+    if epilogue is None:
+        mend(launcher, terms, left, right, biases, target)

@@ -28,19 +28,24 @@ At = list[Value | int]
 
 
 def add_terms(
-    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor, target: CubeTensor
-) -> None:
-    """Write the sum of its terms to each element of a result, which has the terms' axes."""
+    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor,
+    biases: Sequence[CubeTensor], target: CubeTensor,
+) -> None:  # fmt: skip
+    """Write its biases and the sum of its terms to each element of a result.
+
+    Biases and the result have the terms' axes.
+    """
 
     def body(each: Each) -> None:
-        each.operands[-1][each.at] = _stored(each, total(each, terms))
+        each.operands[-1][each.at] = _stored(each, _biased(each, total(each, terms)))
 
-    for_each(launcher, "contract", terms, target.shape, [left, right], target, body)
+    for_each(launcher, "contract", terms, target.shape, [left, right, *biases], target, body)
 
 
 def mend(
-    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor, target: CubeTensor
-) -> None:
+    launcher: Launcher, terms: Terms, left: CubeTensor, right: CubeTensor,
+    biases: Sequence[CubeTensor], target: CubeTensor,
+) -> None:  # fmt: skip
     """Add up again what is NaN in a result of which some terms do not exist."""
     if not terms.bounds or not target.dtype.is_float:
         return
@@ -48,10 +53,10 @@ def mend(
     def body(each: Each) -> None:
         out = each.operands[-1]
         with each.b.if_(isnan(each.b, out[each.at])):
-            out[each.at] = _stored(each, total(each, terms))
+            out[each.at] = _stored(each, _biased(each, total(each, terms)))
 
     for_each(
-        launcher, "contract_border", terms, target.shape, [left, right], target, body,
+        launcher, "contract_border", terms, target.shape, [left, right, *biases], target, body,
         access="read_write",
     )  # fmt: skip
 
@@ -69,6 +74,13 @@ def total(each: Each, terms: Terms) -> Value:
             found = _with_term(each, terms, unravel(b, number, terms.summed), within, found)
         loop.yield_(found)
     return loop.results[0]
+
+
+def _biased(each: Each, found: Value) -> Value:
+    """Return a sum with the biases of its element."""
+    for bias in each.operands[2:-1]:
+        found = found + each.b.cast(bias[each.at], found.dtype)
+    return found
 
 
 def _with_term(
