@@ -7,6 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import pyrite.data
@@ -149,3 +150,24 @@ def test_a_mismatch_reaches_another_process_whole() -> None:
     assert type(copy) is ItemShapeError
     assert str(copy) == str(error)
     assert str(copy.renumbered([5, 6, 9])) == str(error.renumbered([5, 6, 9]))
+
+
+class ArrayOfAnotherLibrary:
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.values is None:
+            raise TypeError("got an unsupported dtype")
+        return np.asarray(self.values)
+
+
+def test_arrays_of_other_libraries_are_read_by_numpy() -> None:
+    batch = default_collate(
+        [(ArrayOfAnotherLibrary([1, 2]), 0), (ArrayOfAnotherLibrary([3, 4]), 1)]
+    )
+    assert batch[0].tolist() == [[1, 2], [3, 4]]
+    picture = PIL.Image.new("RGB", (3, 2), (1, 2, 3))
+    assert default_collate([picture, picture]).shape == (2, 2, 3, 3)
+    with pytest.raises(DTypeError, match=r"NumPy can read, got ArrayOfAnother.*unsupported dtype"):
+        default_collate([ArrayOfAnotherLibrary(None)])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 
 import pyrite
 from pyrite import nn
-from pyrite.data import DataLoader, InMemoryDataset
+from pyrite.data import DataLoader, InMemoryDataset, ResumableDataset
 from pyrite.errors import ArgumentError, RecordError, TrainError
 from pyrite.optim import SGD
 from pyrite.optim.schedule import ReduceOnPlateau
@@ -702,3 +704,24 @@ def test_samples_of_steps_that_are_done_again_are_void(task: Any, tmp_path: Path
 
 def is_sampled(event: Any) -> bool:
     return isinstance(event, Sampled)
+
+
+class EndlessStream(ResumableDataset[Any]):
+    """Items of the task's dataset in turn; the state is how many have come."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def read(self, epoch: int, state: Any) -> Iterator[Any]:
+        for number in itertools.count(state or 0):
+            yield self.dataset[(epoch + number) % len(self.dataset)], number + 1
+
+
+def test_a_run_on_a_stream_resumes_where_the_stream_was(task, weights, tmp_path: Path) -> None:
+    stream = EndlessStream(task.train.dataset)
+    task.train = DataLoader(stream, 4, max_batches=STEPS, workers=2, device="numpy")
+    whole = task.fit(task.learner())
+    task.interrupted_at(3, tmp_path)
+    resumed = task.fit(task.learner(directory=tmp_path), resume=True)
+    assert weights(resumed.model) == weights(whole.model)
+    assert readings_without_time(resumed.history) == readings_without_time(whole.history)

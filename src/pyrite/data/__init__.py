@@ -5,6 +5,8 @@ What needs more is imported by name: `pyrite.data.source.image_folder` (Pillow),
 `pyrite.data.source.arrow` (pyarrow, extra [data]), `pyrite.data.source.sqlite`.
 """
 
+from pyrite.data.bucket import BatchSampler as BatchSampler
+from pyrite.data.bucket import LengthBuckets as LengthBuckets
 from pyrite.data.collate import ItemMismatchError as ItemMismatchError
 from pyrite.data.collate import ItemShapeError as ItemShapeError
 from pyrite.data.collate import ItemTypeError as ItemTypeError
@@ -24,6 +26,8 @@ from pyrite.data.draws import Draws as Draws
 from pyrite.data.loader import DataLoader as DataLoader
 from pyrite.data.memory import ArrayDataset as ArrayDataset
 from pyrite.data.memory import InMemoryDataset as InMemoryDataset
+from pyrite.data.padding import PadCollate as PadCollate
+from pyrite.data.padding import Padded as Padded
 from pyrite.data.source.cifar import cifar10 as cifar10
 from pyrite.data.source.cifar import cifar100 as cifar100
 from pyrite.data.source.csv import read_csv as read_csv
@@ -33,10 +37,14 @@ from pyrite.data.source.image import ImageArrayDataset as ImageArrayDataset
 from pyrite.data.source.json import read_json_rows as read_json_rows
 from pyrite.data.source.mnist import mnist as mnist
 from pyrite.data.source.mnist import read_idx as read_idx
+from pyrite.data.stream import IterableDataset as IterableDataset
+from pyrite.data.stream import LinesDataset as LinesDataset
+from pyrite.data.stream import ResumableDataset as ResumableDataset
 from pyrite.data.table import Table as Table
 
 __all__ = [
     "ArrayDataset",
+    "BatchSampler",
     "ComposedDataset",
     "DataLoader",
     "Dataset",
@@ -48,8 +56,14 @@ __all__ = [
     "ItemMismatchError",
     "ItemShapeError",
     "ItemTypeError",
+    "IterableDataset",
+    "LengthBuckets",
+    "LinesDataset",
     "MapperDataset",
+    "PadCollate",
+    "Padded",
     "PartialDataset",
+    "ResumableDataset",
     "SamplerDataset",
     "SelectionDataset",
     "ShuffledDataset",

@@ -33,20 +33,21 @@ class BatchTask:
     """One batch to be made: of the items at indices, or of items that a stream already gave.
 
     index i of an item and number of the batch, in this epoch, are what random numbers are counted
-    by; of a stream's items it is how many came before.
+    by; of a stream's items it is how many came before.  state is the stream's after them.
     """
 
     epoch: int
     number: int
     indices: list[int]
     items: list[Any] | None = None
+    state: Any = None
 
 
 @dataclass(frozen=True)
 class BatchReader:
     """Makes batches of a dataset: `reader(task, stopped)`."""
 
-    dataset: Indexable[Any]
+    dataset: Indexable[Any] | None
     collate: Callable[[list[Any]], Any]
     augment: Callable[[Any, Draws], Any] | None
     mix: Callable[[Any, Draws], Any] | None
@@ -76,9 +77,14 @@ class BatchReader:
                 f"for the batch of items {_shown(task.indices)}"
             ) from error
 
+    def _read(self, task: BatchTask, position: int, index: int) -> Any:
+        if task.items is not None or self.dataset is None:
+            return (task.items or [])[position]
+        return self.dataset[index]
+
     def _item(self, task: BatchTask, position: int, index: int) -> Any:
         try:
-            item = self.dataset[index] if task.items is None else task.items[position]
+            item = self._read(task, position, index)
             if self.augment is not None:
                 item = self.augment(item, Draws(self.seed, task.epoch, index))
             return item

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, DTypeError, PyriteError, ShapeError
 from pyrite.tensor.creation import tensor
+from pyrite.tensor.tensor import Tensor
 
 # Pyrite's default dtypes, as pyrite.tensor gives them to Python numbers.
 _NUMBERS: dict[type, type[np.generic]] = {bool: np.bool_, int: np.int32, float: np.float32}
@@ -50,7 +51,7 @@ class ItemMismatchError(PyriteError):
 
 
 class ItemShapeError(ItemMismatchError, ShapeError):
-    """Items of one batch have different shapes; pad or crop them, or pass collate."""
+    """Items of one batch have different shapes; crop them, or pass collate=PadCollate(...)."""
 
 
 class ItemTypeError(ItemMismatchError, DTypeError):
@@ -63,7 +64,8 @@ def default_collate(items: Sequence[Any]) -> Any:
     Arrays are stacked: N times (...) -> (N, ...).  Numbers become arrays (N,): bool, int32, float32
     for Python's, their own dtype for NumPy's.  Tuples, NamedTuples, dataclasses and dicts are
     collated field by field; lists are sequences and are stacked: N times T times (...) -> (N, T,
-    ...).  Strings stay a list.
+    ...).  Strings stay a list.  Arrays of other libraries (PyTorch's tensors, Pillow's images) are
+    what NumPy reads in them.
 
     Raises ItemShapeError (a ShapeError) or ItemTypeError (a DTypeError) naming the first item that
     differs from item 0; DTypeError for a type that has no batch; ArgumentError for no items.
@@ -104,6 +106,8 @@ def _collate(items: Sequence[Any], path: str) -> Any:
         return _collate([_sequence(item, path, i) for i, item in enumerate(items)], path)
     if isinstance(first, tuple | dict) or _is_record(first):
         return _collate_fields(items, path)
+    if _is_array_of_others(first):
+        return _stack([_as_array(item, path) for item in items], path)
     raise DTypeError(
         "collate requires arrays, numbers, strings, or tuples, dataclasses, dicts or lists "
         f"of them, got {type(first).__name__} for item{path}; pass collate"
@@ -137,6 +141,22 @@ def item_fields(value: Any) -> tuple[list[Any], Any, Callable[[list[Any]], Any]]
 
 def _is_record(value: object) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _is_array_of_others(value: object) -> bool:
+    """Return whether value is an array of another library: PyTorch's tensor, Pillow's image."""
+    is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    return is_array and not isinstance(value, type | Tensor)
+
+
+def _as_array(value: Any, path: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise DTypeError(
+            f"collate requires arrays that NumPy can read, got {type(value).__name__} for "
+            f"item{path}: {error}; convert it in the dataset, or pass collate"
+        ) from error
 
 
 def _sequence(elements: Sequence[Any], path: str, position: int) -> Any:

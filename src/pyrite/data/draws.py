@@ -21,7 +21,8 @@ from pyrite.philox import MULTIPLIERS, ROUNDS, WEYL, words64
 
 _WORD = 0xFFFFFFFF
 
-# The high half of the draw ids is free of the epochs of `epoch_order`; `order` has its two lowest.
+# The high half of the draw ids is free of the epochs of `epoch_order`; `order` has those that begin
+# with 0b1000 and 0b1001.
 _ITEMS, _BATCHES = 0b11 << 62, 0b101 << 61
 
 MOST_EPOCHS = 1 << 61

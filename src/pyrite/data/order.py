@@ -25,6 +25,7 @@ Indices = NDArray[np.int64]
 # dataset inside a loader with the same seed is shuffled twice, independently.
 _SHUFFLE_DRAW = 1 << 63
 _SAMPLE_DRAW = _SHUFFLE_DRAW + 1
+_BATCH_ORDER_DRAW = 0b1001 << 60
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> Indices:
@@ -38,6 +39,16 @@ def epoch_order(n: int, seed: int, epoch: int) -> Indices:
     if not 0 <= epoch < _SHUFFLE_DRAW:
         raise ArgumentError(f"epoch requires 0 <= epoch < 2**63, got {epoch}")
     return permutation(n, seed_key(checked_seed(seed)), draw=epoch)
+
+
+def batch_order(n: int, seed: int, epoch: int) -> Indices:
+    """Return the order of an epoch's n batches, independent of its items' order: int64 (n,).
+
+    Raises ArgumentError unless 0 <= seed < 2**64 and 0 <= epoch < 2**60.
+    """
+    if not 0 <= epoch < 1 << 60:
+        raise ArgumentError(f"epoch requires 0 <= epoch < 2**60, got {epoch}")
+    return permutation(n, seed_key(checked_seed(seed)), draw=_BATCH_ORDER_DRAW | epoch)
 
 
 def shuffled_order(n: int, seed: int) -> Indices:

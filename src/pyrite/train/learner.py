@@ -237,6 +237,7 @@ class _Run(Generic[M]):
         self.steps_before = self.steps = 0
         self.epoch_seconds = 0.0
         self.paused_seconds = 0.0
+        self.stream_state: Any = None
         self.saved: tuple[Position, Path] | None = None
         self.damaged: list[CheckpointDamaged] = []
         self.folder = (
@@ -334,13 +335,14 @@ class _Run(Generic[M]):
         self.steps = self.steps_before = checkpoint.steps
         self.epoch_seconds = checkpoint.seconds
         self.saved = (self.position, path)
+        self.stream_state = checkpoint.batches.get(_STREAM)
         self.emit(Resumed(path, self.position.epoch, self.position.step))
 
     def _require_same_batches(self, checkpoint: Checkpoint) -> None:
         """Raise TrainError where an epoch under way would go on with batches of another order."""
         own = self._batches()
         for name, value in checkpoint.batches.items():
-            if checkpoint.position.step and own.get(name) != value:
+            if name != _STREAM and checkpoint.position.step and own.get(name) != value:
                 raise TrainError(
                     f"resume within an epoch requires the batches with which it began, got "
                     f"{name}={own.get(name)} instead of {value}; use the same setting"
@@ -349,13 +351,15 @@ class _Run(Generic[M]):
     def _batches(self) -> dict[str, Any]:
         """Return the settings that decide which items each step of an epoch sees."""
         return {
-            "items": len(self.train.dataset),
-            "batch_size": self.train.batch_size,
-            "shuffle": self.train.shuffle,
-            "seed": self.train.seed,
-            "drop_last": self.train.drop_last,
+            **self.train.settings,
             "accumulate": self.learner.accumulate,
         }
+
+    def _place_in_batches(self) -> dict[str, Any]:
+        """Return the settings of the batches, and where a stream is that can go on from there."""
+        if self.train.state is None:
+            return self._batches()
+        return {**self._batches(), _STREAM: self.train.state}
 
     # ---- the loop ----
 
@@ -394,7 +398,8 @@ class _Run(Generic[M]):
         every, norm = self.learner.read_every, None
         self.emit(EpochStarted(number, self.epochs, done, steps))
         start = min(done * self.learner.accumulate, len(self.train))
-        batches = self.train.epoch(self.position.epoch, start=start)
+        batches = self.train.epoch(self.position.epoch, start=start, state=self.stream_state)
+        self.stream_state = None
         readings: tuple[Reading, ...] = ()
         last = idle = perf_counter()
         for step, group in enumerate(_groups(batches, self.learner.accumulate), start=done + 1):
@@ -507,7 +512,7 @@ class _Run(Generic[M]):
                 {metric.name: metric.state() for metric in self.metrics},
                 random_state() if random is None else random,
                 self.history,
-                self._batches(),
+                self._place_in_batches(),
                 self.steps,
                 self.epoch_seconds,
             )
@@ -567,6 +572,10 @@ def _both(views: Broadcast, writer: EventWriter) -> Callable[[Event], None]:
         views.emit(event)
 
     return emit
+
+
+_STREAM = "stream"
+"""Where a checkpoint's batches say where a stream was: a place, and no setting."""
 
 
 def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
