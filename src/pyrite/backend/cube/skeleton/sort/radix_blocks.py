@@ -117,7 +117,7 @@ def _count_kernel(blocks: Blocks, width: int, grid: int) -> Kernel:
         with b.for_(0, 1 << width) as loop:
             counters[loop.index] = 0
         block.each(add)
-        begin = block.row * (blocks.per_row << width)
+        begin = block.row * (blocks.per_row * (1 << width))
         with b.for_(0, 1 << width) as loop:
             counts[begin + block.entry(loop.index)] = counters[loop.index]
     return b.build()
@@ -147,7 +147,7 @@ def _move_kernel(
 
     with b.if_(unit < blocks.count * blocks.per_row):
         block.locate(unit)
-        begin = block.row * ((blocks.per_row << width) + 1)
+        begin = block.row * ((blocks.per_row * (1 << width)) + 1)
         with b.for_(0, 1 << width) as loop:
             counters[loop.index] = places[begin + block.entry(loop.index)]
         block.each(move)

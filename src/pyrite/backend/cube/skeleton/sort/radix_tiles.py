@@ -116,7 +116,7 @@ def count_kernel(blocks: Blocks, width: int, grid: int) -> Kernel:
         for place in tile.across():
             _count(tile, place, shift)
         _sum_lanes(tile)
-        begin = tile.row * (blocks.per_row << width)
+        begin = tile.row * (blocks.per_row * (1 << width))
         with b.for_(tile.lane, 1 << width, step=lanes) as loop:
             counts[begin + tile.entry(loop.index)] = tile.counters[loop.index * lanes]
     return b.build()
@@ -169,7 +169,7 @@ def move_kernel(
         # What a block lacks has the highest digit, and comes last in the order.
         mine = order.read(tile.keys, (1 << blocks.key.bits) - 1)
         ranks = _ranks(tile, [digit_of(b, key, shift, width) for key in mine])
-        begin = tile.row * ((blocks.per_row << width) + 1)
+        begin = tile.row * ((blocks.per_row * (1 << width)) + 1)
         with b.for_(tile.lane, 1 << width, step=blocks.lanes) as loop:
             first = tile.counters[loop.index * blocks.lanes]
             starts[loop.index] = places[begin + tile.entry(loop.index)] - first
