@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pyrite.optim  # noqa: F401 - its ops are in the table of all
 from pyrite.backend.device import BACKENDS, Entry
 from pyrite.backend.protocol import Backend
 from pyrite.op import OPS, Op

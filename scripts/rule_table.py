@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyrite.optim  # noqa: F401 - its ops are in the table of all
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import LOWERINGS
 from pyrite.backend.device import BACKENDS, Device

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import hypothesis
 import pytest
 
+import pyrite.optim  # noqa: F401 - its ops are in the table of all from here on
 from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
 from pyrite.op import OPS
@@ -236,6 +237,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Keep what a module of tests leaves out of the collections that later tests ask for.
+
+    Kernels and code stay in caches: late in a run a collection took seconds, and 80 tests ask.
+    """
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -44,8 +44,11 @@ def test_pyrite_declares_its_surface() -> None:
 @each_package
 def test_all_equals_the_namespace(package: ModuleType) -> None:
     namespace = {name for name, value in vars(package).items() if is_public(name, value, package)}
+    # Some are imported when they are first named.
+    missing = [name for name in package.__all__ if not hasattr(package, name)]
 
-    assert set(package.__all__) == namespace
+    assert namespace <= set(package.__all__)
+    assert not missing
 
 
 @each_package

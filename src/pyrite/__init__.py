@@ -9,9 +9,6 @@
 import typing as _typing
 from importlib import import_module as _import_module
 
-from pyrite import data as data
-from pyrite import nn as nn
-from pyrite import optim as optim
 from pyrite._version import __version__ as __version__
 from pyrite.autodiff import Autodiff as Autodiff
 from pyrite.autodiff import Gradients as Gradients
@@ -33,16 +30,12 @@ from pyrite.backend import fallbacks as fallbacks
 from pyrite.backend import implements as implements
 from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
-from pyrite.backend.explanation.report import Explanation as Explanation
-from pyrite.backend.explanation.report import explain as explain
 from pyrite.backend.fusion import Fusion as Fusion
 from pyrite.backend.fusion import fusion as fusion
 from pyrite.config import config as config
-from pyrite.nn.observation import activations as activations
 from pyrite.op import composite as composite
 from pyrite.op import custom_op as custom_op
 from pyrite.op import primitive as primitive
-from pyrite.runtime.cache import CacheWarning as CacheWarning
 from pyrite.synchronization import no_sync as no_sync
 from pyrite.synchronization import sync_count as sync_count
 from pyrite.tensor import functions as _functions
@@ -139,29 +132,51 @@ __all__ += _functions.__all__
 
 _declare_to_einops()
 
-# What needs more than NumPy, or is for the rare occasion, is imported when it is first used.
+# What a script may not use is imported when it is first named: an import of pyrite takes as long as
+# what is read.
 if _typing.TYPE_CHECKING:
+    from pyrite import data as data
     from pyrite import extension as extension
+    from pyrite import nn as nn
     from pyrite import onnx as onnx
+    from pyrite import optim as optim
     from pyrite import wgpu as wgpu
+    from pyrite.backend.explanation.report import Explanation as Explanation
+    from pyrite.backend.explanation.report import explain as explain
     from pyrite.compiled import Compiled as Compiled
     from pyrite.compiled import compile as compile
+    from pyrite.nn.observation import activations as activations
+    from pyrite.runtime.cache import CacheWarning as CacheWarning
     from pyrite.testing.bisection import Bisection as Bisection
     from pyrite.testing.bisection import Divergence as Divergence
     from pyrite.testing.bisection import bisect as bisect
 else:
+    _PACKAGES = ("data", "extension", "nn", "onnx", "optim", "wgpu")
+    _HOMES = {
+        "Bisection": "pyrite.testing.bisection",
+        "CacheWarning": "pyrite.runtime.cache",
+        "Compiled": "pyrite.compiled",
+        "Divergence": "pyrite.testing.bisection",
+        "Explanation": "pyrite.backend.explanation.report",
+        "activations": "pyrite.nn.observation",
+        "bisect": "pyrite.testing.bisection",
+        "compile": "pyrite.compiled",
+        "explain": "pyrite.backend.explanation.report",
+    }
 
     def __getattr__(name):
         """Import what is not there from the beginning."""
-        if name in ("extension", "onnx", "wgpu"):
+        if name in _PACKAGES:
             return _import_module(f"pyrite.{name}")
-        if name in ("compile", "Compiled"):
-            return getattr(_import_module("pyrite.compiled"), name)
-        if name in ("bisect", "Bisection", "Divergence"):
-            return getattr(_import_module("pyrite.testing.bisection"), name)
+        if name in _HOMES:
+            return getattr(_import_module(_HOMES[name]), name)
         if name.startswith("__"):
             raise AttributeError(f"module 'pyrite' has no attribute {name!r}")
         from pyrite.tensor.function_names import instead
 
         use = instead(name, _functions)
         raise AttributeError(f"module 'pyrite' has no attribute {name!r}{use}")
+
+    def __dir__():
+        """Return all names, for completion also those that are imported when first named."""
+        return sorted({*globals(), *_PACKAGES, *_HOMES})

@@ -34,7 +34,8 @@ def loader_threads() -> list[threading.Thread]:
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    gc.collect()
+    if loader_threads():
+        gc.collect()  # of an iterator that was dropped inside a cycle
     for thread in loader_threads():
         thread.join(timeout=60)
     assert not loader_threads()

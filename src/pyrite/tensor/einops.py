@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyrite.tensor.creation import arange, tensor
 from pyrite.tensor.einsum import einsum
 from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # which brings archives and temporary files, 8 ms
 
 _BACKENDS: Final = "einops._backends"
 
@@ -88,7 +90,7 @@ class _Operations:
         return einsum(pattern, *x)
 
 
-class _Waiting(MetaPathFinder):
+class _Waiting:
     """Waits for the import of einops' backends, and lets the other finders find them."""
 
     def find_spec(
@@ -99,11 +101,11 @@ class _Waiting(MetaPathFinder):
         sys.meta_path.remove(self)
         found = find_spec(fullname)
         if found is not None and found.loader is not None:
-            found.loader = _Declaring(found.loader)
+            found.loader = cast("Loader", _Declaring(found.loader))
         return found
 
 
-class _Declaring(Loader):
+class _Declaring:
     """Loads a module as its own loader does, which it is given back, and declares the backend."""
 
     def __init__(self, own: Loader) -> None:

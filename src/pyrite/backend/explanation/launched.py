@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyrite.kernel import Kernel
-from pyrite.runtime.protocol import BundledLaunch, Runtime
+if TYPE_CHECKING:  # a backend without kernels has listeners too, and need not know what a kernel is
+    from pyrite.kernel import Kernel
+    from pyrite.runtime.protocol import BundledLaunch, Runtime
 
 
 @dataclass(frozen=True, slots=True)
