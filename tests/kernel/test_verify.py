@@ -111,7 +111,7 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
     "private atomics": (
         kernel(Node("alloc", I32, (), ("private", 1, "atomic"))), "private memory needs no"),
     "floats for atomics": (
-        kernel(Node("alloc", F32, (), ("shared", 1, "atomic"))), "is int32 or uint32"),
+        kernel(Node("alloc", F32, (), ("shared", 1, "atomic"))), "of integers of 32 or 64"),
     "an input from below": (kernel(Node("alu", F32, (INNER, ONE), "add"), INNER), "stand before"),
     "an input from inside": (
         kernel(Node("if", None, (TRUE,), None, (region(INNER), region())),

@@ -5,8 +5,8 @@ docs/guide/custom-kernels.md.
 """
 
 from pyrite.extension.argument import TensorArgument as TensorArgument
+from pyrite.extension.declaration import kernel as kernel
 from pyrite.extension.kernel import PythonKernel as PythonKernel
-from pyrite.extension.kernel import kernel as kernel
 from pyrite.extension.scope import KernelScope as KernelScope
 from pyrite.extension.scope import Scratch as Scratch
 from pyrite.extension.stages import KernelStages as KernelStages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -10,12 +11,27 @@ from pyrite.errors import KernelError
 from pyrite.extension.mistake import not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
-from pyrite.kernel import Value
+from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand as Number
 from pyrite.kernel.ir import ATOMICS, Access, scalar
 from pyrite.kernel.symbol import Symbol
-from pyrite.types import DType, Shape, bool_, element_count, float32, int32, uint32
+from pyrite.types import (
+    DType,
+    Shape,
+    bool_,
+    element_count,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 
+#: Floats that are changed by atomics, and the integers of their size.
+WORDS = {float32: uint32, float64: uint64}
+#: What has atomics; of 64 bits where the device has them, as cpu.
+ATOMIC = (int32, uint32, float32, int64, uint64, float64)
 #: What floats do by exchanges.
 _OF_FLOATS = {"add": "add", "min": "min", "max": "max"}
 
@@ -52,8 +68,9 @@ class TensorArgument:
         self.is_written = False
         self._access = access
         self._scope = scope
-        is_words = access == "atomic" and layout.dtype is float32
-        layout = replace(layout, dtype=uint32) if is_words else layout
+        #: The integers as which floats are changed by atomics.
+        self._word = WORDS.get(layout.dtype) if access == "atomic" else None
+        layout = replace(layout, dtype=self._word) if self._word else layout
         self._operand = Operand(scope.plain, name, layout, access)
 
     @property
@@ -113,7 +130,7 @@ class TensorArgument:
 
     def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
         self._require_output()
-        made = self._stored(value)
+        made = self.stored(value)
         place, inside = self._place(coordinates, is_strict=True)
         if self._access == "atomic":
             self._operand.memory.atomic("store", place, self._as_word(made), mask=inside)
@@ -125,18 +142,18 @@ class TensorArgument:
     ) -> Value:
         """Change one element at once, by an operation of `ATOMICS`; return what it was.
 
-        Of int32, uint32 and float32.  The order in which invocations come is not specified, and so
-        the sum of floats is not to the last bit.  Sums and extremes of floats are made by
-        exchanges, which take a try for each that comes between.
+        Of int32, uint32 and float32, and on cpu of those of 64 bits.  The order in which
+        invocations come is not specified, and so the sum of floats is not to the last bit.  Sums
+        and extremes of floats are made by exchanges, which take a try for each that comes between.
         """
         self._require_output()
         self._require_atomic(name)
-        made, wanted = self._stored(value), self._stored(expected)
+        made, wanted = self.stored(value), self.stored(expected)
         if self._access != "atomic":
             raise AtomicWanted(self.name)
         place, inside = self._place(coordinates, is_strict=True)
         memory, words = self._operand.memory, (self._as_word(made), self._as_word(wanted))
-        if self.dtype is float32 and name in _OF_FLOATS:
+        if self._word and name in _OF_FLOATS:
             return self._exchanged(_OF_FLOATS[name], made, place, inside)
         if name == "exchange_equal":
             found = memory.atomic(name, place, words[0], expected=words[1], mask=inside)
@@ -151,19 +168,19 @@ class TensorArgument:
         with scope.while_([first, scope.const(True, bool_)]) as loop:
             loop.condition(loop.carried[1])
             old = loop.carried[0]
-            new = self._as_word(scope.alu(name, scope.bitcast(old, float32), value))
+            new = self._as_word(scope.alu(name, scope.bitcast(old, self.dtype), value))
             word = scope.plain.of(old.node)
             found = memory.atomic("exchange_equal", place, new, expected=word, mask=inside)
             loop.yield_(scope.of(found.node), scope.of(found.node) != old)
-        return scope.bitcast(loop.results[0], float32)
+        return scope.bitcast(loop.results[0], self.dtype)
 
     def _as_word(self, value: Value) -> Value:
-        found = self._scope.bitcast(value, uint32) if self.dtype is float32 else value
+        found = self._scope.bitcast(value, self._word) if self._word else value
         return self._scope.plain.of(found.node)
 
     def _of_word(self, word: Value) -> Value:
         value = self._scope.of(word.node)
-        return self._scope.bitcast(value, float32) if self.dtype is float32 else value
+        return self._scope.bitcast(value, self.dtype) if self._word else value
 
     def _require_output(self) -> None:
         if self._access == "read":
@@ -171,19 +188,19 @@ class TensorArgument:
         self.is_written = True
 
     def _require_atomic(self, name: str) -> None:
-        if self.dtype not in (int32, uint32, float32):
+        if self.dtype not in ATOMIC:
             raise KernelError(
                 f"atomic requires an output of int32, uint32 or float32, got {self.name} of "
                 f"{self.dtype.name}"
             )
-        bits = self.dtype is float32 and name in ("and", "or", "xor")
+        bits = self.dtype.is_float and name in ("and", "or", "xor")
         if name not in ATOMICS or bits:
             raise KernelError(
                 f"atomic requires one of {', '.join(ATOMICS)}, got {shown(name)}"
-                f"{' of float32' * bits}"
+                f"{f' of {self.dtype.name}' * bits}"
             )
 
-    def _stored(self, value: Number) -> Value:
+    def stored(self, value: Number) -> Value:
         """Return what is to be written, in the tensor's dtype or the one that it is computed in."""
         if not isinstance(value, Value):
             return self._scope.const(value, scalar(self.dtype.compute))
@@ -205,13 +222,21 @@ class TensorArgument:
                 "in a variable, or in shared memory, or say what it holds before: "
                 f"kernel(fill={{{self.name!r}: 0}})"
             )
-        place, inside = self._place(coordinates, is_strict)
+        at, inside = self._found(coordinates, is_strict)
+        place = self._operand.at(at)
         if self._access == "atomic":
             return self._of_word(self._operand.memory.atomic("load", place, mask=inside)), inside
-        return self._scope.of(self._operand.load(place, mask=inside).node), inside
+        value = self._scope.of(self._operand.load(place, mask=inside).node)
+        self._scope.note_read(value, self.name, at, inside)
+        return value, inside
 
     def _place(self, coordinates: Coordinates, is_strict: bool) -> tuple[Value, Value | None]:
         """Return where the element is, and whether it is there, None where that is known."""
+        at, inside = self._found(coordinates, is_strict)
+        return self._operand.at(at), inside
+
+    def _found(self, coordinates: Coordinates, is_strict: bool) -> tuple[list[Value], Value | None]:
+        """Return the coordinates as indices, and whether they are inside, None where they are."""
         given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
         if len(given) != self.ndim:
             raise KernelError(
@@ -219,7 +244,7 @@ class TensorArgument:
                 f"{len(given)}"
             )
         scope, inside = self._scope, None
-        at: list[Value | int] = []
+        at: list[Value] = []
         for axis, (coordinate, size) in enumerate(zip(given, self.shape, strict=True)):
             here = self._on_axis(axis, coordinate, size)
             test = scope.inside(here, size)
@@ -228,7 +253,44 @@ class TensorArgument:
                 inside = test if inside is None else inside & test
         if inside is not None and is_strict:
             scope.fail(~inside, f"{self.name}[...]")
-        return self._operand.at(at), inside
+        return at, inside
+
+    # ---- what a derivative asks for: see `pyrite.extension.derivative` ----
+
+    @property
+    def memory(self) -> Memory:
+        """Its buffer."""
+        return self._operand.memory
+
+    def place(self, coordinates: Coordinates) -> tuple[Value, Value | None]:
+        """Return where an element is, and whether it is there, None where that is known."""
+        return self._place(coordinates, is_strict=False)
+
+    def loaded(self, place: Value, inside: Value | None) -> Value:
+        """Return the element at a place; 0 where it is not there."""
+        return self._operand.load(place, mask=inside)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is read and written."""
+        return self._access == "read_write"
+
+    def put(self, place: Value, inside: Value | None, value: Value) -> None:
+        """Write an element at a place, where it is there."""
+        self._operand.store(place, value, mask=inside)
+
+    def accumulate(
+        self, coordinates: Sequence[Value], inside: Value | None, value: Value, *, is_alone: bool
+    ) -> None:
+        """Add to an element where it is there; with ``is_alone`` no other invocation does."""
+        place = self._operand.at(coordinates)
+        if is_alone:
+            total = self._operand.load(place, mask=inside) + value
+            self._operand.store(place, total, mask=inside)
+        elif self._access != "atomic":
+            raise AtomicWanted(self.name)
+        else:
+            self._exchanged("add", self._scope.of(value.node), place, inside)
 
     def _on_axis(self, axis: int, coordinate: Number, size: int) -> Value:
         require_own(self._scope, f"{self.name}[...]", (coordinate,))

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.extension.mathematics import Mathematics, Plain
-from pyrite.kernel import KernelBuilder, Value
+from pyrite.extension.mathematics import Mathematics, Noting, Plain
+from pyrite.kernel import Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Node, dtype_of
 from pyrite.types import DType, DTypeLike, bool_, int32, uint32
@@ -39,7 +39,7 @@ _OF_ENDS: dict[str, Callable[[Any, Any], int]] = {
 _WRAPPING = ("add", "sub", "mul", "neg", "shl")
 
 
-class Arithmetic(KernelBuilder):
+class Arithmetic(Noting):
     """A `KernelBuilder` with the operators of tensors; ``counts`` are the workgroups of its grid.
 
     ``math`` has exp, log, tanh, erf and the like, as `pyrite.algebra` lists them, within a few ulp
@@ -55,6 +55,9 @@ class Arithmetic(KernelBuilder):
         self.math = Mathematics(self, self.plain)
         self._counts = counts
         self._known: dict[Node, Range] = {}
+
+    def note_applied(self, name: str, operands: Sequence[Value], result: Value) -> None:
+        """Note a function of the mathematics, where the kernel is to be differentiated."""
 
     # ---- division ----
 

@@ -16,10 +16,10 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, overload
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube import CubeBackend
@@ -61,7 +61,7 @@ class Form:
 
 
 class PythonKernel(CustomKernel[Form]):
-    """A kernel in Python; made by `kernel`."""
+    """A kernel in Python; made by `pyrite.extension.kernel`."""
 
     def __init__(
         self,
@@ -84,7 +84,8 @@ class PythonKernel(CustomKernel[Form]):
         self.outputs = outputs or Outputs(self.name, None, None)
         #: Whether all outputs hold something: those of a kernel that comes after another.
         self.follows = False
-        self._parameters = positional_names(function)[1:]
+        #: Names of the inputs and outputs.
+        self.parameters = positional_names(function)[1:]
         self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
         #: What the last calls ran, by `call_key`.
         self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Form]] = WeakKeyDictionary()
@@ -107,13 +108,13 @@ class PythonKernel(CustomKernel[Form]):
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:
         """Return the names of the function's parameters after the first."""
         wanted = len(op.inputs) + outputs
-        if len(self._parameters) != wanted:
+        if len(self.parameters) != wanted:
             raise KernelError(
                 f"kernel '{self.name}' requires a parameter for the scope, {len(op.inputs)} for "
                 f"the inputs of {op.name} and {outputs} for its outputs, got "
-                f"{len(self._parameters) + 1}"
+                f"{len(self.parameters) + 1}"
             )
-        return self._parameters
+        return self.parameters
 
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
@@ -297,7 +298,7 @@ class PythonKernel(CustomKernel[Form]):
         nowhere: Any = None
         given = tuple(None if t is None else CubeTensor.dense(nowhere, t) for t in inputs)
         made = tuple(CubeTensor.dense(nowhere, t) for t in outputs)
-        call = Call(nowhere, self._parameters, given, made, attrs)
+        call = Call(nowhere, self.parameters, given, made, attrs)
         grid = self.workgroups(backend.launcher, call, self.workgroup_size[0])
         names = numbers_among(attrs, self.static)
         problem = Problem(None, (), tuple(attrs[n] for n in names), names)
@@ -310,60 +311,3 @@ class PythonKernel(CustomKernel[Form]):
                 f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
                 f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
             )
-
-
-@overload
-def kernel(function: Function, /) -> PythonKernel: ...
-@overload
-def kernel(
-    *,
-    workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
-    grid: Grid | None = None,
-    static: Sequence[str] = (),
-    inout: Mapping[str, str] | None = None,
-    fill: Mapping[str, Number] | None = None,
-) -> Callable[[Function], PythonKernel]: ...
-def kernel(
-    function: Function | None = None,
-    /,
-    *,
-    workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
-    grid: Grid | None = None,
-    static: Sequence[str] = (),
-    inout: Mapping[str, str] | None = None,
-    fill: Mapping[str, Number] | None = None,
-) -> Any:
-    """Return a function as a kernel for every runtime, to be given to `pyrite.custom_op`.
-
-    The function gets a `KernelScope`, a `TensorArgument` for each input and output of the op (None
-    for an input that was left out), and the attributes by keyword.  Without ``grid`` it is run once
-    for each element of the first output, whose coordinates are ``k.at``.  With it the function is
-    run by each invocation of ``grid(*types, **attrs)`` workgroups of ``workgroup_size``, and may
-    use ``shared`` memory and ``barrier``; types are those of inputs and outputs.  Elements that no
-    invocation writes are unspecified.
-
-    Ints and floats among the attributes are arguments of the kernel, which is compiled once for all
-    of them; those whose names are ``static`` are numbers of Python, built in.  Sizes of two or more
-    are arguments too, from the second set of sizes on.
-
-    ``fill={"out": 0}`` says what an output holds before, ``inout={"out": "x"}`` that it begins as a
-    copy of an input; such outputs may be read, and changed by atomics (`TensorArgument.atomic`).
-
-    Raises KernelError for a workgroup size without a grid that has several axes.
-
-    >>> import pyrite
-    >>> @kernel
-    ... def double(k, x, out):
-    ...     out[k.at] = x[k.at] * 2.0
-    >>> @pyrite.custom_op(infer=lambda x: x, kernels=[double])
-    ... def doubled(x, /):
-    ...     '''2 x.'''
-    >>> doubled(pyrite.tensor([1.0, 2.0], device="cpu")).tolist()
-    [2.0, 4.0]
-    """
-
-    def make(f: Function) -> PythonKernel:
-        outputs = Outputs(f.__name__, inout, fill)
-        return PythonKernel(f, workgroup_size, grid, static, outputs)
-
-    return make if function is None else make(function)

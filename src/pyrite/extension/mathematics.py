@@ -6,7 +6,8 @@ know what they are given; so they get a builder of that kind, which records in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyrite.errors import KernelError
@@ -80,13 +81,21 @@ class Plain(KernelBuilder):
         self.scope.replace_last(node)
 
 
+class Noting(KernelBuilder):
+    """A builder that hears of the mathematics in it."""
+
+    @abstractmethod
+    def note_applied(self, name: str, operands: Sequence[Value], result: Value) -> None:
+        """Note a function of the mathematics."""
+
+
 class Mathematics(RecordingAlgebra):
     """Every intrinsic of `pyrite.algebra`, of values of one kernel; and C's division.
 
     Raises KernelError for what is no value of the kernel, and for a dtype that it does not take.
     """
 
-    def __init__(self, scope: KernelBuilder, plain: Plain) -> None:
+    def __init__(self, scope: Noting, plain: Plain) -> None:
         super().__init__(plain)
         self._scope = scope
 
@@ -175,7 +184,9 @@ def _checked(name: str) -> Callable[..., Value]:
 
     def intrinsic(self: Mathematics, *operands: Operand) -> Value:
         values = self._of_one_type(name, operands)
-        return self._scope.of(function(self, *(self._plain(x) for x in values)).node)
+        result = self._scope.of(function(self, *(self._plain(x) for x in values)).node)
+        self._scope.note_applied(name, values, result)
+        return result
 
     intrinsic.__name__, intrinsic.__doc__ = name, function.__doc__
     return intrinsic

@@ -24,9 +24,10 @@ class Outputs:
         self, kernel: str, inout: Mapping[str, str] | None, fill: Mapping[str, Number] | None
     ) -> None:
         self._kernel = kernel
-        self._inputs = dict(inout or {})
+        #: From names of outputs to those of inputs.
+        self.inputs = dict(inout or {})
         self._numbers = dict(fill or {})
-        if both := sorted(self._inputs.keys() & self._numbers.keys()):
+        if both := sorted(self.inputs.keys() & self._numbers.keys()):
             raise KernelError(
                 f"kernel '{kernel}' requires an output in inout= or in fill=, got {both[0]!r} in "
                 "both; leave one out"
@@ -35,7 +36,7 @@ class Outputs:
     @property
     def names(self) -> set[str]:
         """Those that hold something."""
-        return {*self._inputs, *self._numbers}
+        return {*self.inputs, *self._numbers}
 
     def on_device(
         self,
@@ -49,7 +50,7 @@ class Outputs:
         self._require(names, inputs, [t.type for t in targets])
         given = dict(zip(names, sources, strict=False))
         for name, target in zip(names[len(sources) :], targets, strict=True):
-            source = given[self._inputs[name]] if name in self._inputs else None
+            source = given[self.inputs[name]] if name in self.inputs else None
             if source is not None:
                 copy_into(launcher, source, target)
             elif name in self._numbers:
@@ -64,7 +65,7 @@ class Outputs:
         given = dict(zip(names, arrays, strict=False))
         made = []
         for name, type in zip(names[len(arrays) :], out, strict=True):
-            value = given[self._inputs[name]] if name in self._inputs else None
+            value = given[self.inputs[name]] if name in self.inputs else None
             start = self._numbers.get(name, 0) if value is None else value
             made.append(np.full(type.shape, start, type.dtype.compute.numpy))
         return made
@@ -78,7 +79,7 @@ class Outputs:
                 f"kernel '{self._kernel}' requires inout= and fill= to name its outputs "
                 f"({', '.join(outputs)}), got {unknown[0]!r}"
             )
-        for name, source in self._inputs.items():
+        for name, source in self.inputs.items():
             found = inputs.get(source)
             if found is None or found.shape != outputs[name].shape:
                 raise KernelError(

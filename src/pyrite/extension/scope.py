@@ -124,6 +124,7 @@ class KernelScope(Reporting):
     def while_(self, carried: Sequence[Value]) -> WhileLoop[Value]:
         """Open a loop on carried values: ``with k.while_([x]) as loop``."""
         self._require_values("while_", carried)
+        self.note_open_ended()
         return super().while_(carried)
 
     def if_(self, condition: Value) -> Branch[Value]:
@@ -165,6 +166,10 @@ class KernelScope(Reporting):
     def cast(self, x: Value, dtype: DTypeLike) -> Value:
         """Convert; floats saturate at the bounds of integers, and NaN becomes 0."""
         return super().cast(self.of(x.node), dtype)
+
+    def bitcast(self, x: Value, dtype: DTypeLike) -> Value:
+        """Return the same bits as another dtype of the same size."""
+        return super().bitcast(x, as_dtype(dtype))
 
     def static(self, items: Iterable[T]) -> tuple[T, ...]:
         """Return what a loop is written out over: ``for j in k.static(range(4))``."""
@@ -231,6 +236,16 @@ class KernelScope(Reporting):
                 f"{name} requires to be called by Pyrite alone, got a call in kernel "
                 f"{self.name!r}; what a kernel reads and writes are inputs and outputs of its op"
             )
+
+    # ---- what a scope notes that is to be differentiated: see `pyrite.extension.derivative` ----
+
+    def note_read(
+        self, value: Value, name: str, coordinates: Sequence[Value], inside: Value | None
+    ) -> None:
+        """Note an element that is read."""
+
+    def note_open_ended(self) -> None:
+        """Note a loop that is not counted."""
 
     # ---- what loops in plain Python ask for: see `pyrite.extension.flow` ----
 

@@ -71,7 +71,8 @@ class Writing:
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64
-        self._call(scope, tensors, inputs, {**call.attrs, **known.attributes})
+        attrs = {**call.attrs, **known.attributes}
+        self.call(scope, self.bound(scope), tensors, tensors[inputs], attrs)
         require_writes(self._name, tensors[inputs:], self._readable, self._follows)
         return scope
 
@@ -82,16 +83,26 @@ class Writing:
             return "atomic"
         return "read_write" if self._follows or name in self._readable else "write"
 
-    def _call(
-        self, scope: KernelScope, tensors: Sequence[Any], inputs: int, attrs: Attributes
+    def bound(self, scope: KernelScope) -> Callable[..., None]:
+        """Return the function, rewritten to record in a scope."""
+        return bound(self._function, Flow(scope))
+
+    def call(
+        self,
+        scope: KernelScope,
+        function: Callable[..., None],
+        tensors: Sequence[Any],
+        output: Any,
+        attrs: Attributes,
     ) -> None:
-        """Call the function.  Raises KernelError, with the line, for what it cannot take."""
+        """Call a function, for each element of an output where there is no grid.
+
+        Raises KernelError, with the line, for what it cannot take.
+        """
         try:
-            function = bound(self._function, Flow(scope))
             if self._by_grid:
                 function(scope, *tensors, **attrs)
                 return
-            output: TensorArgument = tensors[inputs]
             with scope.if_(scope.stand_at(output.shape) < output.size):
                 function(scope, *tensors, **attrs)
         except PyriteError as error:

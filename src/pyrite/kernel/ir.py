@@ -44,8 +44,9 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
                 false nothing is read and the result is ``other``, of the node's type.
     store       memory, index, value, [mask]; is_aligned.  Likewise.  Has no type.
     atomic      memory, index, value, [expected], [mask]; (name in `ATOMICS`, has_mask).  Scalar
-                int32 or uint32; yields the old value (0 where masked).  ``exchange_equal`` writes
-                value if the old one equals expected.  ``load`` ignores its value.  Relaxed order.
+                of `ATOMIC_DTYPES`; yields the old value (0 where masked).  ``exchange_equal``
+                writes value if the old one equals expected.  ``load`` ignores its value.  Relaxed
+                order.
     prefetch    memory, index; -.  Asks for the line of an element, which will be read soon.  Has no
                 type and no effect but time; the element need not exist.  Targets may ignore it.
     error       memory, failed, code; -.  If any element of ``failed`` is true, raises element 0 of
@@ -82,7 +83,18 @@ from functools import cached_property
 from typing import Any, Literal
 
 from pyrite.errors import KernelError
-from pyrite.types import DTYPES, INTEGERS, DType, bool_, float32, float64, int32
+from pyrite.types import (
+    DTYPES,
+    INTEGERS,
+    DType,
+    bool_,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 
 WIDTHS = (1, 2, 4, 8, 16)
 
@@ -107,7 +119,7 @@ EFFECTS: dict[Kind, Effect] = {
 }  # fmt: skip
 
 Access = Literal["read", "write", "read_write", "atomic"]
-#: "atomic" memory is int32 or uint32 and touched by ``atomic`` and ``error`` only.
+#: "atomic" memory is of `ATOMIC_DTYPES` and touched by ``atomic`` and ``error`` only.
 ACCESSES: tuple[Access, ...] = ("read", "write", "read_write", "atomic")
 Space = Literal["shared", "private"]
 SPACES: tuple[Space, ...] = ("shared", "private")
@@ -122,6 +134,8 @@ BUILTINS = {
 ATOMICS = (
     "load", "store", "add", "min", "max", "and", "or", "xor", "exchange", "exchange_equal",
 )  # fmt: skip
+#: Those of 64 bits where the target has them: WGSL has not.
+ATOMIC_DTYPES = frozenset((int32, uint32, int64, uint64))
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 #: The dtypes in which floats are computed: 16-bit floats are widened first.

@@ -14,6 +14,7 @@ from pyrite.errors import KernelError
 from pyrite.kernel.ir import (
     ACCEPTED,
     ACCESSES,
+    ATOMIC_DTYPES,
     ATOMICS,
     BOOL,
     BUILTINS,
@@ -290,8 +291,8 @@ def _memory(node: Node, access: str) -> str | None:
         return f"access is one of {', '.join(ACCESSES)}"
     if node.value_type.width != 1:
         return "the type of a memory is that of one element, a scalar"
-    if access == "atomic" and node.value_type.dtype not in (int32, uint32):
-        return "atomic memory is int32 or uint32"
+    if access == "atomic" and node.value_type.dtype not in ATOMIC_DTYPES:
+        return "atomic memory is of integers of 32 or 64 bits"
     return None
 
 

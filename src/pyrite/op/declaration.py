@@ -118,6 +118,8 @@ def custom_op(
     class or ``reference`` (NumPy), at most one of them, or a ``rule`` that a ``reference`` judges.
     Without any it is an error there.  A body says the types too, where there is no ``infer``.
 
+    A kernel that is ``differentiable`` gives it a ``vjp``, where there is no other.
+
     An op with kernels takes ``out=``, a tensor in memory of the application's for each result
     (`pyrite.wgpu.from_buffer`, or `pyrite.from_dlpack` without a copy): the kernel writes there,
     and the tensor, which is returned, has the new values.
@@ -130,6 +132,7 @@ def custom_op(
         raise TypeError("a custom op has infer, which gives the type of its result")
     if promotes is None:
         promotes = "all" if scalar else ()
+    vjp = vjp or next((k.derivative for k in kernels if k.derivative is not None), None)
     rules = {
         "canonical": canonical, "scalar": scalar, "rule": rule, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,

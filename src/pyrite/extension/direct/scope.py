@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,6 +130,18 @@ class DirectScope:
     def select(self, condition: Any, x: Any, y: Any) -> Any:
         """Return x where the condition holds, else y."""
         return x if condition else y
+
+    def make(self, elements: Sequence[Any]) -> Any:
+        """Return the vector of the scalars."""
+        return np.array(elements)
+
+    def splat(self, x: Any, width: int) -> Any:
+        """Return a vector of which every element is x."""
+        return np.full(width, x)
+
+    def extract(self, x: Any, element: int) -> Any:
+        """Return one element of a vector."""
+        return x[element]
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """Return x * y + z."""

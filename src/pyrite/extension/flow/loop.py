@@ -141,6 +141,7 @@ class Leaving(Recorded):
 
     def _begin(self) -> None:
         scope = self._scope
+        scope.note_open_ended()
         counter, *rest = self._open(scope.index_type)
         is_running = self._carry.begun(rest, is_body=False)[self._running]
         decided = scope.plain.of(counter) < scope.plain.of(self._span.stop.node)
@@ -185,6 +186,7 @@ class While(Recorded):
         if self._is_python:
             self._is_python = _known(condition)
             return self._is_python
+        self._scope.note_open_ended()
         self._condition = self._scope.close((condition.node,))
         self.state = self._carry.begun(self._open(), is_body=True)
         return True

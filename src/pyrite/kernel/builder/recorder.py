@@ -86,6 +86,10 @@ class NodeRecorder:
         """Go on with a region."""
         self._scopes.append(scope)
 
+    def recorded(self) -> tuple[Node, ...]:
+        """Return the nodes of the region that is being written."""
+        return tuple(self._scopes[-1].body)
+
     def position(self) -> int:
         """Return the number of nodes in the region that is being written."""
         return len(self._scopes[-1].body)

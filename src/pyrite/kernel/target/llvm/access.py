@@ -200,15 +200,17 @@ class Accesses(Assembly):
         old = self.exchange(node, name, f"{pointer} {at}", dtype_of(memory))
         if mask is None:
             return old
-        return self.value(f"select i1 {mask}, i32 {old}, i32 0")
+        bits = f"i{dtype_of(memory).bits}"
+        return self.value(f"select i1 {mask}, {bits} {old}, {bits} 0")
 
     def exchange(self, node: Node, name: str, at: str, dtype: DType) -> str:
+        bits = f"i{dtype.bits}"
         if name == "load":
-            return self.value(f"load atomic i32, {at} monotonic, align 4")
+            return self.value(f"load atomic {bits}, {at} monotonic, align {dtype.itemsize}")
         if name == "exchange_equal":
             new, expected = (self.typed(i) for i in node.inputs[2:4])
             pair = self.value(f"cmpxchg {at}, {expected}, {new} monotonic monotonic")
-            return self.value(f"extractvalue {{ i32, i1 }} {pair}, 0")
+            return self.value(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
         spelled = ATOMIC.get(name) or (name if dtype.kind == "int" else f"u{name}")
         return self.value(f"atomicrmw {spelled} {at}, {self.typed(node.inputs[2])} monotonic")
 

@@ -23,6 +23,8 @@ class Accesses(Text):
         if type.dtype.is_bool:
             self.unsupported(type.dtype)
         if node.attr[2] == "atomic":
+            if type.dtype.itemsize > 4:
+                self.no_wide_atomics(type.dtype)
             return f"atomic<{self.scalar(type.dtype)}>"
         return self.type(type.with_width(self.vector_widths[node]))
 

@@ -66,6 +66,12 @@ class Text(ABC):
                 self.enabled["f16"] = None
         return name
 
+    def no_wide_atomics(self, dtype: DType) -> None:
+        raise DTypeError(
+            f"kernel '{self.kernel.name}' requires atomics of 32 bits for WGSL, got {dtype.name}; "
+            "use float32, int32 or uint32, or run it on cpu"
+        )
+
     def unsupported(self, dtype: DType) -> None:
         if dtype.name in INSTEAD:
             raise DTypeError(
