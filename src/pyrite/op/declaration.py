@@ -132,7 +132,7 @@ def custom_op(
         raise TypeError("a custom op has infer, which gives the type of its result")
     if promotes is None:
         promotes = "all" if scalar else ()
-    vjp = vjp or next((k.derivative for k in kernels if k.derivative is not None), None)
+    vjp = vjp or next(filter(None, (getattr(k, "derivative", None) for k in kernels)), None)
     rules = {
         "canonical": canonical, "scalar": scalar, "rule": rule, "body": body,
         "reference": reference, "kernels": tuple(kernels), "vjp": vjp, "accepts": accepts,
