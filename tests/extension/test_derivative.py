@@ -168,7 +168,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.sample(5, varies=True)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("made", KERNELS, ids=lambda k: k.name)
 def test_derivatives_are_those_of_differences(made: Any, view: str) -> None:
@@ -185,7 +185,7 @@ def test_derivatives_are_those_of_differences(made: Any, view: str) -> None:
     check_gradients(function, x, RNG.uniform(0.5, 1.5, size), device="cpu")
 
 
-@pytest.mark.sample(1, varies=True)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("made", [recurrence, nested], ids=lambda k: k.name)
 @pytest.mark.parametrize("size", [3, 7])
 def test_loops_of_a_size_that_is_not_built_in(made: Any, size: int) -> None:
@@ -195,7 +195,7 @@ def test_loops_of_a_size_that_is_not_built_in(made: Any, size: int) -> None:
         check_gradients(op, normal(n, n), normal(n), device="cpu")
 
 
-@pytest.mark.sample(5, varies=True)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("made", [k for k in KERNELS if k is not filled], ids=lambda k: k.name)
 def test_devices_and_dtypes_agree(where: Device, dtype: str, made: Any) -> None:
@@ -242,7 +242,7 @@ BINARY = (
 )  # fmt: skip
 
 
-@pytest.mark.sample(5, varies=True)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MATHEMATICS)
 def test_every_rule_of_the_mathematics_is_right(name: str) -> None:
     @kernel(differentiable=True)

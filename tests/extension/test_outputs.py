@@ -118,13 +118,8 @@ ATOMIC = {
 }  # fmt: skip
 
 
-<<<<<<< HEAD
 @pytest.mark.sample(10)
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "float32"])
-=======
-@pytest.mark.sample(10, varies=True)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float32", "int64", "uint64", "float64"])
->>>>>>> 973a3fb (The vjp of a kernel in Python is derived from its recording, on request; atomics of 64 bits on cpu)
 @pytest.mark.parametrize("name", [*ATOMIC, "exchange_equal"])
 def test_an_atomic_gives_what_was_there(where: Device, name: str, dtype: str) -> None:
     @kernel(inout={"out": "x"})
