@@ -1,7 +1,8 @@
 """Data: datasets and their transforms, the loader that batches them, and readers of data files.
 
 Items are plain Python and NumPy values; they become tensors when a loader hands over a batch.
-What needs more is imported by name: `pyrite.data.source.image_folder` (Pillow),
+What needs more is imported by name: `pyrite.data.source.image_folder` and
+`pyrite.data.source.annotation` (Pillow: classes, masks, several labels, COCO's boxes),
 `pyrite.data.source.arrow` (pyarrow, extra [data]), `pyrite.data.source.sqlite`.
 """
 
@@ -25,6 +26,7 @@ from pyrite.data.dataset import checked_index as checked_index
 from pyrite.data.draws import Draws as Draws
 from pyrite.data.loader import DataLoader as DataLoader
 from pyrite.data.memory import ArrayDataset as ArrayDataset
+from pyrite.data.memory import FakeDataset as FakeDataset
 from pyrite.data.memory import InMemoryDataset as InMemoryDataset
 from pyrite.data.padding import PadCollate as PadCollate
 from pyrite.data.padding import Padded as Padded
@@ -32,11 +34,16 @@ from pyrite.data.source.cifar import cifar10 as cifar10
 from pyrite.data.source.cifar import cifar100 as cifar100
 from pyrite.data.source.csv import read_csv as read_csv
 from pyrite.data.source.digits import digits as digits
+from pyrite.data.source.image import BoxedImage as BoxedImage
 from pyrite.data.source.image import Image as Image
 from pyrite.data.source.image import ImageArrayDataset as ImageArrayDataset
+from pyrite.data.source.image import MultiLabelImage as MultiLabelImage
+from pyrite.data.source.image import SegmentedImage as SegmentedImage
 from pyrite.data.source.json import read_json_rows as read_json_rows
 from pyrite.data.source.mnist import mnist as mnist
 from pyrite.data.source.mnist import read_idx as read_idx
+from pyrite.data.source.text_folder import Text as Text
+from pyrite.data.source.text_folder import TextFolderDataset as TextFolderDataset
 from pyrite.data.stream import IterableDataset as IterableDataset
 from pyrite.data.stream import LinesDataset as LinesDataset
 from pyrite.data.stream import ResumableDataset as ResumableDataset
@@ -45,10 +52,12 @@ from pyrite.data.table import Table as Table
 __all__ = [
     "ArrayDataset",
     "BatchSampler",
+    "BoxedImage",
     "ComposedDataset",
     "DataLoader",
     "Dataset",
     "Draws",
+    "FakeDataset",
     "Image",
     "ImageArrayDataset",
     "InMemoryDataset",
@@ -60,14 +69,18 @@ __all__ = [
     "LengthBuckets",
     "LinesDataset",
     "MapperDataset",
+    "MultiLabelImage",
     "PadCollate",
     "Padded",
     "PartialDataset",
     "ResumableDataset",
     "SamplerDataset",
+    "SegmentedImage",
     "SelectionDataset",
     "ShuffledDataset",
     "Table",
+    "Text",
+    "TextFolderDataset",
     "WindowsDataset",
     "checked_index",
     "cifar10",

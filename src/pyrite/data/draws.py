@@ -74,6 +74,11 @@ class Draws:
         """Return the numbers 0 to n - 1 in random order: int64 (n,)."""
         return np.argsort(self.words(n), kind="stable").astype(np.int64, copy=False)
 
+    def uniforms(self, *shape: int) -> NDArray[np.float32]:
+        """Return floats in [0, 1) of a shape, by NumPy: float32 (*shape)."""
+        words = self.words(math.prod(shape)) >> np.uint64(40)
+        return (words.astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+
     def normal(self, *shape: int) -> NDArray[np.float32]:
         """Return standard normal numbers of a shape: float32 (*shape).
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from pyrite.data.dataset import Dataset, checked_index
+from pyrite.data.draws import Draws
 from pyrite.data.source.csv import Missing, read_csv
 from pyrite.data.source.json import read_json_rows
 from pyrite.errors import ArgumentError, ShapeError
@@ -40,6 +41,30 @@ class ArrayDataset(Dataset[tuple[Any, ...]]):
     def __getitem__(self, index: int, /) -> tuple[Any, ...]:
         index = checked_index(index, len(self))
         return tuple(array[index] for array in self.arrays)
+
+
+class FakeDataset(Dataset[T]):
+    """size items that make(draws) makes, item i from draws of (seed, 0, i): the same each time.
+
+    For tests and for measuring without data.  Raises ArgumentError if size is negative.
+
+    >>> fake = FakeDataset(8, lambda draws: (draws.uniforms(3, 32, 32), draws.integer(10)))
+    >>> fake[7][0].shape, fake[7][1] == fake[7][1]
+    ((3, 32, 32), True)
+    """
+
+    def __init__(self, size: int, make: Callable[[Draws], T], *, seed: int = 0) -> None:
+        if size < 0:
+            raise ArgumentError(f"FakeDataset requires size >= 0, got {size}")
+        self._size = size
+        self._make = make
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int, /) -> T:
+        return self._make(Draws(self._seed, 0, checked_index(index, self._size)))
 
 
 class InMemoryDataset(Dataset[T]):

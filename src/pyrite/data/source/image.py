@@ -1,4 +1,4 @@
-"""Image: what the image sources give; and datasets of images held as one array of bytes."""
+"""Images: what the image sources give; and datasets of images held as one array of bytes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,31 @@ class Image(NamedTuple):
 
     pixels: NDArray[np.float32]
     label: int
+
+
+class SegmentedImage(NamedTuple):
+    """pixels: float32 (C, H, W) in [0, 1]; mask: uint8 (H, W), the class of each, 255 for none."""
+
+    pixels: NDArray[np.float32]
+    mask: NDArray[np.uint8]
+
+
+class MultiLabelImage(NamedTuple):
+    """pixels: float32 (C, H, W) in [0, 1]; labels: float32 (classes,), 1 for each that it has."""
+
+    pixels: NDArray[np.float32]
+    labels: NDArray[np.float32]
+
+
+class BoxedImage(NamedTuple):
+    """pixels: float32 (C, H, W) in [0, 1]; boxes: float32 (n, 4); labels: int32 (n,), from 0.
+
+    A box is left, top, right, bottom, in pixels from the upper left corner.
+    """
+
+    pixels: NDArray[np.float32]
+    boxes: NDArray[np.float32]
+    labels: NDArray[np.int32]
 
 
 class ImageArrayDataset(Dataset[Image]):

@@ -9,6 +9,7 @@ Invariant: a file that Pillow cannot decode whole is a DataError naming it, neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -52,13 +53,13 @@ class ImageFolderDataset(Dataset[Image]):
         size: tuple[int, int] | None = None,
         channels: int = 3,
     ) -> None:
-        _check_format(size, channels)
+        check_format(size, channels)
         root = Path(root)
-        folders = _class_folders(root)
+        folders = class_folders(root)
         self.root = root
         self.classes = tuple(folder.name for folder in folders)
         self.files = tuple(
-            (path, label) for label, folder in enumerate(folders) for path in _images(folder)
+            (path, label) for label, folder in enumerate(folders) for path in image_files(folder)
         )
         self._size = size
         self._channels = channels
@@ -80,14 +81,52 @@ def read_image(
     Raises DataError if the file is missing, cannot be decoded, or has more pixels than
     ``pyrite.config.image_pixels`` or Pillow allows; ArgumentError as ImageFolderDataset.
     """
-    _check_format(size, channels)
+    check_format(size, channels)
+
+    def converted(file: PIL.Image.Image) -> PIL.Image.Image:
+        image = ImageOps.exif_transpose(_eight_bit(file)).convert(_MODES[channels])
+        return image if size is None else image.resize(size[::-1], PIL.Image.Resampling.BILINEAR)
+
+    image = decoded(path, converted)
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
+    scaled: NDArray[np.float32] = np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    scaled /= np.float32(255)
+    return scaled
+
+
+@reader("mask", DataError)
+def read_mask(
+    path: str | PathLike[str], *, size: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """Return the classes in a mask file: uint8 (H, W), its levels of grey or palette numbers.
+
+    size=(H, W) takes the nearest elements.  Raises as `read_image`, and DataError for a file of
+    colours, which are no classes.
+    """
+    check_format(size, 1)
+
+    def converted(file: PIL.Image.Image) -> PIL.Image.Image:
+        if file.mode not in ("L", "P", "1"):
+            raise DataError(f"grey levels or a palette are required, the mask has mode {file.mode}")
+        image = file.convert("L") if file.mode == "1" else file
+        return image if size is None else image.resize(size[::-1], PIL.Image.Resampling.NEAREST)
+
+    return np.array(decoded(path, converted), np.uint8)
+
+
+def decoded(
+    path: str | PathLike[str], convert: Callable[[PIL.Image.Image], PIL.Image.Image]
+) -> PIL.Image.Image:
+    """Return what convert makes of an image file, which is decoded whole.
+
+    Raises DataError, naming the file, if it cannot be.
+    """
     try:
         with open_file(path) as opened, PIL.Image.open(opened) as file:
             _require_few_pixels(file.width, file.height)
-            image = ImageOps.exif_transpose(_eight_bit(file))
-            image = image.convert(_MODES[channels])
-            if size is not None:
-                image = image.resize(size[::-1], PIL.Image.Resampling.BILINEAR)
+            image = convert(file)
+            image.load()
+            return image
     except MemoryError:
         raise
     except Exception as error:
@@ -98,10 +137,6 @@ def read_image(
         raise DataError(
             f"image requires a file that can be decoded, got {path}: {reason}"
         ) from error
-    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
-    scaled: NDArray[np.float32] = np.ascontiguousarray(pixels.transpose(2, 0, 1))
-    scaled /= np.float32(255)
-    return scaled
 
 
 def _require_few_pixels(width: int, height: int) -> None:
@@ -122,14 +157,16 @@ def _eight_bit(image: PIL.Image.Image) -> PIL.Image.Image:
     return PIL.Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
 
 
-def _check_format(size: tuple[int, int] | None, channels: int) -> None:
+def check_format(size: tuple[int, int] | None, channels: int) -> None:
+    """Raise ArgumentError unless channels is 1, 3 or 4 and the size is positive or None."""
     if channels not in _MODES:
         raise ArgumentError(f"image requires channels 1, 3 or 4, got {channels}")
     if size is not None and min(size) < 1:
         raise ArgumentError(f"image requires a positive size (H, W), got {size}")
 
 
-def _class_folders(root: Path) -> list[Path]:
+def class_folders(root: Path) -> list[Path]:
+    """Return the folders in root, one of each class.  Raises DataError if there is none."""
     try:
         folders = sorted(path for path in root.iterdir() if path.is_dir())
     except OSError as error:
@@ -139,7 +176,8 @@ def _class_folders(root: Path) -> list[Path]:
     return folders
 
 
-def _images(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
+    """Return the images below folder, by their names.  Raises DataError if there is none."""
     paths = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS)
     images = sorted(path for path in paths if path.is_file())
     if not images:
