@@ -1,12 +1,12 @@
 """Steps of training with Fusion, and compiled, beside the same device without: time and kernels.
 
 An MLP (784-512-256-10, batch 128), a CNN (1x28x28, batch 64, 8/16/24 channels with batch norm and
-GELU) and a GPT (4 layers of 128, 4 heads, 128 long, batch 8), each with Adam.  They take turns, a
-step each; the loss is read each step.  "host" is what the caller's thread spends until the step
-returns.  Times are processor seconds of this process by default,
-which hold on a busy machine too; ``--clock wall`` is for a quiet one.  Beside them: how many
-kernels a step launches, and what the first steps took; and a GELU of a user's own, with an addition
-of as many elements for its limit.
+GELU) and a GPT (4 layers of 128, 4 heads, 128 long, batch 8), each with Adam.  They take turns of
+some steps, as training goes on and a GPU's clock follows its load; the loss is read each step.
+"host" is what the caller's thread spends until the step returns.  Times are processor seconds of
+this process by default, which hold on a busy machine too; ``--clock wall`` is for a quiet one.
+Beside them: how many kernels a step launches, and what the first steps took; and a GELU of a user's
+own, with an addition of as many elements for its limit.
 
     python benchmarks/fusion.py [mlp cnn gpt gelu record] [--rounds 20] [--clock wall]
 """
@@ -28,6 +28,9 @@ from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.optim import Adam
 from pyrite.types import Array
+
+#: Steps of a turn that are timed, and steps before these.
+TURN, WARM = 10, 5
 
 Step = Callable[[], float]
 Training = Callable[[], Tensor]
@@ -138,9 +141,11 @@ def compare(name: str, devices: dict[str, Device], rounds: int, clock: Step) -> 
     steps = {which: read(which) for which in trained}
     first = {which: [_seconds(step, clock) for _ in range(5)] for which, step in steps.items()}
     times: dict[str, list[float]] = {which: [] for which in steps}
-    for _ in range(rounds):
+    for _ in range(-(-rounds // TURN)):
         for which, step in steps.items():
-            times[which].append(_seconds(step, clock))
+            for _ in range(WARM):
+                step()
+            times[which] += [_seconds(step, clock) for _ in range(TURN)]
     for which, step in steps.items():
         begin = ", ".join(f"{t:.2f}" for t in first[which])
         print(

@@ -512,3 +512,52 @@ def test_devices_without_fusion_are_told(host: Device) -> None:
         f(of([1], host), of([1], pyrite.fusion("cpu")))
     with pytest.raises(CompileError, match="a function or a module, got int"):
         pyrite.compile(3)  # type: ignore[call-overload]
+
+
+# ---- numbers that are returned ----
+
+
+@dataclass(frozen=True)
+class Report:
+    loss: Tensor
+    rate: float
+
+
+def test_numbers_of_the_optimizer_are_returned_as_they_are_at_each_call(device: Device) -> None:
+    def trained(compiled: bool) -> list[Any]:
+        optimizer = optim.SGD(lambda step: 0.1 / (1 + step))
+        with pyrite.random_stream(3):
+            model = nn.Linear(2, 1).to(device)
+
+        def train(model: nn.Linear, x: Tensor) -> tuple[Any, Report, dict[str, Any]]:
+            rates = optimizer.learning_rates()
+            loss, grads = pyrite.value_and_grad(lambda m: (m(x) ** 2).mean())(model)
+            report = Report(loss, rates["*"])
+            return optimizer.step(model, grads), report, {"half": [rates["*"] / 2], "name": "a"}
+
+        step = pyrite.compile(train) if compiled else train
+        found = []
+        for _ in range(7):
+            model, report, more = step(model, of([[1.0, 2.0]], device))
+            assert type(report.rate) is float
+            assert type(more["half"][0]) is float
+            found.append((report.loss.item(), report.rate, more))
+        if compiled:
+            assert step.replays >= 3  # type: ignore[attr-defined]
+        return found
+
+    assert trained(compiled=True) == trained(compiled=False)
+
+
+async def waits(x: Tensor) -> Tensor:
+    return x
+
+
+def yields(x: Tensor) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize("function", [waits, yields])
+def test_what_returns_before_it_is_done_is_refused(function: Any) -> None:
+    with pytest.raises(CompileError, match=r"returns when it is done, got '(waits|yields)'"):
+        pyrite.compile(function)

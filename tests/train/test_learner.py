@@ -20,7 +20,7 @@ import pytest
 import pyrite
 from pyrite import nn
 from pyrite.data import DataLoader, InMemoryDataset, ResumableDataset
-from pyrite.errors import ArgumentError, RecordError, TrainError
+from pyrite.errors import ArgumentError, CompileError, RecordError, TrainError
 from pyrite.optim import SGD
 from pyrite.optim.schedule import ReduceOnPlateau
 from pyrite.train import (
@@ -271,6 +271,50 @@ def test_a_schedule_is_told_the_metric_that_it_follows(task) -> None:
     )
     task.fit(learner, epochs=3)
     assert learner.optimizer.learning_rates() == {"*": 5e-4}
+
+
+# ---- compiled ----
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"accumulate": 2, "gradient_norm": True},
+        {"gradient_checkpointing": "balanced", "observe": Goal("Loss", "train")},
+    ],
+    ids=["plain", "accumulated", "observed"],
+)
+def test_a_compiled_step_trains_bit_for_bit_as_without(
+    task, recorder, weights, arguments: dict[str, Any]
+) -> None:
+    device = pyrite.fusion("cpu")
+    task.train.device = task.valid.device = device
+
+    entered = Counter[bool]()
+
+    def trained(compile: bool) -> tuple[Any, list[Any]]:
+        def step(model: Any, batch: Any) -> Output:
+            entered[compile] += 1
+            return supervised(task.loss)(model, batch)
+
+        recorder.events.clear()
+        schedule = ReduceOnPlateau(0.05, factor=0.5, patience=0)
+        chosen = {"optimizer": SGD(schedule)} if "observe" in arguments else {}
+        learner = task.learner(views=[recorder], compile=compile, step=step, **arguments, **chosen)
+        learner.model = learner.model.to(device)
+        result = task.fit(learner, epochs=6)
+        told = [(e.readings, e.items, e.learning_rate) for e in recorder.of(StepEnded)]
+        norms = [e.gradient_norm for e in recorder.of(StepEnded)]
+        return weights(result.model), [told, norms]
+
+    assert trained(compile=True) == trained(compile=False)
+    assert entered[True] < 0.8 * entered[False]
+
+
+def test_a_compiled_step_asks_for_fusion(task) -> None:
+    with pytest.raises(CompileError, match=r"one device with fusion, got numpy; move them"):
+        task.fit(task.learner(compile=True))
 
 
 # ---- interrupted and resumed ----

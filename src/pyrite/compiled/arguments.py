@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pyrite.content import Known, content_of
+from pyrite.op import is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import TreeNode, tree_leaves
@@ -80,6 +81,8 @@ class _Walk:
         if isinstance(value, TreeNode):
             form, leaves = _of_node(value)
             return ("node", form, tuple([self._place(t) for t in leaves]))
+        if is_host_scalar(value):
+            return ("number", value.key)
         return form_of(value, self.form)
 
     def _place(self, t: Tensor) -> int:

@@ -17,9 +17,10 @@ from pyrite.backend.fusion.history import Call
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.backend.fusion.pending import PendingCalls
 from pyrite.compiled.arguments import Tree, fact_of
+from pyrite.compiled.expression import with_numbers
 from pyrite.errors import CompileError
 from pyrite.op import Constant, TensorBase
-from pyrite.op.host_scalar import Choice, key_of
+from pyrite.op.host_scalar import Choice, key_of, value_of
 from pyrite.tensor.draws import DrawsEffect
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.stream import DRAWS, current_stream
@@ -176,7 +177,7 @@ def call_captured(
         except BaseException:
             undo(capture)
             raise
-    return result, found
+    return with_numbers(result, value_of), found
 
 
 def undo(capture: Capture) -> None:

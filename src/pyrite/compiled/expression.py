@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from pyrite.backend.capture import State
 from pyrite.op import HostScalar, is_host_scalar
+from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import TreeNode, children_of, with_children
 
 #: The states of a replay, by the keys of their effects.
 States = Mapping[Hashable, State]
@@ -20,6 +22,23 @@ class _Step(NamedTuple):
     operands: tuple[tuple[int, Any], ...]
     effect: Hashable
     name: tuple[Any, ...]
+
+
+def with_numbers(tree: Any, number: Callable[[HostScalar], Any]) -> Any:
+    """Return what a function returns with numbers in the places of host scalars.
+
+    They are looked for in lists, tuples, dicts and dataclasses; not in modules.
+    """
+    if is_host_scalar(tree):
+        return number(tree)
+    if isinstance(tree, Tensor | TreeNode):
+        return tree
+    changed = {
+        name: made
+        for name, child in children_of(tree)
+        if (made := with_numbers(child, number)) is not child
+    }
+    return with_children(tree, changed) if changed else tree
 
 
 class Expressions:

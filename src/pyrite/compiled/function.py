@@ -8,6 +8,7 @@ besides the values of tensors is looked at each time, and a call that differs is
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -239,7 +240,21 @@ def _compiled(function: Any) -> Compiled[Any, Any]:
                 "function itself: compile(step)"
             )
         )
+    if any(is_one(function) for is_one in _RETURN_LATER):
+        raise located(
+            CompileError(
+                f"compile requires a function that returns when it is done, got "
+                f"{getattr(function, '__qualname__', function)!r}, which is async or yields; "
+                "compile the part between two awaits or yields"
+            )
+        )
     return Compiled(function)
+
+
+#: Functions whose lines do not run when they are called.
+_RETURN_LATER = (
+    inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction,
+)  # fmt: skip
 
 
 def _modules(value: Any) -> list[TreeNode]:

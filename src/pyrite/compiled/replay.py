@@ -11,8 +11,8 @@ from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.history import graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
-from pyrite.compiled.expression import Expressions, States
-from pyrite.op import Constant, is_host_scalar
+from pyrite.compiled.expression import Expressions, States, with_numbers
+from pyrite.op import Constant, HostScalar, is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
@@ -34,6 +34,9 @@ class ReplayedCall:
         self._places = {number: n for n, number in enumerate(self._wanted)}
         self._expressions = Expressions()
         self._numbers = [self._number(x) for x in call.numbers]
+        #: Numbers that are returned, by their host scalars.
+        self._returned: dict[int, int] = {}
+        with_numbers(call.tree, self._note)
         #: What is asked first: a call that is answered otherwise has drawn nothing.
         self._asked = Expressions()
         self._choices = [(self._asked.add(c.asked), c.answer) for c in call.choices]
@@ -45,6 +48,10 @@ class ReplayedCall:
     def _number(self, number: Constant) -> Constant | tuple[int, Any]:
         value = number.value
         return (self._expressions.add(value), number.type) if is_host_scalar(value) else number
+
+    def _note(self, scalar: HostScalar) -> HostScalar:
+        self._returned[id(scalar)] = self._expressions.add(scalar)
+        return scalar
 
     def run(self, leaves: Sequence[Tensor]) -> tuple[Any] | None:
         """Return what the function returns, or None where the call does not stand for this one."""
@@ -67,8 +74,12 @@ class ReplayedCall:
             answers = self._asked.values(states)
             if any([bool(answers[n]) is not answer for n, answer in self._choices]):
                 return None
-            made = self._made(inputs, self._expressions.values(states))
-            return (self._committed(made, leaves, states),)
+            values = self._expressions.values(states)
+            made = self._made(inputs, values)
+            result = self._committed(made, leaves, states)
+            if self._returned:
+                result = with_numbers(result, lambda scalar: values[self._returned[id(scalar)]])
+            return (result,)
 
     def _read(self, source: Source, leaves: Sequence[Tensor], states: States) -> Lazy:
         if isinstance(source, Leaf):

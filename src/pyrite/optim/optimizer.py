@@ -184,7 +184,8 @@ class Optimizer(Configured, ABC):
         {'*': 0.1, 'head.*': 1.0}
         """
         names = ["*", *(group.choice.name for group in self._groups)]
-        return dict(zip(names, self._rates(), strict=True))
+        rates, effect = self._rates(), effect_of(self)
+        return dict(zip(names, rates if effect is None else effect.rates(rates), strict=True))
 
     @public
     def observe(self, metric: float) -> None:

@@ -97,6 +97,15 @@ def tree_paths(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from tree_paths(child, f"{path}.{name}" if path else str(name))
 
 
+def children_of(tree: Any) -> Iterable[tuple[Any, Any]]:
+    """Return what a container has, by index, key or field name; nothing of what is none.
+
+    >>> list(children_of(["a", "b"])), list(children_of({"a": 1})), list(children_of(3))
+    ([(0, 'a'), (1, 'b')], [('a', 1)], [])
+    """
+    return enumerate(tree) if isinstance(tree, _SEQUENCES) else _named(tree).items()
+
+
 def with_children(tree: Any, changed: Mapping[Any, Any]) -> Any:
     """Return a container with some of its children exchanged, by index, key or field name.
 

@@ -100,6 +100,8 @@ class Learner(Generic[M]):
     read_every: steps between two readings of metrics, which wait for the device.
     show: what people should see of the first batch of each split and epoch: images, texts, tables.
     gradient_norm: whether the steps whose metrics are read tell the norm of all gradients too.
+    compile: whether a training step is one program, as of `pyrite.compile`: the model is on a
+    device with `pyrite.fusion`, and ``step`` changes no Python state of its own.
 
     Raises ArgumentError when accumulate or read_every < 1, two metrics have one name, or one has a
     name that is no Unicode.
@@ -124,6 +126,7 @@ class Learner(Generic[M]):
         read_every: int = 10,
         gradient_norm: bool = False,
         show: Show | None = None,
+        compile: bool = False,
     ) -> None:
         if accumulate < 1 or read_every < 1:
             raise ArgumentError(
@@ -146,6 +149,7 @@ class Learner(Generic[M]):
         self.read_every = read_every
         self.gradient_norm = gradient_norm
         self.show = show
+        self.compile = compile
         self.epochs_done = 0
 
     def fit(
@@ -246,8 +250,9 @@ class _Run(Generic[M]):
             else None
         )
         self.training_step = TrainingStep(
-            learner.step, learner.optimizer, learner.gradient_checkpointing
-        )
+            learner.step, learner.optimizer, learner.gradient_checkpointing,
+            compile=learner.compile,
+        )  # fmt: skip
 
     @property
     def steps_per_epoch(self) -> int:
