@@ -19,10 +19,12 @@ from pyrite.backend import Device, device
 from pyrite.errors import DTypeError, ModelRunError, PyriteError
 from pyrite.onnx.converter import Converter, Kind, converter
 from pyrite.onnx.element import Element
+from pyrite.onnx.exporter.tracer import ModelTracer
 from pyrite.onnx.fusion import fused
 from pyrite.onnx.graph import Graph, Node
 from pyrite.onnx.memory import HostMemory
 from pyrite.onnx.optimization import pruned
+from pyrite.onnx.static import GROWING, steering_values
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DType, dtype, int32, int64, uint32, uint64
@@ -48,6 +50,8 @@ class Step:
     releases: tuple[str, ...] = ()
     #: Whether a first tensor and what else it is given are all that it needs to know.
     takes_tensors: bool = False
+    #: Whether what it gives grows with sizes, and nothing on the host depends on it.
+    fills: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +85,11 @@ class Context:
     def __post_init__(self) -> None:
         if self.memory is not None:
             self._tensors = self.memory.tensors(self.device.backend.root)
+
+    @property
+    def is_exported(self) -> bool:
+        """Whether the model is traced for a file, in which sizes may vary."""
+        return isinstance(self.device.backend, ModelTracer)
 
     def tensor(self, value: Any) -> Any:
         """Return an array of the host as a tensor of the device; a tensor as it is."""
@@ -125,6 +134,8 @@ class Call:
     device: Device
     context: Context
     scope: Mapping[str, Any]
+    #: Whether a small result may be an array of the host.
+    may_stay: bool = True
 
     def run(self, body: Program, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs of a body of this node, which sees the values around it."""
@@ -153,24 +164,29 @@ class Call:
         return position < len(self.node.outputs) and bool(self.node.outputs[position])
 
 
-def compiled(graph: Graph) -> Program:
-    """Return a graph ready to run.  Every node must have a converter (`support.problems`)."""
+def compiled(graph: Graph, steering: frozenset[str] | None = None) -> Program:
+    """Return a graph ready to run.  Every node must have a converter (`support.problems`).
+
+    steering: the values that steer the graph that this is a body of.
+    """
+    steering = steering_values(graph) if steering is None else steering
     smaller = pruned(fused(graph))
     weights = {name: weight.key for name, weight in smaller.weights.items()}
-    steps = tuple(_step(node) for node in smaller.nodes)
+    steps = tuple(_step(node, steering) for node in smaller.nodes)
     return Program(graph, _released(steps, graph), graph.captured, MappingProxyType(weights))
 
 
-def _step(node: Node) -> Step:
+def _step(node: Node, steering: frozenset[str]) -> Step:
     found = converter(node.domain, node.op, node.version)
     assert found is not None, node.label
     attributes = {
-        name: compiled(value) if isinstance(value, Graph) else value
+        name: compiled(value, steering) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     kinds = tuple(found.kind(i) for i in range(len(node.inputs)))
     is_plain = not found.takes_call and "value" not in kinds and kinds[:1] not in ((), ("host",))
-    return Step(node, found, attributes, kinds, takes_tensors=is_plain)
+    fills = node.op in GROWING and steering.isdisjoint(node.outputs)
+    return Step(node, found, attributes, kinds, takes_tensors=is_plain, fills=fills)
 
 
 def _released(steps: Sequence[Step], graph: Graph) -> tuple[Step, ...]:
@@ -203,7 +219,7 @@ def specialized(program: Program, met: Mapping[int, Sequence[Any]]) -> Program:
 
 def run_whole(program: Program, inputs: Sequence[Any], context: Context) -> list[Any]:
     """Return the outputs of a model for inputs; what the host computes is remembered."""
-    memory = context.memory
+    memory = None if context.is_exported else context.memory
     signature = None if memory is None else memory.signature(inputs)
     if memory is None or signature is None:
         return run(program, inputs, {}, context)
@@ -264,8 +280,10 @@ def outputs_of(step: Step, scope: Mapping[str, Any], context: Context) -> Sequen
     if step.takes_tensors and _are_ready(values, step.kinds):
         made = found.function(*values, **step.attributes)
         return made if isinstance(made, tuple) else (made,)
-    on_host = _is_on_host(values, step.kinds)
-    call = Call(step.node, HOST if on_host else context.device, context, scope)
+    # In a file sizes may vary: what grows with them is nodes there, not an array.
+    may_stay = not (step.fills and context.is_exported)
+    on_host = may_stay and _is_on_host(values, step.kinds)
+    call = Call(step.node, HOST if on_host else context.device, context, scope, may_stay)
     given = [_operand(call, v, kind) for v, kind in zip(values, step.kinds, strict=True)]
     arguments = (call, *given) if found.takes_call else given
     made = found.function(*arguments, **step.attributes)

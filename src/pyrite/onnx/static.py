@@ -1,4 +1,4 @@
-"""Which inputs of a model steer it: sizes, axes, counts.  They stay on the host.
+"""Which values of a model steer it: sizes, axes, counts.  They stay on the host.
 
 An input is followed backwards from the operands that have to be on the host, through the
 arithmetic of small integers and the branches that it stands in, and through nothing else.
@@ -14,6 +14,36 @@ _ARITHMETIC = {
     "Squeeze", "Sub", "Unsqueeze", "Abs", "Where", "And", "Or", "Not", "Equal", "Less", "Greater",
     "Flatten", "Split", "Mod", "Ceil", "Floor", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin",
 }  # fmt: skip
+
+
+#: Ops whose results may be far larger than their operands.
+GROWING = {
+    "ConstantOfShape", "Expand", "OneHot", "Range", "Tile", "Pad", "Resize", "Upsample",
+    "CenterCropPad", "Col2Im", "BlackmanWindow", "HannWindow", "HammingWindow",
+    "MelWeightMatrix", "EyeLike", "MaxUnpool",
+}  # fmt: skip
+
+
+def steering_values(graph: Graph) -> frozenset[str]:
+    """Return the names of all values that an operand on the host depends on."""
+    wanted: set[str] = set()
+    _close(graph, wanted)
+    return frozenset(wanted)
+
+
+def _close(graph: Graph, wanted: set[str]) -> None:
+    for node in reversed(graph.nodes):
+        wanted.update(_host_operands(node))
+        is_wanted = any(name in wanted for name in node.outputs)
+        for body in node.bodies:
+            wanted.update(body.outputs if is_wanted else ())
+            _close(body, wanted)
+        if is_wanted and node.op not in _OF_TYPES:
+            wanted.update(filter(None, node.inputs))
+
+
+#: Ops whose results depend on no value of their operands.
+_OF_TYPES = {"Shape", "Size"}
 
 
 def static_inputs(graph: Graph) -> frozenset[str]:

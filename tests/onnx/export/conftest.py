@@ -46,8 +46,8 @@ Judge = Callable[..., Path]
 def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
     """Export a model and compare what onnxruntime makes of it with what it does itself.
 
-    ``others`` are further examples, of other sizes; with ``imports`` the file is also loaded again
-    and run here, which takes a second.  Returns the file.
+    ``others`` are further examples, of other sizes; with ``imports`` the file is also loaded again,
+    run here, and exported once more, which takes a second.  Returns the file.
     """
 
     def judged(
@@ -57,6 +57,10 @@ def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
         path = tmp_path / "model.onnx"
         export(model, example, path, **options)
         imported = load(path) if imports else None
+        again = tmp_path / "again.onnx"
+        if imported is not None:
+            given = dict(named_tensors(arguments_of(model, example).values, ""))
+            export(imported, given, again, **options)
         for given in (example, *others):
             arguments = arguments_of(model, given)
             inputs = {name: t.numpy() for name, t in named_tensors(arguments.values, "")}
@@ -68,8 +72,12 @@ def judge(run: Run, tmp_path: Path, full: bool) -> Judge:
                 assert_same(array, result, atol, name, rtol)
             if imported is not None:
                 back = imported(**{name: pyrite.tensor(array) for name, array in inputs.items()})
-                for (name, result), (_, again) in zip(want, named_results(back), strict=True):
-                    assert_same(again.numpy(), result, atol, name, rtol)
+                twice = run(again, inputs).values()
+                for (name, result), (_, one), two in zip(
+                    want, named_results(back), twice, strict=True
+                ):
+                    assert_same(one.numpy(), result, atol, name, rtol)
+                    assert_same(two, result, atol, name, rtol)
         return path
 
     return judged

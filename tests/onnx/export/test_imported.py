@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper
 
 import pyrite
-from pyrite import nn
 from pyrite.onnx import export, load
 from pyrite.onnx.exporter.tracer import ModelTracer
 
@@ -128,20 +127,6 @@ def test_a_loop_whose_variable_grows_is_written_round_by_round(run: Any, tmp_pat
 
     (got,) = run(tmp_path / "model.onnx", {"x": x}).values()
     assert got.tolist() == [1, 2] * 5
-
-
-def test_a_model_that_was_exported_is_exported_again(run: Any, tmp_path: Path) -> None:
-    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
-    dynamic = {"x": {0: "batch", 1: "length"}}
-    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
-
-    export(nn.TransformerEncoder(8, 2, 16, 1), pyrite.tensor(x), first, dynamic=dynamic)
-    export(load(first), {"x": pyrite.tensor(x)}, second, dynamic=dynamic)
-
-    more = np.random.default_rng(1).normal(size=(3, 4, 8)).astype(np.float32)
-    for given in (x, more):
-        (a,), (b,) = (run(p, {"x": given}).values() for p in (first, second))
-        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def test_an_imported_model_keeps_nothing_of_its_exports(tmp_path: Path) -> None:

@@ -227,7 +227,9 @@ def test_an_lstm(judge: Any) -> None:
 
 
 def test_a_gru(judge: Any) -> None:
-    path = judge(Text(nn.GRU(6, 8), 8), tokens(2, 5), others=[tokens(4, 2)], dynamic=SEQUENCES)
+    model = Text(nn.GRU(6, 8), 8)
+
+    path = judge(model, tokens(2, 5), others=[tokens(4, 2)], dynamic=SEQUENCES, imports=True)
 
     assert op_types(path).count("GRU") == 1
 

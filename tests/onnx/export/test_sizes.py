@@ -212,7 +212,8 @@ def test_a_table_that_ends_at_the_example_is_read_at_smaller_sizes(judge: Any) -
     model = nn.Sequential(nn.PositionalEncoding(4, max_length=12), nn.Linear(4, 2))
     x = pyrite.ones((1, 12, 4))
 
-    judge(model, x, others=[pyrite.ones((1, 5, 4))], dynamic={"x": {1: "length"}})
+    # Not loaded and exported again: a slice that takes all is none, which is a branch on the size.
+    judge(model, x, others=[pyrite.ones((1, 5, 4))], dynamic={"x": {1: "length"}}, imports=False)
 
 
 def test_a_reshape_is_spelled_without_arithmetic_where_it_can_be(judge: Any) -> None:

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, ModelExportError
-from pyrite.onnx.exporter.size import ValueType, Varying, size_of
+from pyrite.onnx.exporter.size import Size, ValueType, Varying, size_of
 from pyrite.onnx.exporter.tracer import Found, Handle, Step, Trace
 from pyrite.op import Attributes, Constant, Op
-from pyrite.types import DType, Number, TensorType
+from pyrite.types import Array, DType, Number, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,12 @@ class SymbolicTrace:
     steps: tuple[Application, ...]
     results: tuple[Handle, ...]
     types: Mapping[int, ValueType]
+    #: The integers of small arrays of the host that vary, in row-major order.
+    varying: Mapping[Handle, tuple[Size, ...]]
+
+
+#: Elements of the largest array whose integers are found to be formulas of sizes.
+_MOST_VARYING = 16
 
 
 def overlay(traces: Sequence[Trace]) -> SymbolicTrace:
@@ -73,20 +79,21 @@ def overlay(traces: Sequence[Trace]) -> SymbolicTrace:
         for number in first.types
         if all(number in r.types for r in traces)
     }
-    _require_same_constants(traces)
-    return _laid_over(traces, first, types)
+    return _laid_over(traces, first, types, _varying_constants(traces))
 
 
 def _laid_over(
-    traces: Sequence[Trace], root: Trace, types: Mapping[int, ValueType]
-) -> SymbolicTrace:
+    traces: Sequence[Trace], root: Trace, types: Mapping[int, ValueType],
+    varying: Mapping[Handle, tuple[Size, ...]],
+) -> SymbolicTrace:  # fmt: skip
     """Return the traces of a model, the root, or of one body in it, as one."""
     first = traces[0]
     steps = [
-        _application([r.steps[i] for r in traces], root, types) for i in range(len(first.steps))
+        _application([r.steps[i] for r in traces], root, types, varying)
+        for i in range(len(first.steps))
     ]
     return SymbolicTrace(
-        tuple(first.inputs), root.constants, tuple(steps), tuple(first.results), types
+        tuple(first.inputs), root.constants, tuple(steps), tuple(first.results), types, varying
     )
 
 
@@ -131,28 +138,46 @@ def _refuse_branch(location: str | None) -> NoReturn:
     raise error
 
 
-def _require_same_constants(traces: Sequence[Trace]) -> None:
-    """Raise ModelExportError for an array of the host that another size makes another one."""
-    first = traces[0]
-    for other in traces[1:]:
-        for handle, found in first.constants.items():
-            twin = other.constants.get(handle)
-            if twin is None:
-                _refuse_branch(found.location)
-            if twin.source is found.source:
-                continue
-            a, b = found.array(), twin.array()
-            if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
-                error = ModelExportError(
-                    "export requires arrays that do not depend on a dynamic axis, got "
-                    f"{a.shape} and {b.shape} at two sizes; make it by ops: pyrite.arange(n)"
-                )
-                error.location = found.location
-                error.add_note(f"at {found.location}")
-                raise error
+def _varying_constants(traces: Sequence[Trace]) -> dict[Handle, tuple[Size, ...]]:
+    """Return the integers of arrays of the host that vary, which is what sizes become in them.
+
+    Raises ModelExportError for an array that another size makes another one in other ways.
+    """
+    varying = {}
+    for handle, found in traces[0].constants.items():
+        twins = [trace.constants.get(handle) for trace in traces]
+        if None in twins:
+            _refuse_branch(found.location)
+        if all(twin is not None and twin.source is found.source for twin in twins):
+            continue
+        arrays = [twin.array() for twin in twins if twin is not None]
+        first = arrays[0]
+        if any(a.dtype != first.dtype or a.shape != first.shape for a in arrays):
+            _refuse_array(found, arrays)
+        if all(a.tobytes() == first.tobytes() for a in arrays):
+            continue
+        if first.dtype.kind not in "iu" or first.size > _MOST_VARYING:
+            _refuse_array(found, arrays)
+        columns = zip(*(a.reshape(-1).tolist() for a in arrays), strict=True)
+        varying[handle] = tuple(size_of(column) for column in columns)
+    return varying
 
 
-def _application(steps: Sequence[Step], root: Trace, types: Mapping[int, ValueType]) -> Application:
+def _refuse_array(found: Found, arrays: Sequence[Array]) -> NoReturn:
+    shapes = " and ".join(dict.fromkeys(str(a.shape) for a in arrays))
+    error = ModelExportError(
+        f"export requires arrays that do not depend on a dynamic axis, got {shapes} at several "
+        "sizes; make it by ops: pyrite.arange(n)"
+    )
+    error.location = found.location
+    error.add_note(f"at {found.location}")
+    raise error
+
+
+def _application(
+    steps: Sequence[Step], root: Trace, types: Mapping[int, ValueType],
+    varying: Mapping[Handle, tuple[Size, ...]],
+) -> Application:  # fmt: skip
     first = steps[0]
     results = tuple(Handle(first.first + i) for i in range(len(first.types)))
     given = tuple(
@@ -178,7 +203,7 @@ def _application(steps: Sequence[Step], root: Trace, types: Mapping[int, ValueTy
         results,
         first.layer,
         first.location,
-        tuple(_laid_over(traces, root, types) for traces in bodies),
+        tuple(_laid_over(traces, root, types, varying) for traces in bodies),
     )
 
 

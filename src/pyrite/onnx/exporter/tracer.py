@@ -93,6 +93,13 @@ class Found:
         """Return the values."""
         return self.source.detach().numpy() if isinstance(self.source, Tensor) else self.source
 
+    def error(self, message: str) -> ModelExportError:
+        """Return an error at the line where it was found."""
+        error = ModelExportError(f"an array requires {message}")
+        error.location = self.location
+        error.add_note(f"at {self.location}")
+        return error
+
 
 #: What a branch runs.
 Body = Callable[[], Sequence[Tensor]]

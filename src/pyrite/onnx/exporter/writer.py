@@ -125,6 +125,8 @@ class Writer:
         if found is None:
             if handle not in scope.trace.constants:
                 raise _left_out(scope.trace, handle)
+            if handle in scope.trace.varying:
+                return self._varying(scope, handle)
             constant, type = scope.trace.constants[handle], scope.trace.types[handle]
             array = constant.array()
             if constant.name is None:
@@ -132,6 +134,16 @@ class Writer:
             else:
                 name = scope.graph.parameter(constant.name, array)
             found = scope.constants[handle] = Value(name, type.dtype, type.shape)
+        return found
+
+    def _varying(self, scope: _Scope, handle: Handle) -> Value:
+        """Return an array of the host whose integers vary, computed in the graph."""
+        constant, type = scope.trace.constants[handle], scope.trace.types[handle]
+        call = Call(scope.graph, scope.layer or "", (), (), scope.sizes, constant.error)
+        flat = call.integers(scope.trace.varying[handle])
+        shaped = call.reshape(replace(flat, shape=(len(scope.trace.varying[handle]),)), type.shape)
+        found = replace(call.cast(shaped, type.dtype), shape=type.shape)
+        scope.values[handle] = found
         return found
 
     # ---- ops ----

@@ -1,7 +1,7 @@
-"""Resize and Upsample: axis by axis, each new element a weighted sum of old ones.
+"""Resize and Upsample: as Pyrite's own op where it means the same, else axis by axis.
 
-The weights are a matrix that the host makes, (new, old), from where each new element lies.
-Source: the ONNX specification of Resize-19.
+Each new element of an axis is a weighted sum of old ones.  The weights are a matrix that the host
+makes, (new, old), from where each new element lies.  Source: the ONNX specification of Resize-19.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class Manner:
     excludes_outside: bool = False
     antialias: bool = False
     extrapolation: float = 0.0
+    #: Whether the file has scales, from which the sizes follow, and not sizes.
+    has_scales: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,10 @@ def resize(
     manner = Manner(
         mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a,
         bool(exclude_outside), bool(antialias), extrapolation_value,
+        has_scales=scales is not None and bool(scales.size),
     )  # fmt: skip
     named = [a % x.ndim for a in axes] if axes is not None else list(range(x.ndim))
-    if scales is not None and scales.size:
+    if scales is not None and manner.has_scales:
         found = [
             (math.floor(x.shape[a] * s), s) for a, s in zip(named, map(float, scales), strict=True)
         ]
@@ -127,6 +131,9 @@ def _upsampled(x: Tensor, scales: Sequence[float], mode: str) -> Tensor:
 
 def _resized(x: Tensor, axes: Sequence[Axis], manner: Manner) -> Tensor:
     _require_bounded(x, axes)
+    own = own_manner(manner)
+    if own is not None and (given := _own_sizes(x, axes, manner)) is not None:
+        return x.interpolate(**given, **own)
     outside = np.zeros((1,) * x.ndim, bool)
     wide = x
     for axis in axes:
@@ -144,6 +151,45 @@ def _resized(x: Tensor, axes: Sequence[Axis], manner: Manner) -> Tensor:
             functions.tensor(outside, device=x.device), manner.extrapolation, wide
         )
     return _as(wide, x)
+
+
+#: What Pyrite's op calls a mode: by the mode, the coordinates and, of the nearest, its rule.
+_OWN = {
+    ("nearest", "asymmetric", "floor"): ("nearest", False),
+    ("nearest", "half_pixel", "round_prefer_ceil"): ("nearest_exact", False),
+    ("linear", "half_pixel", ""): ("linear", False),
+    ("linear", "pytorch_half_pixel", ""): ("linear", False),
+    ("linear", "align_corners", ""): ("linear", True),
+    ("cubic", "half_pixel", ""): ("cubic", False),
+    ("cubic", "pytorch_half_pixel", ""): ("cubic", False),
+    ("cubic", "align_corners", ""): ("cubic", True),
+}
+
+
+def own_manner(manner: Manner) -> dict[str, Any] | None:
+    """Return the attributes with which `Tensor.interpolate` means the same; None without any."""
+    if manner.antialias or manner.excludes_outside:
+        return None
+    if manner.mode == "cubic" and manner.cubic != -0.75:
+        return None
+    rule = manner.nearest if manner.mode == "nearest" else ""
+    found = _OWN.get((manner.mode, manner.coordinates, rule))
+    return None if found is None else {"mode": found[0], "align_corners": found[1]}
+
+
+def _own_sizes(x: Tensor, axes: Sequence[Axis], manner: Manner) -> dict[str, Any] | None:
+    """Return what `Tensor.interpolate` takes for axes; None where it has no such call."""
+    by_axis = {axis.axis: axis for axis in axes}
+    spatial = [by_axis.get(a, Axis(a, x.shape[a], 1.0)) for a in range(2, x.ndim)]
+    keeps_others = all(a.scale == 1.0 for a in axes if a.axis < 2)
+    if not x.dtype.is_float or not spatial or not keeps_others or not all(x.shape):
+        return None
+    if any(a.size == 0 or (a.size == 1 and manner.coordinates != "asymmetric") for a in spatial):
+        return None
+    if manner.has_scales and manner.coordinates != "align_corners":
+        return {"scale_factor": tuple(a.scale for a in spatial)}
+    is_exact = all(a.scale == a.size / x.shape[a.axis] for a in spatial)
+    return {"size": tuple(a.size for a in spatial)} if is_exact else None
 
 
 def _require_bounded(x: Tensor, axes: Sequence[Axis]) -> None:

@@ -1,12 +1,14 @@
 """RNN, GRU and LSTM: directions, layouts, lengths, peepholes and activations by name.
 
-A sequence is unrolled; what does not depend on the step before, x W, is one product for all steps.
+The usual cells are the ops of whole sequences that `pyrite.nn` has.  Others are unrolled; what does
+not depend on the step before, x W, is one product for all steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyrite.errors import ArgumentError
 from pyrite.onnx.converter import Fixed, converts
@@ -63,6 +65,26 @@ class Layer:
             return functions.zeros(shape, dtype=self.x.dtype, device=self.x.device)
         return given.swap_axes(0, 1) if self.layout else given
 
+    def run_whole(
+        self, op: Callable[..., tuple[Tensor, ...]], order: Sequence[int],
+        weights: Sequence[Tensor | None], states: Sequence[Tensor], **attributes: Any,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Return (Y, and the last of each state) by an op of a whole sequence.
+
+        order: the places that the op's gates have among ONNX's.  weights: W, R and B.
+        """
+        outputs, finals = [], []
+        for direction in range(self.directions):
+            is_reversed = direction == 1 or self.direction == "reverse"
+            of_x, of_h, bias = (None if w is None else w[direction] for w in weights)
+            biases = (None, None) if bias is None else bias.chunk(2, 0)
+            given = (_in_order(w, order) for w in (of_x, of_h, *biases))
+            first = (state[direction] for state in states)
+            y, *last = op(self.sequence, *given, *first, is_reversed=is_reversed, **attributes)
+            outputs.append(y)
+            finals.append(last)
+        return self._joined(outputs, finals)
+
     def run(
         self, cells: Sequence[Cell], gates: Sequence[Tensor], states: Sequence[Tensor]
     ) -> tuple[Tensor, ...]:
@@ -74,6 +96,12 @@ class Layer:
             y, last = self._run_one(cell, gate, first, backwards)
             outputs.append(y)
             finals.append(last)
+        return self._joined(outputs, finals)
+
+    def _joined(
+        self, outputs: list[Tensor], finals: Sequence[Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
+        """Return the outputs and last states of all directions in the op's layout."""
         y = functions.stack(outputs, 1)
         ends = [functions.stack(list(found), 0) for found in zip(*finals, strict=True)]
         if self.layout:
@@ -97,6 +125,19 @@ class Layer:
                 made.append(new[0])
             states = new
         return functions.stack(made[:: -1 if backwards else 1], 0), states
+
+
+def _in_order(weight: Tensor | None, order: Sequence[int]) -> Tensor | None:
+    """Return a weight with its blocks of rows, one a gate, in another order."""
+    if weight is None or len(order) == 1:
+        return weight
+    blocks = weight.chunk(len(order), 0)
+    return functions.concat([blocks[gate] for gate in order], 0)
+
+
+def _are_usual(names: Sequence[str], *usual: str) -> bool:
+    """Whether the activations of each direction are the usual ones."""
+    return [name.lower() for name in names] == [*usual] * (len(names) // len(usual))
 
 
 def _activations(
@@ -151,13 +192,18 @@ def rnn(
     """Return all hidden states, and the last: h' = f(x W + h R + b)."""
     layer = Layer(x, sequence_lens, layout, direction)
     hidden = r.shape[-1]
+    begin = layer.initial(initial_h, hidden)
+    for nonlinearity in ("tanh", "relu"):
+        if layer.lengths is None and clip is None and _are_usual(activations, nonlinearity):
+            op = type(x)._rnn
+            return layer.run_whole(op, (0,), (w, r, b), [begin], nonlinearity=nonlinearity)
     chosen = _activations(activations, activation_alpha, activation_beta)
     cells: list[Cell] = []
     for d in range(layer.directions):
         bias = None if b is None else b[d, hidden:]
         cells.append(_rnn_cell(r[d], bias, _clipped(clip, chosen[d])))
     gates = [_gates(layer, w, b, d, 1) for d in range(layer.directions)]
-    return layer.run(cells, gates, [layer.initial(initial_h, hidden)])
+    return layer.run(cells, gates, [begin])
 
 
 def _rnn_cell(r: Tensor, bias: Tensor | None, f: Activation) -> Cell:
@@ -190,6 +236,10 @@ def gru(
     """Return all hidden states, and the last: h' = (1 - z) n + z h, with gates z, r and n."""
     layer = Layer(x, sequence_lens, layout, direction)
     hidden = r.shape[-1]
+    begin = layer.initial(initial_h, hidden)
+    is_usual = clip is None and _are_usual(activations, "sigmoid", "tanh")
+    if layer.lengths is None and is_usual and linear_before_reset:
+        return layer.run_whole(type(x)._gru, (1, 0, 2), (w, r, b), [begin])
     chosen = [
         _clipped(clip, f) for f in _activations(activations, activation_alpha, activation_beta)
     ]
@@ -199,7 +249,7 @@ def gru(
         bias = bias if b is None else b[d, 3 * hidden :]
         cells.append(_gru_cell(r[d], bias, chosen[2 * d : 2 * d + 2], bool(linear_before_reset)))
     gates = [_gates(layer, w, b, d, 3) for d in range(layer.directions)]
-    return layer.run(cells, gates, [layer.initial(initial_h, hidden)])
+    return layer.run(cells, gates, [begin])
 
 
 def _gru_cell(r: Tensor, bias: Tensor, functions: Sequence[Activation], linear: bool) -> Cell:
@@ -244,6 +294,10 @@ def lstm(
     """Return all hidden states, the last, and the last cell state; gates are i, o, f and c."""
     layer = Layer(x, sequence_lens, layout, direction)
     hidden = r.shape[-1]
+    states = [layer.initial(initial_h, hidden), layer.initial(initial_c, hidden)]
+    is_usual = clip is None and _are_usual(activations, "sigmoid", "tanh", "tanh")
+    if layer.lengths is None and is_usual and p is None and not input_forget:
+        return layer.run_whole(type(x)._lstm, (0, 2, 3, 1), (w, r, b), states)
     chosen = [
         _clipped(clip, f) for f in _activations(activations, activation_alpha, activation_beta)
     ]
@@ -256,7 +310,6 @@ def lstm(
         three = (chosen[3 * d], chosen[3 * d + 1], plain[3 * d + 2])
         cells.append(_lstm_cell(r[d], bias, peepholes, three, bool(input_forget)))
     gates = [_gates(layer, w, b, d, 4) for d in range(layer.directions)]
-    states = [layer.initial(initial_h, hidden), layer.initial(initial_c, hidden)]
     return layer.run(cells, gates, states)
 
 

@@ -47,7 +47,7 @@ def constant_of_shape(call: Call, shape: Host, *, value: Weight | None = None) -
     fill = np.zeros(1, np.float32) if value is None else value.read()
     sizes = _sizes(shape)
     require_bounded("ConstantOfShape", sizes)
-    if element_count(sizes) <= HOST_LIMIT and fill.dtype.kind != "f":
+    if call.may_stay and element_count(sizes) <= HOST_LIMIT and fill.dtype.kind != "f":
         return np.full(sizes, fill.reshape(-1)[0], fill.dtype)
     return _filled(call, sizes, fill)
 
@@ -71,10 +71,11 @@ def range_(call: Call, start: Host, limit: Host, delta: Host) -> Any:
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
     kind = start.dtype
     require_bounded("Range", (count,))
-    if count <= HOST_LIMIT:
+    if call.may_stay and count <= HOST_LIMIT:
         return (start + np.arange(count).astype(kind) * delta).astype(kind).reshape(-1)
     steps = functions.arange(count, device=call.device).astype(call.dtype(types.dtype(kind)))
-    return steps * delta.item() + start.item()
+    scaled = steps if delta.item() == 1 else steps * delta.item()
+    return scaled if start.item() == 0 else scaled + start.item()
 
 
 @converts("EyeLike", since=9)

@@ -45,6 +45,7 @@ from pyrite.onnx.python.value import (
     integers,
 )
 from pyrite.onnx.role import roles
+from pyrite.onnx.static import GROWING
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array
 
@@ -331,7 +332,7 @@ class Translation:
         if not known or not is_known or node.op in _NOT_FOLDED or "value" in found.operands[1:]:
             return None
         part = Graph("", node.inputs, node.outputs, (node,), {}, {})
-        if node.op in _GROWING and _too_large(node, values):
+        if node.op in GROWING and _too_large(node, values):
             return None
         try:
             by_name = {n: v.array for n, v in zip(node.inputs, values, strict=True)
@@ -473,11 +474,6 @@ _NOT_FOLDED = {
     "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike", "SequenceConstruct", "SequenceEmpty", "Optional", "SplitToSequence",
 }  # fmt: skip
-
-#: Ops whose results may be far larger than their operands.
-_GROWING = {"ConstantOfShape", "Expand", "OneHot", "Range", "Tile", "Pad", "Resize", "Upsample",
-            "CenterCropPad", "Col2Im", "BlackmanWindow", "HannWindow", "HammingWindow",
-            "MelWeightMatrix", "EyeLike", "MaxUnpool"}  # fmt: skip
 
 
 def _too_large(node: Node, values: Sequence[Value | None]) -> bool:
