@@ -1,4 +1,4 @@
-"""Weights and checkpoints in files: safetensors, sharded checkpoints, PyTorch state dicts.
+"""Weights, checkpoints and configurations in files: safetensors, PyTorch state dicts, JSON.
 
 Everything here speaks of NumPy arrays by dotted name; modules meet it in ``nn``.  No format that
 can run code is ever written, and none is run when read.
@@ -7,6 +7,8 @@ can run code is ever written, and none is run when read.
 from __future__ import annotations
 
 from pyrite.record.atomic import atomic_write as atomic_write
+from pyrite.record.config import load_config as load_config
+from pyrite.record.config import save_config as save_config
 from pyrite.record.pytorch import load_pytorch as load_pytorch
 from pyrite.record.pytorch import read_pytorch as read_pytorch
 from pyrite.record.record import Record as Record
@@ -33,11 +35,13 @@ __all__ = [
     "atomic_write",
     "cast",
     "fit",
+    "load_config",
     "load_pytorch",
     "load_safetensors",
     "load_sharded",
     "match",
     "read_pytorch",
     "remap",
+    "save_config",
     "save_safetensors",
 ]
