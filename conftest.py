@@ -26,3 +26,5 @@ collect_ignore = [path for name, paths in _NEEDS.items() if not find_spec(name) 
 def pytest_configure() -> None:
     # In the processes that tests start, too.
     config.device = os.environ.setdefault("PYRITE_DEVICE", "numpy")
+    # Tests count kernels, and mostly end before a second size could come.
+    config.ahead = os.environ.setdefault("PYRITE_AHEAD", "0") == "1"

@@ -2,7 +2,8 @@
 
     python benchmarks/new_size_stalls.py [--device cpu] [--sizes 16] [--rounds 3] [--only conv]
 
-Each op meets one size, which compiles its kernels, and then others in an order that is drawn.  The
+Each op meets one size, which compiles its kernels, and after a pause in which some are compiled
+ahead others in an order that is drawn.  The
 stall of a size is what its first call takes beyond a later one of the same size: planning, the
 choice of configs, and kernels where some are compiled.  What is counted is processor time of the
 calling thread, so other programs on the machine do not show; of several rounds, each in a process
@@ -73,6 +74,7 @@ def measured(device: str, sizes: int, only: str) -> Iterator[tuple[str, list[flo
         stalls, built = [], 0
         for n in range(sizes + 1):
             call = draw(rng)
+            backend.launcher.ahead.finish()
             before = backend.launcher.kernels
             took = [seconds(call, backend) for _ in range(4)]
             stalls.append((took[0] - min(took[1:])) * 1e3)
@@ -133,9 +135,9 @@ def convolution(weight_shape: tuple[int, ...], how: dict[str, Any], way: str) ->
     }  # fmt: skip
 
     def draw(rng: random.Random) -> Callable[[], Any]:
-        low, high = {1: (40, 300), 2: (16, 64), 3: (8, 20)}[rank]
+        low, high = {1: (40, 200), 2: (12, 33), 3: (6, 12)}[rank]
         sizes = tuple(rng.randrange(low, high) for _ in range(rank))
-        batch = rng.randrange(2, 20)
+        batch = rng.randrange(2, 9)
         x = tensor(batch, weight_shape[1] * groups, *sizes)
         weight = tensor(*weight_shape)
         if way == "forward":
@@ -166,7 +168,7 @@ def norms() -> dict[str, Draw]:
     """Return norms of rows that are as many, and as long, as is drawn; and their gradients."""
 
     def rows(rng: random.Random, length: int = 128) -> Any:
-        return tensor(rng.randrange(2, 20), rng.randrange(8, 200), length)
+        return tensor(rng.randrange(2, 9), rng.randrange(8, 60), length)
 
     def gradient(op: Callable[..., Any], *inputs: Any) -> Callable[[], Any]:
         import pyrite
@@ -175,7 +177,7 @@ def norms() -> dict[str, Draw]:
         return lambda: of(*inputs)
 
     def images(rng: random.Random) -> Any:
-        return tensor(rng.randrange(2, 20), 32, rng.randrange(8, 40), rng.randrange(8, 40))
+        return tensor(rng.randrange(2, 9), 32, rng.randrange(8, 30), rng.randrange(8, 30))
 
     def lengths(rng: random.Random) -> Any:
         return rows(rng, rng.randrange(33, 600))

@@ -56,25 +56,28 @@ class Families:
         #: How many members were made.
         self.members = 0
 
-    def member(
+    def found(self, problem: Hashable, key: Hashable, axes: int) -> tuple[Member | None, Extents]:
+        """Return the member that serves a problem, if there is one, and the problem's extents."""
+        family, extents = _family(problem, key, axes)
+        members = self._found.get(family) or []
+        return next((m for m in members if m.serves(extents)), None), extents
+
+    def made(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
-    ) -> tuple[Member, Extents]:
-        """Return the member that serves a problem, made if there is none, and the extents."""
-        # By content: 0.0 and -0.0, 1 and True are equal, and make other kernels.
-        if config.static_sizes:
-            pattern, extents = content_of(problem), Extents()
-        else:
-            pattern, extents = pattern_of(problem)
-        family = (pattern, content_of(key), axes)
+    ) -> Member:
+        """Return a new member that serves a problem, which nobody has until it is added."""
+        _, extents = _family(problem, key, axes)
+        return self._made(problem, extents, build, axes)
+
+    def add(self, problem: Hashable, key: Hashable, axes: int, member: Member) -> None:
+        """Add a member to the family of a problem."""
+        family, _ = _family(problem, key, axes)
         members = self._found.get(family)
         if members is None:
             members = []
             self._found.put(family, members)
-        found = next((m for m in members if m.serves(extents)), None)
-        if found is None:
-            found = self._made(problem, extents, build, axes)
-            members.append(found)
-        return found, extents
+        members.append(member)
+        self.members += 1
 
     def _made(
         self, problem: Hashable, extents: Extents, build: Callable[[Any, int], Kernel], axes: int
@@ -83,8 +86,17 @@ class Families:
         if extents:
             problem = with_extents(problem, iter([symbols.symbol(n) for n in extents]))
         kernel = build(problem, axes)
-        self.members += 1
         return Member(
             self._compile(kernel), tuple(symbols.arguments), symbols.function(symbols.guard),
             symbols.function(symbols.values),
         )  # fmt: skip
+
+
+def _family(problem: Hashable, key: Hashable, axes: int) -> tuple[Hashable, Extents]:
+    """Return what problems of a family share, and the extents of this one."""
+    # By content: 0.0 and -0.0, 1 and True are equal, and make other kernels.
+    if config.static_sizes:
+        pattern, extents = content_of(problem), Extents()
+    else:
+        pattern, extents = pattern_of(problem)
+    return (pattern, content_of(key), axes), extents

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from pyrite.backend.cube.ahead import CompileAhead
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
@@ -39,6 +40,9 @@ class Launcher:
         #: How many kernels were built so far.
         self.built = 0
         self._lock = threading.Lock()
+        #: Held while a member of a family is compiled.
+        self._compiling = threading.Lock()
+        self.ahead = CompileAhead()
 
     @property
     def kernels(self) -> int:
@@ -112,7 +116,27 @@ class Launcher:
             first, make = (key, "first"), build
             key, build = first, lambda of, axes: make(with_known(of), axes)
         with self._lock:
-            return self._families.member(problem, key, build, axes)
+            found, extents = self._families.found(problem, key, axes)
+        return found or self._made(problem, key, build, axes), extents
+
+    def _made(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel], axes: int
+    ) -> Member:
+        """Return the member that serves a problem, made unless another thread just did."""
+        families = self._families
+        # Apart from the lock of the tables: a kernel that is known waits for no compiler.
+        with self._compiling:
+            with self._lock:
+                found, _ = families.found(problem, key, axes)
+            if found is None:
+                found = families.made(problem, key, build, axes)
+                with self._lock:
+                    families.add(problem, key, axes, found)
+        return found
+
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], object]) -> None:
+        """Have a job of that key compile kernels that nobody needs yet, in a pause, once."""
+        self.ahead.submit(content_of(key), lambda: job(self))
 
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first.
@@ -138,7 +162,10 @@ class Launcher:
 
     def _compiled(self, kernel: Kernel) -> Executable:
         self.built += 1
-        return self.runtime.compile(kernel)
+        self.ahead.note()
+        executable = self.runtime.compile(kernel)
+        self.ahead.note()
+        return executable
 
     def run(
         self,

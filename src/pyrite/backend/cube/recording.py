@@ -194,6 +194,10 @@ class RecordingLauncher(Launcher):
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(_Launch(member.executable, all, grid))
 
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], object]) -> None:
+        """Have kernels compiled in a pause, by the launcher itself."""
+        self._launcher.compile_ahead(key, job)
+
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""
         return self._launcher.is_first(problem)

@@ -86,6 +86,18 @@ def select_shared(p: Polyphase, first: Polyphase, dtype: DType, machine: Machine
     )  # fmt: skip
 
 
+def other_cuts(p: Polyphase, config: DirectConfig) -> list[DirectConfig]:
+    """Return a config, and those that share its kernels' form where images have other sizes.
+
+    Small images go together, large ones are cut: each is another kernel.
+    """
+    whole = p.windows.counts[0]
+    cuts = [(config.images, config.rows), (1, whole), (1, -(-whole // 2))]
+    cuts += [(2, whole)] if p.windows.batch > 1 else []
+    found = [replace(config, images=images, rows=rows) for images, rows in cuts]
+    return list(dict.fromkeys(found))
+
+
 def _select_for(p: Polyphase, dtype: DType, machine: Machine) -> tuple[DirectConfig, int]:
     return _select(replace(p, windows=class_of(p.windows)), dtype, machine)
 

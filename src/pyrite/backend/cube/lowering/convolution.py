@@ -32,7 +32,7 @@ from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM
 from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
 from pyrite.backend.cube.skeleton.elementwise import map_elements
-from pyrite.backend.cube.skeleton.protocol import launch
+from pyrite.backend.cube.skeleton.protocol import Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
@@ -100,12 +100,27 @@ def convolve_directly(
     problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
     first, machine = launcher.first_of(problem.with_batch(0)), launcher.machine
     problem = replace(problem, is_first=first == problem.with_batch(0))
-    if config is None and not problem.is_first:
+    if config is None and problem.is_first:
+        _foresee_direct(launcher, problem, around.fused)
+    elif config is None:
         of_first = first.with_batch(p.windows.batch).convolution
         config = direct.select_shared(p, of_first, x.dtype, machine)
     bindings = [*bindings_of(weight), *bindings_of(x)]
     bindings += bindings_around(around.sources, around.outputs or (target,))
     launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
+
+
+def _foresee_direct(launcher: Launcher, first: DirectConvolution, fused: Fused) -> None:
+    """Have the kernels compiled ahead that serve other sizes than the first."""
+
+    def compile(launcher: Launcher) -> None:
+        p = first.convolution
+        config = direct.select_shared(p, p, first.x.dtype, launcher.machine)
+        others = replace(first, is_first=False)
+        for cut in direct.other_cuts(p, config):
+            foresee(launcher, DIRECT, others, cut, fused)
+
+    launcher.compile_ahead((first.with_batch(0), fused), compile)
 
 
 def finish_forward(
@@ -252,6 +267,8 @@ def sum_over_positions(
     """Write the gradient by one of the kernels that read x and g where they lie."""
     first = launcher.first_of(problem.with_batch(0))
     problem = replace(problem, is_first=first == problem.with_batch(0))
+    if problem.is_first and config is None:
+        _foresee_gradient(launcher, problem)
     chosen = config or gradient_config(problem, first, launcher.machine)
     bindings = [*bindings_of(x), *bindings_of(g)]
     if chosen.parts == 1:
@@ -262,6 +279,17 @@ def sum_over_positions(
     launch(launcher, WEIGHT_GRADIENT, problem, [*bindings, sums], config=chosen)
     parts = AnyParts(gradient_product(problem).product, chosen.parts)
     launch(launcher, SUM, parts, [sums, target.buffer], config=0)
+
+
+def _foresee_gradient(launcher: Launcher, first: WeightGradient) -> None:
+    """Have the kernel compiled ahead that serves other sizes than the first."""
+
+    def compile(launcher: Launcher) -> None:
+        others = replace(first, is_first=False)
+        config = gradient_config(others, first, launcher.machine)
+        foresee(launcher, WEIGHT_GRADIENT, others, config)
+
+    launcher.compile_ahead(first.with_batch(0), compile)
 
 
 #: What writes the gradient of x (role 0) or of the weight (role 1), of windows and its two inputs.

@@ -126,11 +126,18 @@ def launch(
     """
     chosen = skeleton.select(problem, launcher.machine) if config is None else config
     launcher.launch_for(
-        (problem, chosen, fused),
-        skeleton.name,
-        lambda of, grid: skeleton.build(of[0], of[1], of[2], grid),
-        bindings,
-        skeleton.workgroups(problem, chosen),
-        fault,
-        knows_first=knows_first,
-    )
+        (problem, chosen, fused), skeleton.name, _build_of(skeleton), bindings,
+        skeleton.workgroups(problem, chosen), fault, knows_first=knows_first,
+    )  # fmt: skip
+
+
+def foresee(
+    launcher: Launcher, skeleton: Skeleton[P, C], problem: P, config: C, fused: Fused = NOTHING
+) -> None:
+    """Have the kernel of a problem compiled, if it is not."""
+    grid = launcher.machine.grid(skeleton.workgroups(problem, config))
+    launcher.member((problem, config, fused), skeleton.name, _build_of(skeleton), len(grid))
+
+
+def _build_of(skeleton: Skeleton[Any, Any]) -> Callable[[Any, int], Kernel]:
+    return lambda of, grid: skeleton.build(of[0], of[1], of[2], grid)

@@ -20,7 +20,7 @@ from pyrite.backend.cube.skeleton.contraction.product import (
     Schedule,
     contract,
 )
-from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage, launch
+from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import with_known
@@ -103,6 +103,19 @@ class WindowedSkeleton:
 WINDOWED: Final = WindowedSkeleton()
 
 
+def _foresee(launcher: Launcher, first: WindowedProduct, fused: Fused) -> None:
+    """Have the kernels compiled ahead that serve other sizes than the first."""
+
+    def compile(launcher: Launcher) -> None:
+        product, mapped = first.product, first.mapped(fused)
+        chosen = PRODUCT.select(product, launcher.machine)
+        foresee(launcher, PRODUCT, product, chosen, mapped if chosen.parts == 1 else NOTHING)
+        if chosen.parts > 1:
+            foresee(launcher, SUM, PartialSums(product, chosen.parts), 0, mapped)
+
+    launcher.compile_ahead((first.with_batch(0), fused), compile)
+
+
 def contract_windows(
     launcher: Launcher, problem: WindowedProduct, left: CubeTensor, x: CubeTensor,
     target: CubeTensor, *, fused: Fused = NOTHING, sources: Sequence[Source] = (),
@@ -116,6 +129,7 @@ def contract_windows(
     if not launcher.is_first(problem.with_batch(0)):
         contract(launcher, product, left, x, target, fused=mapped, sources=sources, outputs=outputs)
         return
+    _foresee(launcher, problem, fused)
     chosen = WINDOWED.select(problem, launcher.machine)
     operands = (x, left) if chosen.is_swapped else (left, x)
     inputs = [b for t in operands for b in bindings_of(t)]

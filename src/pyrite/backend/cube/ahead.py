@@ -1,0 +1,85 @@
+"""Kernels that are compiled ahead: for sizes that have not come yet, while nobody waits for others.
+
+Some kernels have the first sizes built in, since a model mostly has no others and that is faster.
+What serves all other sizes is compiled by a thread meanwhile, so that a second size finds it.  What
+is compiled is the same as if the second size had asked for it: no result depends on the thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from pyrite.config import config
+from pyrite.recent import KERNELS, Recent
+
+#: Seconds without a kernel that somebody waited for after which one is compiled ahead.
+PAUSE: Final = 0.2
+
+
+class CompileAhead:
+    """The jobs of a thread that compiles in the pauses of others, each once by its key."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._known: Recent[Hashable, bool] = Recent(KERNELS)
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+        self._latest = 0.0
+
+    def note(self) -> None:
+        """Note that somebody waits for a kernel, unless it is compiled ahead."""
+        if threading.current_thread() is not self._thread:
+            self._latest = monotonic()
+
+    def submit(self, key: Hashable, job: Callable[[], object]) -> None:
+        """Have a job run in a pause, if there was none of that key, and `config.ahead` says so."""
+        if not config.ahead:
+            return
+        with self._changed:
+            if self._is_stopped or self._known.get(key):
+                return
+            self._known.put(key, True)
+            self._jobs.append(job)
+            self._changed.notify_all()
+            if self._thread is None:
+                # A thread that is cut off inside a compiler takes the process with it.
+                self._thread = threading.Thread(target=self._run, name="pyrite-ahead", daemon=True)
+                self._thread.start()
+                atexit.register(self.stop)
+
+    def finish(self) -> None:
+        """Wait until all jobs are done."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs or self._is_stopped)
+
+    def stop(self) -> None:
+        """Wait for the job that runs, and let go of all others."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            # Whoever needs the kernel meets the error.
+            with suppress(Exception):
+                job()
+            with self._changed:
+                self._jobs.popleft()
+                self._changed.notify_all()
+
+    def _next(self) -> Callable[[], object] | None:
+        """Return the next job in a pause; None when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._is_stopped)
+            while not self._is_stopped and (rest := self._latest + PAUSE - monotonic()) > 0:
+                self._changed.wait(rest)
+            return None if self._is_stopped else self._jobs[0]

@@ -1,0 +1,128 @@
+"""Kernels that are compiled ahead: by a thread, each once, for sizes that have not come yet."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import ahead as module
+from pyrite.backend.cube.ahead import CompileAhead
+from pyrite.backend.device import Device
+from pyrite.config import config
+from pyrite.kernel.machine import Machine
+from pyrite.runtime.interpreter import InterpreterRuntime
+
+
+@pytest.fixture(autouse=True)
+def _on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "ahead", True)
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+
+
+@pytest.fixture
+def ahead() -> Iterator[CompileAhead]:
+    found = CompileAhead()
+    yield found
+    found.stop()
+
+
+def test_a_job_runs_once_by_its_key_and_an_error_ends_no_thread(ahead: CompileAhead) -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        done.append("fails")
+        raise ValueError
+
+    for key, job in (("a", lambda: done.append("a")), ("f", fail), ("b", lambda: done.append("b"))):
+        ahead.submit(key, job)
+        ahead.submit(key, job)
+    ahead.finish()
+
+    assert done == ["a", "fails", "b"]
+
+
+def test_jobs_wait_for_a_pause_and_for_each_other(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that somebody waits for puts off those that nobody waits for."""
+    monkeypatch.setattr(module, "PAUSE", 1000.0)
+    ahead.note()
+    done: list[str] = []
+    ahead.submit("a", lambda: done.append("a"))
+
+    ahead.stop()
+
+    assert done == []
+
+
+def test_the_thread_ends_with_the_job_that_runs(ahead: CompileAhead) -> None:
+    begun, go, done = threading.Event(), threading.Event(), []
+
+    def job() -> None:
+        ahead.note()
+        begun.set()
+        go.wait()
+        done.append(1)
+
+    ahead.submit("a", job)
+    ahead.submit("b", lambda: done.append(2))
+    begun.wait()
+    stopping = threading.Thread(target=ahead.stop)
+    stopping.start()
+    go.set()
+    stopping.join()
+    ahead.submit("c", lambda: done.append(3))
+
+    assert done[:1] == [1]
+    assert 3 not in done
+
+
+def test_nothing_is_compiled_ahead_where_the_setting_says_so(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "ahead", False)
+    ahead.submit("a", lambda: pytest.fail("it ran"))
+    ahead.finish()
+
+
+WINDOWS: dict[str, Any] = {
+    "stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["forward", "gradient of x", "gradient of the weight", "product"])
+def test_a_second_size_of_a_convolution_finds_its_kernel(way: str) -> None:
+    backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+    device = Device(backend)
+    random = np.random.default_rng(0)
+    kernel = 1 if way == "product" else 3
+    weight = random.integers(-3, 4, (4, 2, kernel, kernel)).astype("float32")
+    how = WINDOWS | ({"padding": ((0, 0), (0, 0))} if kernel == 1 else {})
+    built = []
+    for sizes in ((9, 10), (13, 7), (11, 19)):
+        x = random.integers(-3, 4, (3, 2, *sizes)).astype("float32")
+        g = random.integers(-3, 4, (3, 4, *sizes)).astype("float32")
+        before = backend.launcher.kernels
+        found, wanted = (run(way, on, x, weight, g, how) for on in (device, "numpy"))
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+        built.append(backend.launcher.kernels - before)
+        backend.launcher.ahead.finish()
+
+    first, *others = built
+    assert first > 0
+    assert others == [0, 0]
+
+
+def run(way: str, device: Any, x: Any, weight: Any, g: Any, how: Any) -> pyrite.Tensor:
+    x, weight, g = (pyrite.tensor(a, device=device) for a in (x, weight, g))
+    if way == "gradient of x":
+        return g._convolution_input_gradient(weight, sizes=x.shape[2:], **how)
+    if way == "gradient of the weight":
+        return x._convolution_weight_gradient(g, kernel_size=(3, 3), **how)
+    return x.convolution(weight, **how)
