@@ -8,10 +8,13 @@ from pyrite.extension.argument import TensorArgument as TensorArgument
 from pyrite.extension.declaration import kernel as kernel
 from pyrite.extension.kernel import PythonKernel as PythonKernel
 from pyrite.extension.scope import KernelScope as KernelScope
-from pyrite.extension.scope import Scratch as Scratch
+from pyrite.extension.scratch import Scratch as Scratch
 from pyrite.extension.stages import KernelStages as KernelStages
 from pyrite.extension.stages import stages as stages
+from pyrite.extension.vector import Matrix as Matrix
+from pyrite.extension.vector import Vector as Vector
 
 __all__ = [
-    "KernelScope", "KernelStages", "PythonKernel", "Scratch", "TensorArgument", "kernel", "stages",
+    "KernelScope", "KernelStages", "Matrix", "PythonKernel", "Scratch", "TensorArgument", "Vector",
+    "kernel", "stages",
 ]  # fmt: skip

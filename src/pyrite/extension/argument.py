@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.vector import gathered, rows_of, spread
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand as Number
 from pyrite.kernel.ir import ATOMICS, Access, scalar
@@ -83,8 +84,19 @@ class TensorArgument:
         """Number of elements."""
         return element_count(self.shape)
 
-    def __getitem__(self, coordinates: Coordinates) -> Value:
+    def __getitem__(self, coordinates: Coordinates) -> Any:
+        if row := self._row(coordinates):
+            given, sizes = row
+            return gathered(sizes, lambda at: self[(*given, *at)])
         return self._load(coordinates, is_strict=True)[0]
+
+    def _row(self, coordinates: Coordinates) -> tuple[tuple[Number, ...], tuple[int, ...]] | None:
+        """Return the coordinates of a vector or a matrix and its sizes; None for those of one."""
+        given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
+        if len(given) >= self.ndim:
+            return None
+        sizes = rows_of(self.shape, len(given))
+        return (given, sizes) if sizes else None
 
     def __iter__(self) -> NoReturn:
         raise not_iterable(self.name)
@@ -128,8 +140,13 @@ class TensorArgument:
         """Ask for an element that will be read soon, or for none: a hint, which GPUs ignore."""
         self._operand.prefetch(self._place(coordinates, is_strict=False)[0])
 
-    def __setitem__(self, coordinates: Coordinates, value: Number) -> None:
+    def __setitem__(self, coordinates: Coordinates, value: Any) -> None:
         self._require_output()
+        if row := self._row(coordinates):
+            given, sizes = row
+            for at, item in spread(value, sizes):
+                self[(*given, *at)] = item
+            return
         made = self.stored(value)
         place, inside = self._place(coordinates, is_strict=True)
         if self._access == "atomic":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from pyrite.backend.cube.custom import Grid
+from pyrite.errors import KernelError
 from pyrite.extension.derivative import vjp_of
 from pyrite.extension.kernel import WORKGROUP_SIZE, Function, PythonKernel
 from pyrite.extension.outputs import Outputs
@@ -24,6 +25,7 @@ def kernel(
     inout: Mapping[str, str] | None = None,
     fill: Mapping[str, Number] | None = None,
     differentiable: bool = False,
+    inner: int = 0,
 ) -> Callable[[Function], PythonKernel]: ...
 def kernel(
     function: Function | None = None,
@@ -35,6 +37,7 @@ def kernel(
     inout: Mapping[str, str] | None = None,
     fill: Mapping[str, Number] | None = None,
     differentiable: bool = False,
+    inner: int = 0,
 ) -> Any:
     """Return a function as a kernel for every runtime, to be given to `pyrite.custom_op`.
 
@@ -52,6 +55,9 @@ def kernel(
     ``fill={"out": 0}`` says what an output holds before, ``inout={"out": "x"}`` that it begins as a
     copy of an input; such outputs may be read, and changed by atomics (`TensorArgument.atomic`).
 
+    With ``inner=1`` it is run once for each vector along the last axis of the first output, with
+    ``inner=2`` for each matrix: ``out[k.at] = Vector(x, y, z)``.
+
     ``differentiable`` derives the vjp of its op: see `pyrite.extension.derivative`.
 
     Raises KernelError for a workgroup size without a grid that has several axes.
@@ -68,8 +74,12 @@ def kernel(
     """
 
     def make(f: Function) -> PythonKernel:
+        if inner and (grid is not None or inner not in (1, 2)):
+            raise KernelError(
+                f"kernel '{f.__name__}' requires inner to be 1 or 2, and no grid, got {inner}"
+            )
         outputs = Outputs(f.__name__, inout, fill)
-        made = PythonKernel(f, workgroup_size, grid, static, outputs)
+        made = PythonKernel(f, workgroup_size, grid, static, outputs, inner)
         if differentiable:
             made.derivative = vjp_of(made, custom_op)
         return made

@@ -34,15 +34,16 @@ from pyrite.content import Functions, NoContentError
 from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.outputs import Outputs, type_of
+from pyrite.extension.parameters import number_at, numbers_among
 from pyrite.extension.printing import WORDS, Prints, empty_words
-from pyrite.extension.problem import Family, Member, Problem, call_key, numbers_among, problem_of
+from pyrite.extension.problem import Family, Member, Problem, call_key, problem_of
 from pyrite.extension.reporting import Check
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.writing import Writing, require_writes
 from pyrite.op import Attributes, Op
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
-from pyrite.types import Array, Number, TensorType, uint32
+from pyrite.types import Array, Number, Shape, TensorType, element_count, uint32
 
 #: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
 WORKGROUP_SIZE = 64
@@ -70,6 +71,7 @@ class PythonKernel(CustomKernel[Form]):
         grid: Grid | None,
         static: Sequence[str] = (),
         outputs: Outputs | None = None,
+        inner: int = 0,
     ) -> None:
         super().__init__(function.__name__, sizes_of(workgroup_size), grid)
         if grid is None and len(self.workgroup_size) > 1:
@@ -80,6 +82,8 @@ class PythonKernel(CustomKernel[Form]):
         self.function = function
         self.__doc__ = function.__doc__
         self.static = frozenset((static,) if isinstance(static, str) else static)
+        #: So many last axes of the first output are the business of one invocation.
+        self.inner = inner
         #: What outputs hold before.
         self.outputs = outputs or Outputs(self.name, None, None)
         #: Whether all outputs hold something: those of a kernel that comes after another.
@@ -96,10 +100,27 @@ class PythonKernel(CustomKernel[Form]):
     def as_stage(self) -> PythonKernel:
         """Return it as one of several, whose outputs hold what others wrote."""
         made = PythonKernel(
-            self.function, self.workgroup_size, self.grid, tuple(self.static), self.outputs
-        )
+            self.function, self.workgroup_size, self.grid, tuple(self.static), self.outputs,
+            self.inner,
+        )  # fmt: skip
         made.follows = True
         return made
+
+    def points(self, shape: Shape) -> Shape:
+        """Return the part of the first output's shape of which each point has an invocation."""
+        if self.inner > len(shape):
+            raise KernelError(
+                f"kernel '{self.name}' requires a first output of {self.inner} axes and more for "
+                f"inner={self.inner}, got shape {shape}"
+            )
+        return shape[: len(shape) - self.inner]
+
+    def workgroups(self, launcher: Launcher, call: Call, invocations: int) -> tuple[int, ...]:
+        """Return the counts of workgroups of a call."""
+        if self.grid is not None:
+            return super().workgroups(launcher, call, invocations)
+        points = element_count(self.points(call.outputs[0].shape))
+        return launcher.machine.grid(-(-points // invocations))
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""
@@ -149,7 +170,11 @@ class PythonKernel(CustomKernel[Form]):
             for position, (name, array, type) in enumerate(zip(names, every, types, strict=True))
         ]
         grid = self.grid and self.counts(self.grid, names, types, attrs)
-        run(self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid)
+        points = self.points(made[0].shape) if grid is None else ()
+        run(
+            self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid,
+            points=points,
+        )  # fmt: skip
         made_of = [t for t in tensors[len(arrays) :] if t is not None]
         require_writes(self.name, made_of, self.outputs.names, self.follows)
 
@@ -274,7 +299,7 @@ class PythonKernel(CustomKernel[Form]):
     def _writing(self) -> Writing:
         return Writing(
             self.function, self.name, self.workgroup_size, readable=self.outputs.names,
-            by_grid=self.grid is not None, follows=self.follows,
+            by_grid=self.grid is not None, follows=self.follows, inner=self.inner,
         )  # fmt: skip
 
     def source(
@@ -301,7 +326,7 @@ class PythonKernel(CustomKernel[Form]):
         call = Call(nowhere, self.parameters, given, made, attrs)
         grid = self.workgroups(backend.launcher, call, self.workgroup_size[0])
         names = numbers_among(attrs, self.static)
-        problem = Problem(None, (), tuple(attrs[n] for n in names), names)
+        problem = Problem(None, (), tuple(number_at(attrs, n) for n in names), names)
         scope, _ = self._writing().written(call, grid, problem, are_known=True)
         return backend.runtime.source(scope.build())
 

@@ -19,6 +19,15 @@ from pyrite.backend.cube.layout import is_row_major
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.config import config
+from pyrite.extension.parameters import (
+    Path,
+    is_settings,
+    number_at,
+    numbers_among,
+    vars_of,
+    with_numbers,
+    without_numbers,
+)
 from pyrite.extension.printing import Prints
 from pyrite.extension.reporting import Check
 from pyrite.extension.scope import KernelScope
@@ -39,7 +48,7 @@ class Problem:
     pattern: Hashable
     extents: Shape
     attributes: Numbers
-    names: tuple[str, ...]
+    paths: tuple[Path, ...]
 
     @property
     def numbers(self) -> Numbers:
@@ -66,14 +75,14 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
         patterns.append((tensor.dtype, tensor.offset != 0, pattern))
         extents += found
     counts, found = split(grid, None)
-    names = numbers_among(call.attrs, static)
-    rest = {n: v for n, v in call.attrs.items() if n not in names}
-    numbers = tuple([call.attrs[n] for n in names])
+    paths = numbers_among(call.attrs, static)
+    rest = without_numbers(call.attrs, paths)
+    numbers = tuple([number_at(call.attrs, path) for path in paths])
     pattern = (
         tuple(patterns), counts, attributes_key(call.op, rest),
-        tuple([(n, type(v)) for n, v in zip(names, numbers, strict=True)]),
+        tuple([(path, type(v)) for path, v in zip(paths, numbers, strict=True)]),
     )  # fmt: skip
-    return Problem(pattern, (*extents, *found), numbers, names)
+    return Problem(pattern, (*extents, *found), numbers, paths)
 
 
 def call_key(call: Call, grid: Shape) -> Hashable | None:
@@ -90,23 +99,20 @@ def call_key(call: Call, grid: Shape) -> Hashable | None:
             parts += (tensor.type, tensor.strides, tensor.offset == 0)
     for value in call.attrs.values():
         kind = type(value)
-        if kind not in _PLAIN or (kind is float and value == 0.0):
-            return None
-        parts.append((kind, value))
+        if kind not in _PLAIN and is_settings(value):
+            parts.append(("settings", kind))
+            found: tuple[Any, ...] = tuple(vars_of(value).values())
+        else:
+            found = (value,)
+        for each in found:
+            kind = type(each)
+            if kind not in _PLAIN or (kind is float and each == 0.0):
+                return None
+            parts.append((kind, each))
     return tuple(parts)
 
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
-
-
-def numbers_among(attrs: Attributes, static: frozenset[str]) -> tuple[str, ...]:
-    """Return the names of the attributes that are given at launch."""
-    return tuple([n for n, v in attrs.items() if n not in static and _is_number(v)])
-
-
-def _is_number(value: Any) -> bool:
-    """Whether an attribute is given at launch: a finite number of Python, and no bool."""
-    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 @lru_cache(maxsize=4096)
@@ -133,8 +139,11 @@ class Known:
         made = [symbols.symbol(n) for n in problem.extents]
         self._symbols: Iterator[Any] = iter(made)
         numbers = [symbols.number(n) for n in problem.attributes]
-        #: The numbers among the attributes, by name.
-        self.attributes: dict[str, Any] = dict(zip(problem.names, numbers, strict=True))
+        self._numbers = dict(zip(problem.paths, numbers, strict=True))
+
+    def attributes(self, attrs: Attributes) -> dict[str, Any]:
+        """Return attributes with symbols in the places of numbers."""
+        return with_numbers(attrs, self._numbers)
 
     def tensor(self, tensor: CubeTensor) -> tuple[tuple[Any, ...], Layout]:
         """Return the shape and the layout of a tensor."""

@@ -16,14 +16,15 @@ from pyrite.extension.scope import KernelScope
 from pyrite.kernel.ir import Access
 from pyrite.kernel.symbol import Symbols
 from pyrite.op import Attributes, raised_at
-from pyrite.types import Shape, float64
+from pyrite.types import Shape, element_count, float64
 
 
 class Writing:
     """What recordings of one kernel have in common.
 
     ``readable`` are the outputs that hold something before; ``by_grid`` says that it runs for each
-    invocation of a grid, and not for each element; ``follows`` that others ran before it.
+    invocation of a grid, and not for each element; ``follows`` that others ran before it.  So many
+    ``inner`` axes of the first output are the business of one invocation.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class Writing:
         readable: set[str],
         by_grid: bool,
         follows: bool,
+        inner: int = 0,
     ) -> None:
         self._function, self._name, self._sizes = function, name, sizes
         self._readable, self._by_grid, self._follows = readable, by_grid, follows
+        self._inner = inner
 
     def written(
         self, call: Call, grid: Shape, problem: Problem, *, are_known: bool
@@ -71,7 +74,7 @@ class Writing:
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64
-        attrs = {**call.attrs, **known.attributes}
+        attrs = known.attributes(call.attrs)
         self.call(scope, self.bound(scope), tensors, tensors[inputs], attrs)
         require_writes(self._name, tensors[inputs:], self._readable, self._follows)
         return scope
@@ -103,7 +106,8 @@ class Writing:
             if self._by_grid:
                 function(scope, *tensors, **attrs)
                 return
-            with scope.if_(scope.stand_at(output.shape) < output.size):
+            points = output.shape[: output.ndim - self._inner]
+            with scope.if_(scope.stand_at(points) < element_count(points)):
                 function(scope, *tensors, **attrs)
         except PyriteError as error:
             error.location = error.location or raised_at(error)[0]

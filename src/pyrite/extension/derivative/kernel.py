@@ -19,7 +19,7 @@ from pyrite.extension.kernel import PythonKernel
 from pyrite.extension.outputs import Outputs
 from pyrite.op import Attributes, Op
 from pyrite.runtime.interpreter import InterpreterRuntime
-from pyrite.types import Array, TensorType
+from pyrite.types import Array, TensorType, element_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class DerivedKernel(PythonKernel):
     def __init__(self, kernel: PythonKernel, signature: Signature) -> None:
         super().__init__(
             kernel.function, kernel.workgroup_size, kernel.grid, tuple(kernel.static),
-            signature.beginnings,
+            signature.beginnings, kernel.inner,
         )  # fmt: skip
         self.signature = signature
         #: Cotangents that are written over, and hence copied before.
@@ -98,7 +98,8 @@ class DerivedKernel(PythonKernel):
             return self.counts(self.grid, names, [*given, *of_outputs], call.attrs)
         first = of_outputs[0]
         assert first is not None
-        return launcher.machine.grid(-(-first.size // invocations))
+        points = element_count(self.points(first.shape))
+        return launcher.machine.grid(-(-points // invocations))
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run, on copies of the cotangents that it writes over."""
@@ -130,7 +131,7 @@ class DerivedKernel(PythonKernel):
         return DerivedWriting(
             self.function, self.name, self.workgroup_size, by_grid=self.grid is not None,
             inputs=signature.inputs, outputs={**outputs, **signature.rests},
-            gradients=signature.gradients, changed=self._changed,
+            gradients=signature.gradients, changed=self._changed, inner=self.inner,
         )  # fmt: skip
 
 

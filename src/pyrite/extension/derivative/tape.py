@@ -8,7 +8,9 @@ from typing import Any, Literal, NoReturn
 
 from pyrite.errors import KernelError
 from pyrite.extension.argument import Coordinates, TensorArgument
-from pyrite.extension.scope import KernelScope, Scratch
+from pyrite.extension.scope import KernelScope
+from pyrite.extension.scratch import Scratch
+from pyrite.extension.vector import rows_of, spread
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand
 from pyrite.kernel.ir import Access, Node
@@ -165,8 +167,11 @@ class DerivedOutput:
         self._cotangent = cotangent
         self._how: str | None = None
 
-    def __setitem__(self, coordinates: Coordinates, value: Operand) -> None:
-        self._write(coordinates, value, "put")
+    def __setitem__(self, coordinates: Coordinates, value: Any) -> None:
+        given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
+        sizes = rows_of(self.shape, len(given)) if len(given) < self.ndim else ()
+        for at, item in spread(value, sizes) if sizes else [((), value)]:
+            self._write((*given, *at), item, "put")
 
     def atomic(
         self, name: str, coordinates: Coordinates, value: Operand = 0, *, expected: Operand = 0

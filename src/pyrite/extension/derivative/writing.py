@@ -45,8 +45,11 @@ class DerivedWriting(Writing):
         outputs: dict[str, str],
         gradients: dict[str, str],
         changed: frozenset[str],
+        inner: int,
     ) -> None:
-        super().__init__(function, name, sizes, readable=set(), by_grid=by_grid, follows=True)
+        super().__init__(
+            function, name, sizes, readable=set(), by_grid=by_grid, follows=True, inner=inner
+        )
         self._inputs, self._outputs = inputs, outputs
         self._gradients, self._changed = gradients, changed
 
@@ -71,7 +74,7 @@ class DerivedWriting(Writing):
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64
-        self._derived(scope, tensors, {**call.attrs, **known.attributes})
+        self._derived(scope, tensors, known.attributes(call.attrs))
         return scope
 
     def _derived(self, scope: DerivedScope, tensors: dict[str, Any], attrs: Attributes) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import IndexRangeError, KernelError
+from pyrite.extension.vector import gathered, rows_of, spread
 from pyrite.types import Array, DType, Shape
 
 
@@ -30,7 +31,16 @@ class DirectArgument:
 
     def __getitem__(self, coordinates: Any) -> Any:
         self._require_input()
+        if row := self._row(coordinates):
+            given, sizes = row
+            return gathered(sizes, lambda at: self[(*given, *at)])
         return self._array[self._inside(coordinates)]
+
+    def _row(self, coordinates: Any) -> tuple[tuple[Any, ...], tuple[int, ...]] | None:
+        """Return the coordinates of a vector or a matrix and its sizes; None for those of one."""
+        given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
+        sizes = rows_of(self.shape, len(given)) if len(given) < self.ndim else ()
+        return (given, sizes) if sizes else None
 
     def get(self, *coordinates: Any, other: Any = 0, border: Any = 0) -> Any:
         """Return the element at the coordinates, or what stands for one where there is none."""
@@ -53,6 +63,11 @@ class DirectArgument:
 
     def __setitem__(self, coordinates: Any, value: Any) -> None:
         self._require_output()
+        if row := self._row(coordinates):
+            given, sizes = row
+            for at, item in spread(value, sizes):
+                self[(*given, *at)] = item
+            return
         self._array[self._inside(coordinates)] = value
 
     def atomic(self, name: str, coordinates: Any, value: Any = 0, *, expected: Any = 0) -> Any:

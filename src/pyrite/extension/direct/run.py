@@ -23,15 +23,15 @@ def run(
     *,
     sizes: Shape,
     grid: Shape | None,
+    points: Shape,
 ) -> None:
-    """Run a kernel: for each element of the first output, or for each invocation of a grid."""
+    """Run a kernel: for each of some points, or for each invocation of a grid."""
     has_double = any(t is not None and t.dtype is float64 for t in tensors)
     number = float64 if has_double else float32
     with np.errstate(all="ignore"):
         if grid is None:
-            first = next(t for t in tensors if t is not None and t.is_output)
             group = Group((0,), (1,), (1,), number)
-            for at in np.ndindex(first.shape):
+            for at in np.ndindex(points):
                 function(DirectScope(group, (0,), at, None), *tensors, **attrs)
             return
         for position in _places(grid):

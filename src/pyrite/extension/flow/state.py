@@ -16,6 +16,7 @@ from pyrite.errors import KernelError
 from pyrite.extension.mistake import shown
 from pyrite.extension.number import WeakValue, weak_float
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.vector import Items
 from pyrite.kernel import Value
 from pyrite.kernel.ir import BOOL, Node, Type, scalar
 from pyrite.kernel.symbol import Symbol
@@ -83,6 +84,8 @@ def rebuilt(value: Any, found: Iterator[Any]) -> Any:
 
 
 def _tuple(cls: type[Any], items: list[Any]) -> Any:
+    if issubclass(cls, Items):
+        return cls.of(items)
     return cls(*items) if hasattr(cls, "_fields") else cls(items)
 
 

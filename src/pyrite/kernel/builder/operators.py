@@ -41,24 +41,32 @@ class Operators(ABC):
         """Return x << n, which is "shl", or x >> n, "shr"."""
 
     def __add__(self, y: Self | Number) -> Self:
+        if isinstance(y, tuple):
+            return NotImplemented  # a vector has operators of its own
         return self.apply("add", self, y)
 
     def __radd__(self, x: Self | Number) -> Self:
         return self.apply("add", x, self)
 
     def __sub__(self, y: Self | Number) -> Self:
+        if isinstance(y, tuple):
+            return NotImplemented  # a vector has operators of its own
         return self.apply("sub", self, y)
 
     def __rsub__(self, x: Self | Number) -> Self:
         return self.apply("sub", x, self)
 
     def __mul__(self, y: Self | Number) -> Self:
+        if isinstance(y, tuple):
+            return NotImplemented  # a vector has operators of its own
         return self.apply("mul", self, y)
 
     def __rmul__(self, x: Self | Number) -> Self:
         return self.apply("mul", x, self)
 
     def __truediv__(self, y: Self | Number) -> Self:
+        if isinstance(y, tuple):
+            return NotImplemented  # a vector has operators of its own
         return self.divide(self, y)
 
     def __rtruediv__(self, x: Self | Number) -> Self:

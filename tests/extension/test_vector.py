@@ -1,0 +1,184 @@
+"""Vectors and small matrices in kernels in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, custom_op
+from pyrite.backend.device import Device, device_problem
+from pyrite.errors import KernelError
+from pyrite.extension import Matrix, Vector, kernel
+from pyrite.testing import check_gradients
+from pyrite.types import TensorType
+
+
+@pytest.fixture(params=["numpy", "interpreter", "cpu", "wgpu"])
+def where(request: pytest.FixtureRequest, interpreter: Device) -> Device:
+    if request.param == "interpreter":
+        return interpreter
+    if problem := device_problem(request.param):
+        pytest.skip(problem)
+    return pyrite.device(request.param)
+
+
+@kernel(inner=1, differentiable=True)
+def pull(k: Any, x: Any, v: Any, out: Any) -> None:
+    """Softened gravity, and a turn, in plain vector mathematics."""
+    (i,) = k.at
+    here, force = x[i], Vector(0.0, 0.0, 0.0)
+    for j in range(x.shape[0]):
+        away = x[j] - here
+        square = away.dot(away) + 0.25
+        if square < 9.0:
+            force += away / (square * k.math.sqrt(square))
+        else:
+            force = force - 0.125 * away
+    out[i] = here + 0.5 * (v[i] + force).cross(Vector(1.0, 0.0, here.y)) - here.zxy * 2.0
+
+
+@custom_op(infer=lambda x, v: x, kernels=[pull])
+def pulled(x: Tensor, v: Tensor, /) -> Tensor:
+    """One step."""
+    ...
+
+
+def expected(x: Any, v: Any) -> Any:
+    away = x[None] - x[:, None]
+    square = (away**2).sum(-1, keepdims=True) + 0.25
+    near = np.where(square < 9.0, away / square**1.5, -0.125 * away)
+    axis = np.stack([np.ones(len(x)), np.zeros(len(x)), x[:, 1]], -1)
+    turned = np.cross(v + near.sum(1), axis) if len(x) else x
+    return x + 0.5 * turned - x[:, [2, 0, 1]] * 2.0
+
+
+@pytest.mark.parametrize("view", ["dense", "reversed", "transposed"])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_rows_of_tensors_are_vectors(where: Device, size: int, view: str) -> None:
+    x, v = np.random.default_rng(size).normal(size=(2, size, 3)).astype(np.float32) * 2
+    t = pyrite.tensor(x, device=where)
+    if view == "reversed":
+        t, x = t[::-1, ::-1], x[::-1, ::-1]
+    elif view == "transposed":
+        t = pyrite.tensor(np.ascontiguousarray(x.T), device=where).mT
+
+    got = pulled(t, pyrite.tensor(v, device=where))
+
+    np.testing.assert_allclose(got.numpy(), expected(x, v), rtol=1e-4, atol=1e-4)
+
+
+def test_kernels_of_vectors_have_derivatives() -> None:
+    x, v = np.random.default_rng(1).normal(size=(2, 4, 3))
+    check_gradients(pulled, x, v, device="cpu")
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_matrices(where: Device, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    m = rng.normal(size=(6, rows, 2)).astype(np.float32)
+    x = rng.normal(size=(6, 2)).astype(np.float32)
+
+    @custom_op(
+        infer=lambda m, x: (
+            TensorType((m.shape[0], rows, rows), m.dtype),
+            TensorType((m.shape[0], rows), m.dtype),
+        ),
+        kernels=[products],
+    )
+    def op(m: Tensor, x: Tensor, /) -> Any:
+        """Products."""
+        ...
+
+    square, ends = op(pyrite.tensor(m, device=where), pyrite.tensor(x, device=where))
+
+    np.testing.assert_allclose(square.numpy(), m @ m.swapaxes(1, 2), rtol=1e-5, atol=1e-6)
+    want = np.einsum("nij,nj->ni", m, x)
+    np.testing.assert_allclose(ends.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+@kernel(inner=2)
+def products(k: Any, m: Any, x: Any, square: Any, ends: Any) -> None:
+    (i,) = k.at
+    square[i] = m[i] @ m[i].transposed()
+    ends[i] = m[i] @ x[i]
+
+
+def test_a_vector_is_a_value_of_python_too() -> None:
+    v, m = Vector(3.0, 4.0), Matrix((1.0, 2.0), (0.0, 1.0))
+
+    assert tuple(v + 1 - v * 2 / v) == (2.0, 3.0)
+    assert tuple(2 - v) == (-1.0, -2.0)
+    assert tuple(6 / Vector(2.0, 3.0)) == (3.0, 2.0)
+    assert tuple(np.float32(2.0) * v) == (6.0, 8.0)
+    assert (v.length(), v.distance(Vector(0.0, 0.0)), v.sum()) == (5.0, 5.0, 7.0)
+    assert tuple(v.normalized()) == (0.6, 0.8)
+    assert (v.x, tuple(v.yx), tuple(m @ v), tuple(m.transposed()[1])) == (
+        3.0, (4.0, 3.0), (11.0, 4.0), (2.0, 1.0),
+    )  # fmt: skip
+
+
+def compared(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = x[0] if x[k.at] > x[0] else x[k.at]  # wrong
+
+
+def of_two(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = Vector(1.0, 2.0)  # wrong
+
+
+def a_number(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = 1.0  # wrong
+
+
+def added(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = x[k.at] + x[k.at].xy  # wrong
+
+
+def no_item(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = x[k.at].w * x[k.at]  # wrong
+
+
+MISTAKES = {
+    compared: "requires to be compared item by item", of_two: "a row of 3 requires a vector of 3",
+    a_number: "a row of 3 requires a vector of 3, got 1.0", added: "a number or its like beside it",
+    no_item: "a vector of 3 has no attribute 'w'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", MISTAKES, ids=lambda f: f.__name__)
+def test_mistakes_are_errors_of_their_line(function: Any, interpreter: Device) -> None:
+    @custom_op(infer=lambda x: x, kernels=[kernel(function, inner=1)])  # type: ignore[call-overload]
+    def op(x: Tensor, /) -> Tensor:
+        """Wrong."""
+        ...
+
+    with pytest.raises(KernelError, match=MISTAKES[function]) as raised:
+        op(pyrite.ones((2, 3), device=interpreter))
+
+    first = function.__code__.co_firstlineno
+    assert str(raised.value.location).endswith(f":{first + 1}")
+
+
+def test_a_row_of_five_is_no_vector(interpreter: Device) -> None:
+    @custom_op(infer=lambda x: x, kernels=[kernel(a_number, inner=1)])  # type: ignore[call-overload]
+    def op(x: Tensor, /) -> Tensor:
+        """Wrong."""
+        ...
+
+    with pytest.raises(KernelError, match=r"requires 2 coordinates of shape \(2, 5\), got 1"):
+        op(pyrite.ones((2, 5), device=interpreter))
+
+
+def test_inner_axes_have_to_be_there() -> None:
+    with pytest.raises(KernelError, match="inner to be 1 or 2, and no grid, got 3"):
+        kernel(inner=3)(a_number)
+
+    @custom_op(infer=lambda x: TensorType((), x.dtype), kernels=[kernel(a_number, inner=1)])  # type: ignore[call-overload]
+    def op(x: Tensor, /) -> Tensor:
+        """Wrong."""
+        ...
+
+    with pytest.raises(KernelError, match="a first output of 1 axes and more for inner=1"):
+        op(pyrite.ones((2,), device="cpu"))
