@@ -27,7 +27,7 @@ def test_the_blocks_of_a_page_run_in_order(page: Path, capsys: pytest.CaptureFix
         name = f"<{page.name}, block {number}>"
         # As in a notebook: what reads a function's source finds it.
         linecache.cache[name] = (len(block), None, block.splitlines(keepends=True), name)
-        exec(compile(block, name, "exec"), namespace)
+        exec(compile(block, name, "exec", dont_inherit=True), namespace)
         printed = capsys.readouterr().out
         for promised in re.findall(r"print\(.*\)  # ([\d.\[\], ]+)$", block, re.MULTILINE):
             assert promised in printed or promised.replace(", ", "\n") in printed
