@@ -92,7 +92,7 @@ class Indexing(Scattering, Arithmetic):
                 return self._uploaded(arrays[0].reshape((*shape, 1)))
             return self._uploaded(np.stack([np.broadcast_to(a, shape) for a in arrays], -1))
         tensors = [self._as_tensor(a) for a in subscript.arrays]
-        columns = [t.broadcast_to(shape).expand_dims(-1) for t in tensors]
+        columns = [_stretched(t, shape).expand_dims(-1) for t in tensors]
         # Of one tensor it would be a copy, which takes longer than to read or write by it.
         return columns[0] if len(columns) == 1 else concat(columns, -1)
 
@@ -134,13 +134,19 @@ class Indexing(Scattering, Arithmetic):
         if not isinstance(values, Number):
             rest = front.shape[len(subscript.axes) :]
             result = rest[: subscript.place] + subscript.broadcast_shape + rest[subscript.place :]
-            values = values.broadcast_to(result)._moved(subscript.place, 0, rank)
+            values = _stretched(values, result)._moved(subscript.place, 0, rank)
         written = front.scatter_nd(indices, values, reduction=reduction)
-        return written.moveaxis(tuple(range(len(subscript.axes))), subscript.axes)
+        first = tuple(range(len(subscript.axes)))
+        return written if subscript.axes == first else written.moveaxis(first, subscript.axes)
+
+
+def _stretched(x: Any, shape: Shape) -> Any:
+    """Return a tensor in a shape, itself if it is its own: a view is an op that costs its call."""
+    return x if x.shape == shape else x.broadcast_to(shape)
 
 
 def _fitted(values: Any, shape: Shape) -> Any:
-    return values if isinstance(values, Number) else values.broadcast_to(shape)
+    return values if isinstance(values, Number) else _stretched(values, shape)
 
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {

@@ -34,7 +34,7 @@ from pyrite.kernel.extent import extent
 from pyrite.kernel.ir import Access
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, Shape, element_count, int32, uint32
+from pyrite.types import DType, Number, Shape, element_count, int32, uint32, uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,9 @@ def as_index(
         x = b.cast(x, int32)
     if signed and from_end:
         x = b.select(x < 0, x + size, x)
-    inside = (x >= 0) & (x < size) if x.dtype.kind == "int" else x < size
+    bits = uint32 if x.dtype.itemsize == 4 else uint64
+    # What is negative is large without its sign: one comparison, where every element counts.
+    inside = b.bitcast(x, bits) < (b.cast(size, bits) if isinstance(size, Value) else size)
     return inside, b.select(inside, b.cast(x, b.index_type.dtype), 0)
 
 

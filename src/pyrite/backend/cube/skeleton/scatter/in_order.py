@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
+from pyrite.kernel import Value
+from pyrite.types import bool_
+
+#: Writes of one round of a loop, whose own instructions would be a quarter of all.
+_TOGETHER: Final = 4
 
 
 def write_in_order(
@@ -18,15 +25,25 @@ def write_in_order(
     join = writes.collision.join
 
     def line_by_line(each: Each) -> None:
-        result, line, (count, *sizes) = each.operands[-1], each.at, each.extents
-        with each.b.for_(0, count) as loop:
-            inside, index = writes.place(each, loop.index, line, tuple(sizes))
+        b, result, line, (count, *sizes) = each.b, each.operands[-1], each.at, each.extents
+
+        def one(number: Value) -> None:
+            inside, index = writes.find(each, number, line, tuple(sizes))
             # By a branch, which is foreseen: masks of single elements cost four times the addition.
-            with each.b.if_(inside):
+            with b.if_(inside) as branch:
                 at = result.at([*index, *line])
-                new = writes.update(each, len(writes.indices), loop.index, line)
+                new = writes.update(each, len(writes.indices), number, line)
                 result.store(at, join(each.k, result.load(at), new))
-            loop.yield_()
+            if writes.fault is not None:
+                with branch.else_():
+                    each.fail(b.const(True, bool_))
+
+        whole = count // _TOGETHER * _TOGETHER
+        for first, stop, step in ((0, whole, _TOGETHER), (whole, count, 1)):
+            with b.for_(first, stop, step=step) as loop:
+                for further in range(step):
+                    one(loop.index + further)
+                loop.yield_()
 
     def element_by_element(each: Each) -> None:
         b, result, line, (count, *sizes) = (
