@@ -380,10 +380,11 @@ class Recording:
                 doubt = joined(doubt, launcher.faults.launch(self.faults, operands, run))
             else:
                 run(operands)
-        return [
-            CubeTensor(operands[at], type, strides, offset, doubt)
-            for at, type, strides, offset in self.results
-        ]
+        # Loops, here and in what is called: a comprehension is a call more, of a small op's fifty.
+        results = []
+        for at, of, strides, offset in self.results:
+            results.append(CubeTensor(operands[at], of, strides, offset, doubt))
+        return results
 
     def _describe(self, launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return which op a launch is for, and the line."""
