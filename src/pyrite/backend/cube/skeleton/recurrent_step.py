@@ -16,14 +16,17 @@ of some units of some rows in registers, and the cell is computed on them there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, iota, layout_of, workgroup_of
+from pyrite.backend.cube.skeleton.protocol import Body
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel.extent import EXTENT
 from pyrite.kernel.ir import vector
+from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.product import accumulate
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
@@ -36,7 +39,7 @@ from pyrite.types import DType, Number, TensorType
 class StepProblem:
     """For each of ``batch`` rows and ``size`` units a sum of ``depth`` products in each group."""
 
-    batch: int
+    batch: int = field(metadata=EXTENT)
     size: int
     groups: int
     depth: int
@@ -127,27 +130,30 @@ def pack(
     blocks, vectors = blocks_of(problem, config), problem.groups * config.vectors
     count = blocks * problem.depth * vectors * config.width
     target = launcher.empty(TensorType((count,), problem.dtype))
-    layout = layout_of(weights)
-
-    def build(grid: int) -> Kernel:
-        b = KernelBuilder("pack recurrent weights", grid=grid)
-        x = Operand(b, "weights", layout, "read")
-        packed = b.buffer("packed", problem.dtype, "write")
-        block = workgroup_of(b)
-        columns = _columns(b, block, problem, config)
-        with b.for_(0, problem.depth) as loop:
-            first = (block * problem.depth + loop.index) * (vectors * config.width)
-            for group in range(problem.groups):
-                for v, (column, mask) in enumerate(columns):
-                    place = x.at([group, column, loop.index])
-                    value = x.load_along(place, config.width, axis=1, mask=mask)
-                    packed.store(first + (group * config.vectors + v) * config.width, value)
-            loop.yield_()
-        return b.build()
-
-    key = ("pack recurrent weights", problem, config, layout)
-    launcher.launch(key, build, [*bindings_of(weights), target.buffer], blocks)
+    launcher.launch_for(
+        (problem, config, layout_of(weights)), "pack recurrent weights",
+        lambda of, grid: _packing(of[0], of[1], of[2], grid),
+        [*bindings_of(weights), target.buffer], blocks,
+    )  # fmt: skip
     return target
+
+
+def _packing(problem: StepProblem, config: StepConfig, layout: Layout, grid: int) -> Kernel:
+    """Return the kernel of `pack`.  Parameters: the weights, and where they go."""
+    b = KernelBuilder("pack recurrent weights", grid=grid)
+    x = Operand(b, "weights", layout, "read")
+    packed = b.buffer("packed", problem.dtype, "write")
+    block, vectors = workgroup_of(b), problem.groups * config.vectors
+    columns = _columns(b, block, problem, config)
+    with b.for_(0, problem.depth) as loop:
+        first = (block * problem.depth + loop.index) * (vectors * config.width)
+        for group in range(problem.groups):
+            for v, (column, mask) in enumerate(columns):
+                place = x.at([group, column, loop.index])
+                value = x.load_along(place, config.width, axis=1, mask=mask)
+                packed.store(first + (group * config.vectors + v) * config.width, value)
+        loop.yield_()
+    return b.build()
 
 
 def _columns(
@@ -208,6 +214,18 @@ Cell = Callable[[RecurrentStep], None]
 
 
 @dataclass(frozen=True, slots=True)
+class StepLaunch:
+    """All that the kernel of a step depends on: what it sums, how, where operands lie, its cell."""
+
+    problem: StepProblem
+    config: StepConfig
+    state: Layout | None
+    sources: tuple[Layout, ...]
+    targets: tuple[Layout, ...]
+    cell: Body
+
+
+@dataclass(frozen=True, slots=True)
 class StepOperands:
     """What the steps of a sequence read and write.
 
@@ -230,61 +248,58 @@ def run_steps(
     ``steps`` are pairs of the two.  ``name`` and ``variant`` tell the cell from others.
     """
     state, packed = operands.state, operands.packed
-    layouts = (
-        None if state is None else layout_of(state),
+    of = StepLaunch(
+        problem, config, None if state is None else layout_of(state),
         tuple(layout_of(x) for x in operands.sources),
-        tuple(layout_of(x) for x in operands.targets),
-    )
-
-    def build(grid: int) -> Kernel:
-        return _StepKernel(name, problem, config, layouts, grid).build(cell)
-
+        tuple(layout_of(x) for x in operands.targets), Body(name, (name, variant), cell),
+    )  # fmt: skip
     bindings: list[Buffer | Number] = []
     if state is not None and packed is not None:
         bindings += [*bindings_of(state), packed.buffer]
     bindings += [b for x in (*operands.sources, *operands.targets) for b in bindings_of(x)]
     workgroups = blocks_of(problem, config) * -(-problem.batch // config.rows)
-    key = ("recurrent step", name, variant, problem, config, layouts)
     for step in steps:
-        launcher.launch(key, build, [*bindings, *step], workgroups)
+        launcher.launch_for(
+            of, "recurrent step", lambda of, grid: _StepKernel(of, grid).build(),
+            [*bindings, *step], workgroups,
+        )  # fmt: skip
 
 
 class _StepKernel:
     """The kernel of a step."""
 
-    def __init__(
-        self, name: str, problem: StepProblem, config: StepConfig,
-        layouts: tuple[Layout | None, tuple[Layout, ...], tuple[Layout, ...]], grid: int,
-    ) -> None:  # fmt: skip
-        b = self.b = KernelBuilder(f"{name} step", grid=grid)
-        self.problem, self.config = problem, config
-        of_state, of_sources, of_targets = layouts
+    def __init__(self, of: StepLaunch, grid: int) -> None:
+        b = self.b = KernelBuilder(f"{of.cell.name} step", grid=grid)
+        self.problem, self.config = of.problem, of.config
+        self.cell: Cell = of.cell.of
         self.state: Operand | None = None
         self.packed: Memory | None = None
-        if of_state is not None:
-            self.state = Operand(b, "state", of_state, "read")
-            self.packed = b.buffer("packed", problem.dtype, "read")
-        self.sources = [Operand(b, f"x{n}", of, "read") for n, of in enumerate(of_sources)]
-        self.targets = [Operand(b, f"out{n}", of, "read_write") for n, of in enumerate(of_targets)]
+        if of.state is not None:
+            self.state = Operand(b, "state", of.state, "read")
+            self.packed = b.buffer("packed", of.problem.dtype, "read")
+        self.sources = [Operand(b, f"x{n}", x, "read") for n, x in enumerate(of.sources)]
+        self.targets = [Operand(b, f"out{n}", x, "read_write") for n, x in enumerate(of.targets)]
         self.step = b.scalar("step", b.index_type.dtype)
         self.before = b.scalar("before", b.index_type.dtype)
 
-    def build(self, cell: Cell) -> Kernel:
-        b, config = self.b, self.config
-        whole, rest = divmod(self.problem.batch, config.rows)
+    def build(self) -> Kernel:
+        """Return it."""
+        b, config, problem = self.b, self.config, self.problem
+        # The rows of the last tile are written out.
+        whole, rest = problem.batch // config.rows, require_known(problem.batch % config.rows)
         # Blocks of rows follow each other, so that a thread has the weights of few columns.
         number, count = workgroup_of(b), whole + bool(rest)
         block, rows = number // count, number % count
         if not rest:
-            self.tile(cell, block, rows, config.rows)
+            self.tile(block, rows, config.rows)
             return b.build()
         with b.if_(rows < whole) as branch:
-            self.tile(cell, block, rows, config.rows)
+            self.tile(block, rows, config.rows)
         with branch.else_():
-            self.tile(cell, block, rows, rest)
+            self.tile(block, rows, rest)
         return b.build()
 
-    def tile(self, cell: Cell, block: Value, rows: Value, count: int) -> None:
+    def tile(self, block: Value, rows: Value, count: int) -> None:
         """Make the sums of some rows of a block of columns, and apply the cell to them."""
         b, config, problem = self.b, self.config, self.problem
         places = [rows * config.rows + i for i in range(count)]
@@ -295,7 +310,7 @@ class _StepKernel:
             for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
                 own = sums[i * vectors + v : (i + 1) * vectors : config.vectors]
                 at = (self.step, row, column)
-                cell(
+                self.cell(
                     RecurrentStep(
                         k, own, self.sources, self.targets, at, problem.size, config.width, mask
                     )
