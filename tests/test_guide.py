@@ -17,8 +17,9 @@ PAGES = sorted(GUIDE.glob("*.md"))
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_the_blocks_of_a_page_run_in_order(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text()
-    if "import onnx" in text:
-        pytest.importorskip("onnx")
+    for module, extra in (("onnx", "import onnx"), ("pyarrow", "data.source.arrow import")):
+        if extra in text:
+            pytest.importorskip(module)
     for name in ("cpu", "wgpu"):
         if name in text and (problem := device_problem(name)):
             pytest.skip(problem)
