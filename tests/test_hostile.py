@@ -184,7 +184,7 @@ def _ones(*shape: int, device: str) -> Tensor:
         lambda d: _ones(3, device=d).tile((2**62,)),
         lambda d: _ones(1, device=d).pad(((0, 2**46),)),
         lambda d: pyrite.arange(4096, device=d).one_hot(2**42),
-        lambda d: _ones(1, 1, 4, 4, device=d).interpolate(scale_factor=2**22),
+        lambda d: _ones(2**20, 1, 2, 2, device=d).interpolate(scale_factor=2**13),
     ],
     ids=["add", "matmul", "arange", "tile", "tile beyond 64 bits", "pad", "one_hot", "interpolate"],
 )

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from pyrite._version import __version__
-from pyrite.cli import cache, devices, doctor, onnx, predict, report, runs, train, watch
+from pyrite.cli import cache, devices, doctor, new, onnx, predict, report, runs, train, watch
 from pyrite.config import config
 from pyrite.errors import PyriteError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(train.app, name="train")
 app.add_typer(onnx.app, name="onnx")
+app.command("new")(new.new)
 app.command("watch")(watch.watch)
 app.command("runs")(runs.runs)
 app.command("report")(report.report)
