@@ -35,7 +35,7 @@ class Leaf(NamedTuple):
     number: int
 
 
-class Slot(NamedTuple):
+class EffectTensor(NamedTuple):
     """A tensor of an effect, by its name there."""
 
     effect: Hashable
@@ -55,7 +55,7 @@ class Held(NamedTuple):
 
 
 #: Where a tensor comes from.
-Source = Leaf | Slot | Result | Held
+Source = Leaf | EffectTensor | Result | Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class CapturedCall:
     #: What it did to each state, and what does it again.
     effects: Mapping[Hashable, Hashable]
     replays: Mapping[Hashable, Replay]
-    renewed: Mapping[Slot, Source]
+    renewed: Mapping[EffectTensor, Source]
     aliases: tuple[tuple[Source, Source], ...]
 
     @property
@@ -211,7 +211,7 @@ class _Reading:
             self._found(t, Leaf(n))
         for key, effect in capture.effects.items():
             for name, kept in effect.before().items():
-                self._found(kept, Slot(key, name))
+                self._found(kept, EffectTensor(key, name))
 
     def _found(self, t: TensorBase, source: Source) -> None:
         known = self._sources.setdefault(id(t._handle), source)
@@ -226,7 +226,7 @@ class _Reading:
         outputs = [self._output(t, versions) for t in tree.leaves]
         like = {id(t): output.like for t, output in zip(tree.leaves, outputs, strict=True)}
         renewed = {
-            Slot(key, name): self._source(self._handle(t))
+            EffectTensor(key, name): self._source(self._handle(t))
             for key, effect in effects.items()
             for name, t in effect.after().items()
         }

@@ -14,7 +14,7 @@ from pyrite.tensor.tree import TreeNode, children_of, with_children
 States = Mapping[Hashable, State]
 
 
-class _Step(NamedTuple):
+class _Operation(NamedTuple):
     """A source, by its effect and name, or a function of earlier values and of numbers."""
 
     function: Callable[..., Any] | None
@@ -45,7 +45,7 @@ class Expressions:
     """Some host scalars, in the order in which they are computed."""
 
     def __init__(self) -> None:
-        self._steps: list[_Step] = []
+        self._steps: list[_Operation] = []
         self._known: dict[Hashable, int] = {}
 
     def add(self, scalar: HostScalar) -> int:
@@ -58,17 +58,17 @@ class Expressions:
             self._steps.append(step)
         return number
 
-    def _step(self, scalar: HostScalar) -> _Step:
+    def _step(self, scalar: HostScalar) -> _Operation:
         if scalar.function is None:
             effect, *name = scalar.operands
-            return _Step(None, (), effect, tuple(name))
+            return _Operation(None, (), effect, tuple(name))
         operands = tuple(
             [
                 (self.add(x), None) if is_host_scalar(x) else (-1, x)
                 for x in scalar.operands
             ]
         )  # fmt: skip
-        return _Step(scalar.function, operands, None, ())
+        return _Operation(scalar.function, operands, None, ())
 
     def values(self, states: States) -> list[Any]:
         """Return the value of each at a call."""

@@ -16,7 +16,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.tensor.comparison import where
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.layouts import LAYOUTS
-from pyrite.testing.random_graphs import RandomGraph, Step, Value
+from pyrite.testing.random_graphs import Drawn, RandomGraph, Value
 from pyrite.testing.random_steps import (
     STEPS,
     Draw,
@@ -57,7 +57,7 @@ def _is_factor(value: Value) -> bool:
     )  # fmt: skip
 
 
-def product(g: RandomGraph) -> Step | None:
+def product(g: RandomGraph) -> Drawn | None:
     """A product with a matrix or with a batch of them, from either side."""
     x = g.pick(_is_factor)
     if x is None:
@@ -68,11 +68,11 @@ def product(g: RandomGraph) -> Step | None:
     weight = Operand(g, (*lead, type.shape[-1], n), type.dtype)
     turned = Operand(g, (n, type.shape[-2]), type.dtype)
     if g.random.random() < 0.3:
-        return Step("w @ x", lambda x: turned.on(x.device) @ x, (x,), _rounds(turned))
-    return Step("x @ w", lambda x: x @ weight.on(x.device), (x,), _rounds(weight))
+        return Drawn("w @ x", lambda x: turned.on(x.device) @ x, (x,), _rounds(turned))
+    return Drawn("x @ w", lambda x: x @ weight.on(x.device), (x,), _rounds(weight))
 
 
-def linear(g: RandomGraph) -> Step | None:
+def linear(g: RandomGraph) -> Drawn | None:
     """A layer with a bias."""
     x = g.pick(lambda v: is_number(v) and v.tensor.ndim > 0 and 0 < v.tensor.size < 4000)
     if x is None:
@@ -81,10 +81,10 @@ def linear(g: RandomGraph) -> Step | None:
     n = g.random.choice([1, 2, 5, 16, 19])
     weight, bias = Operand(g, (n, type.shape[-1]), type.dtype), Operand(g, (n,), type.dtype)
     rounds = "always" if "always" in {_rounds(weight), _rounds(bias)} else "sums"
-    return Step("linear", lambda x: x.linear(weight.on(x.device), bias.on(x.device)), (x,), rounds)
+    return Drawn("linear", lambda x: x.linear(weight.on(x.device), bias.on(x.device)), (x,), rounds)
 
 
-def convolution(g: RandomGraph) -> Step | None:
+def convolution(g: RandomGraph) -> Drawn | None:
     """A convolution over one axis or two, with a bias perhaps; or the gradient of its input."""
     ndim = g.random.choice([3, 4])
     x = g.pick(lambda v: is_float(v) and v.tensor.ndim == ndim and v.tensor.size > 0
@@ -111,9 +111,9 @@ def convolution(g: RandomGraph) -> Step | None:
         return op(weight.on(x.device), None if bias is None else bias.on(x.device), **attrs)
 
     if g.random.random() < 0.3:
-        return Step(f"gradient of conv {attrs}", lambda x: _gradient(convolve, x), (x,), "always")
+        return Drawn(f"gradient of conv {attrs}", lambda x: _gradient(convolve, x), (x,), "always")
     rounds = {_rounds(weight), "sums" if bias is None else _rounds(bias)}
-    return Step(f"conv {attrs}", convolve, (x,), "always" if "always" in rounds else "sums")
+    return Drawn(f"conv {attrs}", convolve, (x,), "always" if "always" in rounds else "sums")
 
 
 def _gradient(compute: Any, x: Tensor) -> list[Tensor]:
@@ -140,7 +140,7 @@ AROUND: tuple[tuple[str, Any], ...] = (
 )
 
 
-def around(g: RandomGraph) -> Step | None:
+def around(g: RandomGraph) -> Drawn | None:
     """Something elementwise with an operand that is broadcast, or whole: a bias, a residual."""
     x = g.pick(lambda v: is_number(v) and v.tensor.size > 0)
     if x is None:
@@ -155,7 +155,7 @@ def around(g: RandomGraph) -> Step | None:
     def with_operand(x: Tensor) -> Any:
         return compute(x, y.on(x.device))
 
-    return Step(f"{text}, y {y.layout.name} {shape} {y.values.dtype}", with_operand, (x,))
+    return Drawn(f"{text}, y {y.layout.name} {shape} {y.values.dtype}", with_operand, (x,))
 
 
 #: What a graph of contractions and their surroundings is drawn of.

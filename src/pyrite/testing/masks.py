@@ -11,7 +11,7 @@ import numpy as np
 
 from pyrite.kernel import KernelBuilder, Memory, Value
 from pyrite.kernel.ir import vector
-from pyrite.testing.programs import Program
+from pyrite.testing.programs import LaunchCase
 from pyrite.types import Array, DType, bool_, float32, int32
 
 #: Elements before and after those that an access may touch.
@@ -34,7 +34,7 @@ def masks(width: int) -> list[tuple[bool, ...]]:
     return list(dict.fromkeys(found))
 
 
-def masked_stores(source: DType, to: DType, width: int) -> Program:
+def masked_stores(source: DType, to: DType, width: int) -> LaunchCase:
     """Return a program that casts a vector and stores it under masks of every kind."""
     author = _Author(source, to, width)
     for at, mask in author.accesses():
@@ -44,7 +44,7 @@ def masked_stores(source: DType, to: DType, width: int) -> Program:
     return author.program()
 
 
-def masked_loads(source: DType, to: DType, width: int) -> Program:
+def masked_loads(source: DType, to: DType, width: int) -> LaunchCase:
     """Return a program that loads vectors under masks of every kind and casts them."""
     author = _Author(source, to, width)
     for at, mask in author.accesses():
@@ -95,12 +95,12 @@ class _Author:
         self.rows += count
         return self.b.const(first, int32)
 
-    def program(self) -> Program:
+    def program(self) -> LaunchCase:
         size = self.rows * self.pitch
         x = _small(self.x.dtype, size)
         y = np.ones(size, self.y.dtype.numpy)
         kernel = self.b.build()
-        return Program(kernel.name, kernel, (1,), (x, y, self.width))
+        return LaunchCase(kernel.name, kernel, (1,), (x, y, self.width))
 
 
 def _small(dtype: DType, size: int) -> Array:

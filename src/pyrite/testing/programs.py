@@ -19,7 +19,7 @@ from pyrite.types import Array, DType, Number, bool_, float32, int32, uint32
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LaunchCase:
     """A kernel and a launch of it: a grid, and a value for each parameter."""
 
     name: str
@@ -28,7 +28,7 @@ class Program:
     values: tuple[Array | Number, ...]
 
 
-def programs(workgroup_size: int, indices: Sequence[DType]) -> list[Program]:
+def programs(workgroup_size: int, indices: Sequence[DType]) -> list[LaunchCase]:
     """Return all of what follows but `masked_memory`, with indices of these dtypes.
 
     A workgroup has one invocation, or where it matters ``workgroup_size``, which divides 40.
@@ -46,7 +46,7 @@ def programs(workgroup_size: int, indices: Sequence[DType]) -> list[Program]:
     ]
 
 
-def vectors_of_constants() -> Program:
+def vectors_of_constants() -> LaunchCase:
     """Selects between vectors and constants, a splat of an argument, a vector made of numbers."""
     b = KernelBuilder("vectors_of_constants")
     x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
@@ -60,7 +60,7 @@ def vectors_of_constants() -> Program:
     return _program(b, [1], normal_values_of(float32), np.zeros(16, np.float32), 2.5)
 
 
-def counted_loop(bounds: tuple[int, int], unroll: bool) -> Program:
+def counted_loop(bounds: tuple[int, int], unroll: bool) -> LaunchCase:
     """A loop that carries an integer and a vector, also over no round."""
     b = KernelBuilder("counted_loop")
     y = b.buffer("y", int32, "write")
@@ -73,7 +73,7 @@ def counted_loop(bounds: tuple[int, int], unroll: bool) -> Program:
     return _program(b, [1], np.zeros(2, np.int32))
 
 
-def swap() -> Program:
+def swap() -> LaunchCase:
     """A loop whose carried values change places."""
     b = KernelBuilder("swap")
     y = b.buffer("y", int32, "write")
@@ -86,7 +86,7 @@ def swap() -> Program:
     return _program(b, [1], np.zeros(4, np.int32))
 
 
-def collatz(workgroup_size: int) -> Program:
+def collatz(workgroup_size: int) -> LaunchCase:
     """A while that runs its condition first, and ends after another number of rounds for each."""
     b = KernelBuilder("collatz", workgroup_size=workgroup_size)
     x, y = b.buffer("x", int32, "read"), b.buffer("y", int32, "write")
@@ -101,7 +101,7 @@ def collatz(workgroup_size: int) -> Program:
     return _program(b, grid, np.arange(40, dtype=np.int32), np.zeros(40, np.int32))
 
 
-def nested(workgroup_size: int) -> Program:
+def nested(workgroup_size: int) -> LaunchCase:
     """Branches inside loops inside branches."""
     b = KernelBuilder("nested", workgroup_size=workgroup_size)
     x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "read_write")
@@ -123,7 +123,7 @@ def nested(workgroup_size: int) -> Program:
     return _program(b, [40 // workgroup_size], normal_values_of(float32), np.zeros(40, np.float32))
 
 
-def builtins(workgroup_size: int, index: DType) -> Program:
+def builtins(workgroup_size: int, index: DType) -> LaunchCase:
     """Where an invocation is, on a grid and in workgroups of three axes."""
     sizes = (1, 1, 1) if workgroup_size == 1 else (workgroup_size // 2, 2, 2)
     count = sizes[0] * sizes[1] * sizes[2]
@@ -137,7 +137,7 @@ def builtins(workgroup_size: int, index: DType) -> Program:
     return _program(b, [5, 3, 2], np.zeros(30 * count, index.numpy))
 
 
-def error_codes(values: Sequence[int]) -> Program:
+def error_codes(values: Sequence[int]) -> LaunchCase:
     """Several errors, of which the largest code stays."""
     b = KernelBuilder("error_codes")
     word, x = b.buffer("word", uint32, "atomic"), b.buffer("x", int32, "read")
@@ -150,7 +150,7 @@ def error_codes(values: Sequence[int]) -> Program:
 
 def masked_memory(
     x: Array, dtype: DType, mask_dtype: DType = bool_, *, is_aligned: bool = False
-) -> Program:
+) -> LaunchCase:
     """Vectors of x gathered, scattered and masked; what is masked stands outside of the buffers."""
     b = KernelBuilder("masked_memory")
     source, at = b.buffer("x", dtype, "read"), b.buffer("at", int32, "read")
@@ -172,6 +172,6 @@ def masked_memory(
     return _program(b, [1], x, order, kept_values, np.zeros(SIZE, dtype.numpy))
 
 
-def _program(b: KernelBuilder, grid: Sequence[int], *values: Array | Number) -> Program:
+def _program(b: KernelBuilder, grid: Sequence[int], *values: Array | Number) -> LaunchCase:
     kernel = b.build()
-    return Program(kernel.name, kernel, tuple(grid), values)
+    return LaunchCase(kernel.name, kernel, tuple(grid), values)

@@ -37,7 +37,7 @@ GREATEST = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Drawn:
     """Some results of some values; a value is named by its number.
 
     ``rounds`` says what the results of floats depend on: "no" order of additions, as elementwise
@@ -92,7 +92,7 @@ class Read:
 class Event:
     """What a program does: a step, a read of values, or that it lets values go."""
 
-    step: Step | None = None
+    step: Drawn | None = None
     reads: tuple[int, ...] = ()
     drops: tuple[int, ...] = ()
 
@@ -100,7 +100,7 @@ class Event:
 class RandomGraph:
     """A graph while it is drawn, and when it is; ``steps`` are what it is drawn of."""
 
-    def __init__(self, seed: int, steps: Sequence[Callable[[RandomGraph], Step | None]]) -> None:
+    def __init__(self, seed: int, steps: Sequence[Callable[[RandomGraph], Drawn | None]]) -> None:
         self.seed = seed
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
@@ -187,9 +187,9 @@ class RandomGraph:
                 made.numpy()
             return made
 
-        self._take(Step(f"an input that lies {layout.name}", compute, ()))
+        self._take(Drawn(f"an input that lies {layout.name}", compute, ()))
 
-    def _draw(self, draw: Callable[[RandomGraph], Step | None]) -> None:
+    def _draw(self, draw: Callable[[RandomGraph], Drawn | None]) -> None:
         step = draw(self)
         if step is None:
             return
@@ -202,7 +202,7 @@ class RandomGraph:
             self.held = [v for v in self.held if v not in drops]
             self.events.append(Event(drops=tuple(drops)))
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Drawn) -> None:
         """Run a step on the reference, and keep what it gives."""
         with np.errstate(all="ignore"):
             results = _computed(step, [self.values[v].tensor for v in step.operands], REFERENCE)
@@ -221,7 +221,7 @@ class RandomGraph:
         self._results.append(tuple(numbers))
         self.events.append(Event(step))
 
-    def _shaken(self, step: Step, n: int) -> list[Tensor]:
+    def _shaken(self, step: Drawn, n: int) -> list[Tensor]:
         given = [self.values[v].shaken[n] for v in step.operands]
         if step.rounds != "no":
             given = [
@@ -239,7 +239,7 @@ class RandomGraph:
         return tensor(wide, device=REFERENCE).astype(x.dtype)
 
     def _judged(
-        self, step: Step, given: Sequence[Value], result: Tensor, shaken: list[Tensor]
+        self, step: Drawn, given: Sequence[Value], result: Tensor, shaken: list[Tensor]
     ) -> Value:
         is_float = result.dtype.is_float
         most = max((_greatest(g.tensor) for g in given), default=0.0)
@@ -299,7 +299,7 @@ class RandomGraph:
         return found
 
 
-def _computed(step: Step, given: Sequence[Tensor], where: DeviceLike) -> list[Tensor]:
+def _computed(step: Drawn, given: Sequence[Tensor], where: DeviceLike) -> list[Tensor]:
     """Return the results of a step, as tensors."""
     made: list[Any] = []
 

@@ -16,10 +16,10 @@ from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.random import normal, uniform
 from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
-from pyrite.testing.random_graphs import KINDS, RandomGraph, Step, Value
+from pyrite.testing.random_graphs import KINDS, Drawn, RandomGraph, Value
 from pyrite.types import dtype
 
-Draw = Callable[[RandomGraph], "Step | None"]
+Draw = Callable[[RandomGraph], "Drawn | None"]
 
 #: What a graph is drawn of: a class of ops stands as often as it is drawn.
 STEPS: list[Draw] = []
@@ -63,9 +63,9 @@ def _axes(g: RandomGraph, ndim: int) -> tuple[int, ...] | int | None:
 def _step(
     g: RandomGraph, text: str, compute: Callable[..., Any], *operands: int, rounds: str = "no",
     is_discontinuous: bool = False,
-) -> Step:  # fmt: skip
+) -> Drawn:  # fmt: skip
     apart = g.random.random() < 0.03
-    return Step(text, compute, operands, rounds, is_discontinuous, apart)
+    return Drawn(text, compute, operands, rounds, is_discontinuous, apart)
 
 
 # ---- elementwise ----
@@ -79,7 +79,7 @@ STEPPED = ("floor", "ceil", "round", "sign", "trunc", "isnan", "isfinite", "sign
 
 
 @drawn(8)
-def unary(g: RandomGraph) -> Step | None:
+def unary(g: RandomGraph) -> Drawn | None:
     """An op of one float."""
     x = g.pick(is_float)
     name = g.random.choice(UNARY)
@@ -87,7 +87,7 @@ def unary(g: RandomGraph) -> Step | None:
 
 
 @drawn(2)
-def stepped(g: RandomGraph) -> Step | None:
+def stepped(g: RandomGraph) -> Drawn | None:
     """An op of one float that jumps."""
     x = g.pick(lambda v: is_float(v) and is_sure(v))
     name = g.random.choice(STEPPED)
@@ -115,7 +115,7 @@ def _meeting(g: RandomGraph, accepts: Callable[[Value], bool]) -> tuple[int, int
 
 
 @drawn(10)
-def binary(g: RandomGraph) -> Step | None:
+def binary(g: RandomGraph) -> Drawn | None:
     """An op of two, of any dtypes that meet."""
     found = _meeting(g, is_number)
     name = g.random.choice(BINARY)
@@ -131,7 +131,7 @@ def binary(g: RandomGraph) -> Step | None:
 
 
 @drawn(6)
-def with_number(g: RandomGraph) -> Step | None:
+def with_number(g: RandomGraph) -> Drawn | None:
     """An op of a tensor and a number, on either side."""
     x = g.pick(is_number)
     if x is None:
@@ -151,7 +151,7 @@ def with_number(g: RandomGraph) -> Step | None:
 
 
 @drawn(4)
-def comparison(g: RandomGraph) -> Step | None:
+def comparison(g: RandomGraph) -> Drawn | None:
     """A mask."""
     found = _meeting(g, lambda v: is_sure(v) and is_number(v))
     name = g.random.choice(["greater", "less_equal", "equal", "not_equal"])
@@ -163,7 +163,7 @@ def comparison(g: RandomGraph) -> Step | None:
 
 
 @drawn(4)
-def choice(g: RandomGraph) -> Step | None:
+def choice(g: RandomGraph) -> Drawn | None:
     """One of two, by a mask."""
     found = _meeting(g, is_number)
     mask = g.pick(lambda v: v.tensor.dtype.is_bool)
@@ -184,7 +184,7 @@ def choice(g: RandomGraph) -> Step | None:
 
 
 @drawn(5)
-def cast(g: RandomGraph) -> Step | None:
+def cast(g: RandomGraph) -> Drawn | None:
     """Another dtype."""
     x = g.pick()
     name = g.random.choice(KINDS)
@@ -200,7 +200,7 @@ def cast(g: RandomGraph) -> Step | None:
 
 
 @drawn(1)
-def logic(g: RandomGraph) -> Step | None:
+def logic(g: RandomGraph) -> Drawn | None:
     """An op of masks, or of bits."""
     found = _meeting(g, lambda v: not is_float(v))
     if found is None or len({g.type_of(v).dtype for v in found}) > 1:
@@ -214,7 +214,7 @@ def logic(g: RandomGraph) -> Step | None:
 
 
 @drawn(8)
-def fold(g: RandomGraph) -> Step | None:
+def fold(g: RandomGraph) -> Drawn | None:
     """A reduction over any axes."""
     of_floats = ("mean", "var", "std", "logsumexp", "vector_norm")
     name = g.random.choice(["sum", "sum", "max", "min", "prod", *of_floats])
@@ -236,7 +236,7 @@ def fold(g: RandomGraph) -> Step | None:
 
 
 @drawn(2)
-def position(g: RandomGraph) -> Step | None:
+def position(g: RandomGraph) -> Drawn | None:
     """The place of an extremum, or whether any or all are true, or how many."""
     x = g.pick(is_sure)
     if x is None:
@@ -257,7 +257,7 @@ def position(g: RandomGraph) -> Step | None:
 
 
 @drawn(7)
-def rows(g: RandomGraph) -> Step | None:
+def rows(g: RandomGraph) -> Drawn | None:
     """A composite that goes over rows."""
     x = g.pick(lambda v: is_float(v) and v.tensor.ndim > 0 and v.tensor.size > 0)
     if x is None:
@@ -277,7 +277,7 @@ def rows(g: RandomGraph) -> Step | None:
 
 
 @drawn(1)
-def loss(g: RandomGraph) -> Step | None:
+def loss(g: RandomGraph) -> Drawn | None:
     """A loss, or a norm over channels."""
     x = g.pick(lambda v: is_float(v) and v.tensor.ndim == 2 and v.tensor.size > 0)
     if x is None or g.type_of(x).shape[0] < 2:
@@ -294,7 +294,7 @@ def loss(g: RandomGraph) -> Step | None:
 
 
 @drawn(2)
-def scan(g: RandomGraph) -> Step | None:
+def scan(g: RandomGraph) -> Drawn | None:
     """Running sums and extrema, and what is sorted."""
     x = g.pick(lambda v: is_number(v) and v.tensor.ndim > 0 and v.tensor.size > 0)
     if x is None:
@@ -322,7 +322,7 @@ def scan(g: RandomGraph) -> Step | None:
 
 
 @drawn(4)
-def product(g: RandomGraph) -> Step | None:
+def product(g: RandomGraph) -> Drawn | None:
     """A product of matrices, with itself turned or with a weight made on the spot."""
     x = g.pick(lambda v: is_float(v) and v.tensor.ndim >= 2)
     if x is None:
@@ -342,7 +342,7 @@ def product(g: RandomGraph) -> Step | None:
 
 
 @drawn(2)
-def convolution(g: RandomGraph) -> Step | None:
+def convolution(g: RandomGraph) -> Drawn | None:
     """A convolution, with a bias and an activation perhaps."""
     x = g.pick(lambda v: v.tensor.dtype.name in ("float32", "float64") and v.tensor.ndim == 3
                and v.tensor.size > 0 and v.tensor.shape[-1] >= 3)  # fmt: skip
@@ -361,7 +361,7 @@ def convolution(g: RandomGraph) -> Step | None:
 
 
 @drawn(10)
-def view(g: RandomGraph) -> Step | None:
+def view(g: RandomGraph) -> Drawn | None:
     """The same elements elsewhere."""
     x = g.pick()
     if x is None:
@@ -370,7 +370,7 @@ def view(g: RandomGraph) -> Step | None:
     return g.random.choice(VIEWS)(g, x, shape)
 
 
-def _reshape(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _reshape(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     size = math.prod(shape)
     divisors = [n for n in range(1, min(size, 40) + 1) if size % n == 0] or [1]
     n = g.random.choice(divisors)
@@ -380,12 +380,12 @@ def _reshape(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
     return _step(g, f"reshape {to}", lambda x: x.reshape(to), x)
 
 
-def _permute(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _permute(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     axes = tuple(g.random.sample(range(len(shape)), len(shape)))
     return _step(g, f"permute {axes}", lambda x: x.permute(axes), x)
 
 
-def _slice(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _slice(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     index: list[Any] = []
     for n in shape:
         kind = g.random.random()
@@ -401,12 +401,12 @@ def _slice(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
     return _step(g, f"x[{item}]", lambda x: x[item], x)
 
 
-def _flip(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _flip(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     axes = g.random.sample(range(len(shape)), g.random.randint(0, len(shape)))
     return _step(g, f"flip {axes}", lambda x: x.flip(tuple(axes)), x)
 
 
-def _expand(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _expand(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     n = g.random.choice([1, 2, 3])
     if math.prod(shape) > 5000:
         n = 1
@@ -414,7 +414,7 @@ def _expand(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
     return _step(g, f"expand {to}", lambda x: x.broadcast_to(to), x)
 
 
-def _window(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _window(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     found = [a for a, n in enumerate(shape) if 3 <= n < 300]
     if not found:
         return _permute(g, x, shape)
@@ -423,12 +423,12 @@ def _window(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
     return _step(g, text, lambda x: x.sliding_window(axis, 3, step), x)
 
 
-def _one_more(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _one_more(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     axis = g.random.randint(0, len(shape))
     return _step(g, f"expand_dims {axis}", lambda x: x.expand_dims(axis), x)
 
 
-def _clone(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Step:
+def _clone(g: RandomGraph, x: int, shape: tuple[int, ...]) -> Drawn:
     return _step(g, "clone", lambda x: x.clone(), x)
 
 
@@ -448,7 +448,7 @@ VIEWS = (
 
 
 @drawn(4)
-def move(g: RandomGraph) -> Step | None:
+def move(g: RandomGraph) -> Drawn | None:
     """Elements beside others, and around them."""
     x = g.pick(lambda v: v.tensor.ndim > 0)
     if x is None:
@@ -472,7 +472,7 @@ def move(g: RandomGraph) -> Step | None:
 
 
 @drawn(4)
-def indexed(g: RandomGraph) -> Step | None:
+def indexed(g: RandomGraph) -> Drawn | None:
     """Elements by indices: read and written."""
     x = g.pick(lambda v: v.tensor.ndim > 0 and v.tensor.size > 0 and is_number(v))
     if x is None:
@@ -516,7 +516,7 @@ def indexed(g: RandomGraph) -> Step | None:
 
 
 @drawn(1)
-def created(g: RandomGraph) -> Step | None:
+def created(g: RandomGraph) -> Drawn | None:
     """Numbers made on the device, that meet a value."""
     x = g.pick(lambda v: is_number(v) and v.tensor.ndim > 0)
     if x is None:
@@ -532,7 +532,7 @@ def created(g: RandomGraph) -> Step | None:
 
 
 @drawn(2)
-def random_draw(g: RandomGraph) -> Step | None:
+def random_draw(g: RandomGraph) -> Drawn | None:
     """Random numbers that meet a value, of a stream of their own."""
     x = g.pick(lambda v: v.tensor.dtype.name == "float32")
     if x is None:
@@ -566,7 +566,7 @@ SMOOTH: tuple[tuple[str, Callable[[Tensor, Tensor], Tensor]], ...] = (
 
 
 @drawn(3)
-def gradient(g: RandomGraph) -> Step | None:
+def gradient(g: RandomGraph) -> Drawn | None:
     """A loss and the gradients of a chain of ops that are smooth."""
 
     def accepts(v: Value) -> bool:

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from pyrite.errors import DeviceError
 from pyrite.runtime.cache import DiskCache
-from pyrite.runtime.cpu.executor import Executor, Program, command
+from pyrite.runtime.cpu.executor import CommandBuffer, Executor, command
 from pyrite.runtime.cpu.host import host_target
 from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.stream import Stream
@@ -63,7 +63,7 @@ def submit(executor: Executor) -> Iterator[Submit]:
     held = []
 
     def run(function: Callable[[int], None], count: int, *, in_turns: bool = False) -> None:
-        chunks, program = Chunks(function, count, in_turns=in_turns), Program()
+        chunks, program = Chunks(function, count, in_turns=in_turns), CommandBuffer()
         held.append(chunks)
         program.words.extend(chunks.words)
         executor.submit(program)

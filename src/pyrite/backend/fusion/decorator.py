@@ -14,7 +14,7 @@ from typing import Any
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.lazy import External, Lazy
-from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, Recorded, captured_read
+from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
 from pyrite.backend.protocol import Backend
 from pyrite.errors import CompileError
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
@@ -39,7 +39,7 @@ class Fusion(Backend):
         self.dtypes = inner.dtypes  # type: ignore[misc]
         self.falls_back = inner.falls_back  # type: ignore[misc]
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
-        self.recorded = Recorded(inner)
+        self.recorded = RecordedCalls(inner)
         self._of_thread = threading.local()
 
     @property

@@ -29,7 +29,7 @@ MOST_FORMS = 16
 MOST_KNOWN = 1 << 16
 
 
-class Recorded:
+class RecordedCalls:
     """What a device has recorded before: the tree of calls, and the programs by content."""
 
     def __init__(self, inner: Backend) -> None:
@@ -69,7 +69,7 @@ class PendingCalls:
         "sites",
     )  # fmt: skip
 
-    def __init__(self, recorded: Recorded, *, is_captured: bool = False) -> None:
+    def __init__(self, recorded: RecordedCalls, *, is_captured: bool = False) -> None:
         self.recorded = recorded
         self.lock = RLock()
         self.at = recorded.begin()

@@ -49,7 +49,7 @@ NO_CHANGE = Change(unchanged)
 """What a flip that was not drawn does."""
 
 
-class Step(Protocol):
+class Transform(Protocol):
     """What changes an item by draws: an augmentation, several of them, or a function."""
 
     def __call__(self, item: Any, draws: Draws, /) -> Any:
@@ -91,7 +91,7 @@ class Augmentation(ABC):
 class Compose:
     """Steps one after another: `Compose(RandomCrop(28, padding=2), RandomHorizontalFlip())`."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Transform) -> None:
         self.steps = steps
 
     def __call__(self, item: Any, draws: Draws, /) -> Any:
@@ -108,7 +108,7 @@ class Compose:
 class OneOf:
     """One of the steps, each as likely: `OneOf(Mixup(0.2, 10), CutMix(1.0, 10))`."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Transform) -> None:
         if not steps:
             raise ArgumentError("OneOf requires at least one step, got none")
         self.steps = steps

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.extension.flow.branch import Branch
 from pyrite.extension.flow.carry import Carry
-from pyrite.extension.flow.loop import Counted, Leaving, Recorded, Rounds, While
+from pyrite.extension.flow.loop import Counted, Leaving, RecordedLoop, Rounds, While
 from pyrite.extension.flow.spans import Range, Span
 from pyrite.extension.flow.state import Nothing, Unset, decided
 from pyrite.extension.flow.words import Called
@@ -47,7 +47,7 @@ class Flow:
 
     def for_(
         self, items: Any, names: tuple[str, ...], state: tuple[Any, ...], running: str | None
-    ) -> Rounds | Recorded:
+    ) -> Rounds | RecordedLoop:
         """Open a ``for``."""
         span = self._span(items)
         if span is None:

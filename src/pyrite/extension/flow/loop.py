@@ -49,7 +49,7 @@ class Rounds:
         self.state = state
 
 
-class Recorded(ABC):
+class RecordedLoop(ABC):
     """A loop that is recorded: its body again and again, until the types that it carries stay."""
 
     def __init__(self, scope: KernelScope, carry: Carry, state: tuple[Any, ...]) -> None:
@@ -105,7 +105,7 @@ class Recorded(ABC):
         self.state = self._carry.ended(found)
 
 
-class Counted(Recorded):
+class Counted(RecordedLoop):
     """A ``for`` over a `range`, up or down, that nothing leaves early."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Counted(Recorded):
         self._results(node)
 
 
-class Leaving(Recorded):
+class Leaving(RecordedLoop):
     """A ``for`` over a `range` that a ``break`` may leave: a loop while neither has ended it."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Leaving(Recorded):
         self._results(node, skipped=1)
 
 
-class While(Recorded):
+class While(RecordedLoop):
     """A ``while``: recorded, unless its condition is Python's whatever the kernel does."""
 
     def __init__(self, scope: KernelScope, carry: Carry, state: tuple[Any, ...]) -> None:

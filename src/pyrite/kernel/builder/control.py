@@ -11,7 +11,7 @@ from pyrite.kernel.ir import Kind, Node, Region, Type
 from pyrite.types import Number
 
 
-class Recorded(Protocol):
+class TypedNode(Protocol):
     """What a value is here: a node that has a type."""
 
     @property
@@ -20,7 +20,7 @@ class Recorded(Protocol):
     def type(self) -> Type: ...
 
 
-V = TypeVar("V", bound=Recorded)
+V = TypeVar("V", bound=TypedNode)
 
 
 class Author(Protocol[V]):

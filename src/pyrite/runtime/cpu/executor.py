@@ -50,7 +50,7 @@ _FUNCTIONS = {
 }
 
 
-class Program:
+class CommandBuffer:
     """Commands in order.  None is added once it was submitted: its memory must not move."""
 
     __slots__ = ("_counted", "words")
@@ -99,7 +99,7 @@ def command(
 
 
 class Executor:
-    """Threads that run programs in the order of `submit`; `CpuConfig` says what patience is."""
+    """Threads that run commands in the order of `submit`; `CpuConfig` says what patience is."""
 
     def __init__(self, compiler: Compiler, threads: int | None = None, *, patience: int) -> None:
         cpus = _cpus()
@@ -108,7 +108,7 @@ class Executor:
         self.cpus = cpus if self.width == len(cpus) and cpus[-1] < _CPUS else []
         self._lock = threading.Lock()
         #: Programs that may not be done, so that their memory stays.
-        self._programs: deque[tuple[int, Program]] = deque()
+        self._submitted_buffers: deque[tuple[int, CommandBuffer]] = deque()
         #: Why it runs nothing any more; None while it does.
         self.why_closed: str | None = None
         self._state = np.zeros(_SEATS + 8 * self.width + 8, dtype=np.int64)
@@ -156,27 +156,27 @@ class Executor:
         """Whether it runs nothing any more."""
         return self.why_closed is not None
 
-    def submit(self, program: Program) -> int:
-        """Run a program after those before it; return its number at once.
+    def submit(self, commands: CommandBuffer) -> int:
+        """Run commands after those before them; return its number at once.
 
-        Waits only when a thousand programs are under way.
+        Waits only when a thousand command buffers are under way.
         Raises DeviceError when the executor is closed.
         """
         self.check()
-        return self._enqueue(program, self._submit, NO_SEAT)[0]
+        return self._enqueue(commands, self._submit, NO_SEAT)[0]
 
-    def submit_aside(self, program: Program) -> int:
+    def submit_aside(self, commands: CommandBuffer) -> int:
         """Submit as `submit` does for who has more to record: its worker is not woken yet."""
         self.check()
-        return self._enqueue(program, self._submit_aside, NO_SEAT)[0]
+        return self._enqueue(commands, self._submit_aside, NO_SEAT)[0]
 
-    def submit_seated(self, program: Program) -> tuple[int, int]:
+    def submit_seated(self, commands: CommandBuffer) -> tuple[int, int]:
         """Submit as `submit` does for who waits for it right after: return a seat for `help` too.
 
         Taken before others are woken, so that none is woken for it.
         """
         self.check()
-        return self._enqueue(program, self._submit, self._sit(self._at))
+        return self._enqueue(commands, self._submit, self._sit(self._at))
 
     def rouse(self) -> None:
         """Wake also the worker of this processor, if there is work: who recorded it goes away."""
@@ -196,17 +196,17 @@ class Executor:
             self.check()
 
     def _enqueue(
-        self, program: Program, put: Callable[[int, int, int], int], seat: int
+        self, commands: CommandBuffer, put: Callable[[int, int, int], int], seat: int
     ) -> tuple[int, int]:
-        first, count = program.words.buffer_info()[0], len(program)
+        first, count = commands.words.buffer_info()[0], len(commands)
         with self._lock:
             while not (number := put(self._at, first, count)):
                 self.help(self.completed + 1, seat)
                 seat = NO_SEAT
-            self._programs.append((number, program))
+            self._submitted_buffers.append((number, commands))
             completed = self.completed
-            while self._programs and self._programs[0][0] <= completed:
-                self._programs.popleft()
+            while self._submitted_buffers and self._submitted_buffers[0][0] <= completed:
+                self._submitted_buffers.popleft()
         return number, seat
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class Executor:
         # Threads of others that help finish their chunks too.
         while self._words[_SEATS + 1 : _SEATS + 8 * self.width : 8].any():
             time.sleep(0.001)
-        self._programs.clear()
+        self._submitted_buffers.clear()
 
     def _start(self) -> None:
         """Start the threads; where the system refuses one, end those before it."""

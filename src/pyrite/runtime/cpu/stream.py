@@ -1,4 +1,4 @@
-"""The order of launches: a program that is being written, and those handed to the threads."""
+"""The order of launches: commands that are being written, and those handed to the threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, Executor, Program
+from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, CommandBuffer, Executor
 from pyrite.runtime.interruption import Uninterrupted
 
 #: Words of launches that are handed over together: some 40 launches of a few operands.
@@ -24,10 +24,10 @@ class Stream:
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self._lock = Lock()
-        self._pending = Program()
-        #: The submission that the pending program will be: nobody else submits.
+        self._pending = CommandBuffer()
+        #: The submission that the pending commands will be: nobody else submits.
         self._next = executor.submitted + 1
-        #: Launches of the programs that were handed over.
+        #: Launches of the command buffers that were handed over.
         self._handed = 0
         #: Whether a processor was left to who records: see `Executor.submit_aside`.
         self._is_aside = False
@@ -89,16 +89,16 @@ class Stream:
         completed = self.executor.completed
         return completed + (completed == self.executor.submitted and not self._pending.words)
 
-    def _submit(self, submit: Callable[[Program], int]) -> None:
+    def _submit(self, submit: Callable[[CommandBuffer], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
             self._begin(submit(self._pending))
 
     def _begin(self, submitted: int) -> None:
-        """Write another program, once that before was submitted under that number.
+        """Write other commands, once those before were submitted under that number.
 
         Not before: `done` takes nothing pending and nothing submitted for idleness.
         """
         self._handed += len(self._pending)
-        self._pending = Program()
+        self._pending = CommandBuffer()
         self._next = submitted + 1

@@ -9,14 +9,14 @@ import pytest
 
 from pyrite.kernel.builder import KernelBuilder
 from pyrite.testing.operands import values_of
-from pyrite.testing.programs import Program, programs
+from pyrite.testing.programs import LaunchCase, programs
 from pyrite.types import int32, int64, uint32
 
 Run = Callable[..., None]
 
 
 @pytest.mark.parametrize("program", programs(1, (int32, uint32, int64)), ids=lambda p: p.name)
-def test_a_program_equals_the_interpreters(agree: Run, program: Program) -> None:
+def test_a_program_equals_the_interpreters(agree: Run, program: LaunchCase) -> None:
     agree(program.kernel, program.grid, *program.values)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from pyrite.kernel.target.wgsl import to_wgsl
-from pyrite.testing.programs import Program, counted_loop, programs
+from pyrite.testing.programs import LaunchCase, counted_loop, programs
 from pyrite.types import int32, uint32
 
 Run = Callable[..., None]
 
 
 @pytest.mark.parametrize("program", programs(8, (int32, uint32)), ids=lambda p: p.name)
-def test_a_program_equals_the_interpreters(agree: Run, program: Program) -> None:
+def test_a_program_equals_the_interpreters(agree: Run, program: LaunchCase) -> None:
     agree(program.kernel, program.grid, *program.values)
 
 
