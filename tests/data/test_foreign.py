@@ -20,6 +20,10 @@ def test_pytorchs_datasets() -> None:
         assert batch[0].tolist() == [[0, 1], [2, 3], [4, 5]]
         assert batch[1].tolist() == [0, 1, 2]
 
+    # Each of several processes gets the tensors.
+    settings: dict[str, Any] = {"workers": 2, "processes": True, "tensors": False}
+    assert [batch[1].tolist() for batch in DataLoader(tensors, 2, **settings)] == [[0, 1], [2]]
+
     class Stream(data.IterableDataset):  # type: ignore[misc]
         """Has a length, and a __getitem__ that is inherited and raises."""
 

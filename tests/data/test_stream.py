@@ -90,6 +90,8 @@ def test_a_stream_resumes_at_its_state_with_the_same_draws(workers: int) -> None
     rest = [np.stack(batch).tolist() for batch in made.epoch(2, start=3, state=states[2])]
     assert rest == whole[3:]
     assert list(made.epoch(2, start=7)) == []
+    doubled = loader(Endless().map(lambda number: 2 * number), max_batches=3)
+    assert lists(doubled.epoch(0, start=2, state=8)) == [[16, 18, 20, 22]]
 
 
 def test_a_foreign_state_is_used_and_a_foreign_epoch_told() -> None:

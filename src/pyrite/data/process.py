@@ -214,10 +214,9 @@ def serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     parent = os.getppid()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        received = Parcel.receive(connection)
         try:
-            reader: BatchReader = Parcel.receive(connection)
-        except EOFError:
-            raise
+            reader: BatchReader = received()
         except Exception as error:
             connection.send(
                 _failure(

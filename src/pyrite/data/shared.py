@@ -10,13 +10,14 @@ On Windows descriptors cannot be passed like this, and arrays travel in the mess
 
 from __future__ import annotations
 
+import copyreg
 import io
 import mmap
 import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
 from typing import Any, NamedTuple
@@ -150,23 +151,26 @@ class Parcel:
             send_handle(connection, self._segment.descriptor, peer)
 
     @staticmethod
-    def receive(connection: Connection) -> Any:
-        """Return the value: what is written to its arrays stays in this process."""
+    def receive(connection: Connection) -> Callable[[], Any]:
+        """Return what gives the value: what is written to its arrays stays in this process.
+
+        Raises EOFError or OSError if the other process is gone; the function, what unpickling does.
+        """
         message: Message = connection.recv()
         if not message.renewed:
-            return _loaded(message, None, memoryview)
+            return lambda: _loaded(message, None, memoryview)
         segment = Segment(recv_handle(connection), message.renewed, is_private=True)
         segment.close()
-        return _loaded(message, segment, memoryview)
+        return lambda: _loaded(message, segment, memoryview)
 
 
 def pickled(value: Any) -> tuple[bytes, list[memoryview]]:
     """Return the value pickled, and the memory of its contiguous arrays, which is left out."""
     stream, buffers = io.BytesIO(), list[Any]()
-    if PASSES_DESCRIPTORS:
-        ForkingPickler(stream, 5, True, buffers.append).dump(value)
-    else:
-        ForkingPickler(stream, 5).dump(value)
+    pickler = ForkingPickler(stream, 5, True, buffers.append if PASSES_DESCRIPTORS else None)
+    # By value: PyTorch registers handles of tensors here, which only one process may take.
+    pickler.dispatch_table = copyreg.dispatch_table
+    pickler.dump(value)
     return stream.getvalue(), [buffer.raw() for buffer in buffers]
 
 

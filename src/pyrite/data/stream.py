@@ -6,8 +6,8 @@ batches are the same for any number of workers, and no worker has to know which 
     IterableDataset[T]      __iter__, or epoch(number) if epochs differ
     ├── ResumableDataset    read(epoch, state) gives each item with the state after it
     │   └── LinesDataset    the lines of text files
-    ├── MappedStream        .map(fn)
-    └── ShuffledStream      .shuffle(size, seed)
+    ├── MappedStream        .map(fn), which keeps the states of a ResumableDataset
+    └── ShuffledStream      .shuffle(size, seed), which has none
 
 PyTorch's and Hugging Face's iterable datasets, and any object with `__iter__`, are streams too.
 """
@@ -48,7 +48,7 @@ class IterableDataset(ABC, Generic[T_co]):
         """Return the items of epoch `number`; here those of every epoch."""
         return iter(self)
 
-    def map(self, fn: Callable[[T_co], U]) -> MappedStream[U]:
+    def map(self, fn: Callable[[T_co], U]) -> IterableDataset[U]:
         """Return the stream of fn(item); a loader's augment does the same in its workers."""
         return MappedStream(self, fn)
 
@@ -73,6 +73,10 @@ class ResumableDataset(IterableDataset[T]):
     def epoch(self, number: int) -> Iterator[T]:
         """Return the items of epoch `number`."""
         return (item for item, _ in self.read(number, None))
+
+    def map(self, fn: Callable[[T], U]) -> ResumableDataset[U]:
+        """Return the stream of fn(item), which goes on where this one does."""
+        return MappedResumableStream(self, fn)
 
 
 class LinesDataset(ResumableDataset[str]):
@@ -110,6 +114,18 @@ class MappedStream(IterableDataset[U]):
     def epoch(self, number: int) -> Iterator[U]:
         """Return the items of epoch `number`."""
         return map(self._fn, self._source.epoch(number))
+
+
+class MappedResumableStream(ResumableDataset[U]):
+    """fn of each item of a stream, with the states of that."""
+
+    def __init__(self, source: ResumableDataset[Any], fn: Callable[[Any], U]) -> None:
+        self._source = source
+        self._fn = fn
+
+    def read(self, epoch: int, state: Any) -> Iterator[tuple[U, Any]]:
+        """Yield fn of each item after state, with the state after it."""
+        return ((self._fn(item), after) for item, after in self._source.read(epoch, state))
 
 
 class ShuffledStream(IterableDataset[T]):

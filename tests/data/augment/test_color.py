@@ -117,8 +117,8 @@ def test_cutmix_labels_are_the_areas() -> None:
         for image, share in zip(mixed, shares, strict=True):
             areas = [(image[0] == label).mean() for label in range(4)]
             np.testing.assert_allclose(share, areas, atol=1e-6)
-        seen.add(float(shares.max()))
-    assert len(seen) > 5
+        seen.add(float(np.median(shares[shares > 0])))
+    assert len(seen) > 9
 
 
 @pytest.mark.parametrize(
