@@ -143,6 +143,8 @@ def literal(value: Any) -> Code:
     >>> literal((1, "a'b", 0.5)).arguments[1].parts
     ('"a\'b"',)
     """
+    if isinstance(value, Code):
+        return value
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, tuple | list):

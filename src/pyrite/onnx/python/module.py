@@ -90,7 +90,7 @@ class Reader:
             lines,
             kinds,
             group.outputs,
-            lambda part: self._spelled(part, group.path, renamed),
+            lambda part: self._spelled(part, group.path, renamed, fields),
             self.reserved | labels,
             self.given if is_root else {},
         )
@@ -219,16 +219,39 @@ class Reader:
             return Element("function", function=named[1]) if named else None
         return None
 
-    def _spelled(self, part: Part, path: Scope, renamed: Mapping[Scope, str]) -> str:
+    def _spelled(
+        self, part: Part, path: Scope, renamed: Mapping[Scope, str], fields: Mapping[str, Element]
+    ) -> str:
         if not isinstance(part, Member):
             return self.spell(part)
         where = self._path(part)
         depth = len(path)
         for end in (depth + 2, depth + 1):
             if where[:end] in renamed and end <= len(where):
-                rest = "".join(f"[{p}]" if p.isdecimal() else f".{p}" for p in where[end:])
-                return f"self.{renamed[where[:end]]}{rest}"
+                name = renamed[where[:end]]
+                return f"self.{name}{_inside(_element(fields, name), where[end:])}"
         return "self." + ".".join(where[depth:])
+
+
+def _element(fields: Mapping[str, Element], name: str) -> Element | None:
+    """Return what a name like ``layers[2]`` stands for."""
+    found = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", name)
+    element = fields.get(found[1]) if found is not None else None
+    if element is None or found is None or found[2] is None:
+        return element
+    return element.items[int(found[2])]
+
+
+def _inside(element: Element | None, path: Scope) -> str:
+    """Return a path within an element as it is written: a module has no items, but ``layer0``."""
+    if not path:
+        return ""
+    first, *rest = path
+    if element is not None and element.body is not None:
+        name = first if first in element.body.fields else f"layer{first}"
+        return f".{name}{_inside(element.body.fields.get(name), tuple(rest))}"
+    text = f"[{first}]" if first.isdecimal() else f".{first}"
+    return text + _inside(None, tuple(rest))
 
 
 def _label(path: Scope) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -89,7 +89,7 @@ class Finder:
         self.counts.update(self.graph.outputs)
 
     def put(self, node: Node, *made: Node) -> None:
-        """Put nodes in the place of one, of which the last gives what it gave."""
+        """Put nodes in the place of one, of which the last gives what it gave; or none."""
         self._instead[node] = list(made)
         self.makers.update({name: each for each in made for name in each.outputs})
 
@@ -114,6 +114,24 @@ class Finder:
         if node is None or node.domain not in ("", PATTERN) or node.op not in ops:
             return None
         return node if not alone or self.counts[name] == 1 else None
+
+    def reader(self, name: str, op: str) -> Node | None:
+        """Return the node of an op that alone reads a value."""
+        if self.counts[name] != 1:
+            return None
+        node = next((n for n in self.graph.nodes if name in n.inputs), None)
+        return node if node is not None and not node.domain and node.op == op else None
+
+    def is_within(self, name: str, nodes: Sequence[Node]) -> bool:
+        """Whether a value, and all that is made of it on the way to the last node, stays inside.
+
+        What gives constants alone, as the size of an axis that is known, need not read it.
+        """
+        inside = {name, *(out for node in nodes[:-1] for out in node.outputs)}
+        readers = (node for node in self.graph.nodes if not inside.isdisjoint(node.uses))
+        return inside.isdisjoint(self.graph.outputs) and all(
+            node in nodes or all(out in self.constants for out in node.outputs) for node in readers
+        )
 
     def pair(self, node: Node, *ops: str) -> tuple[Node, str] | None:
         """Return which of two operands is made by some op, and the name of the other."""

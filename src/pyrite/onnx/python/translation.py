@@ -59,7 +59,7 @@ class Several:
 
 
 #: Returns what a node gives: an expression, values, or None where it cannot say.
-Translator = Callable[["Use"], "Code | Value | Several | None"]
+Translator = Callable[["Use"], "Code | Value | Sequence[Value] | Several | None"]
 
 TRANSLATORS: dict[str, Translator] = {}
 

@@ -22,6 +22,8 @@ from pyrite.onnx.python import control as control  # the translators file themse
 from pyrite.onnx.python import elementwise as elementwise
 from pyrite.onnx.python import layer as layer
 from pyrite.onnx.python import movement as movement
+from pyrite.onnx.python import recurrent as recurrent
+from pyrite.onnx.python import resizing as resizing
 from pyrite.onnx.python.body import with_own_names
 from pyrite.onnx.python.classes import Classes
 from pyrite.onnx.python.code import Anchor, Imported, Local, Member, Operator, Part, literal, local
