@@ -47,7 +47,7 @@ def with_numbers(attrs: Attributes, numbers: Mapping[Path, Any]) -> dict[str, An
         else:
             found[name] = number
     for name, changed in fields.items():
-        found[name] = _replaced(attrs[name], changed)
+        found[name] = replaced(attrs[name], changed)
     return found
 
 
@@ -72,7 +72,7 @@ def vars_of(value: Any) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
 
-def _replaced(value: Any, changed: Mapping[str, Any]) -> Any:
+def replaced(value: Any, changed: Mapping[str, Any]) -> Any:
     """Return a dataclass with other fields, which its own checks do not see."""
     made = object.__new__(type(value))
     for name, old in vars_of(value).items():

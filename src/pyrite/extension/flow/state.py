@@ -1,7 +1,7 @@
 """What names stand for before and after a branch or a loop, and the types in which that meets.
 
-A value of the kernel and a number are carried through; so are those in tuples and lists.  Anything
-else, as a tensor or a text, has to be the same on every way.
+A value of the kernel and a number are carried through; so are those in tuples, lists and frozen
+dataclasses.  Anything else, as a tensor or a text, has to be the same on every way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import shown
 from pyrite.extension.number import WeakValue, weak_float
+from pyrite.extension.parameters import is_settings, replaced, vars_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.vector import Items
 from pyrite.kernel import Value
@@ -64,6 +65,8 @@ def leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | list):
         for item in value:
             yield from leaves(item)
+    elif is_settings(value):
+        yield from leaves(tuple(vars_of(value).values()))
     else:
         yield value
 
@@ -72,11 +75,15 @@ def form(value: Any) -> object:
     """Return what tells tuples and lists of other lengths and nesting apart."""
     if isinstance(value, tuple | list):
         return (type(value), tuple(map(form, value)))
+    if is_settings(value):
+        return (type(value), form(tuple(vars_of(value).values())))
     return None
 
 
 def rebuilt(value: Any, found: Iterator[Any]) -> Any:
     """Return a value with other leaves."""
+    if is_settings(value):
+        return replaced(value, {n: rebuilt(v, found) for n, v in vars_of(value).items()})
     if not isinstance(value, tuple | list):
         return next(found)
     items = [rebuilt(item, found) for item in value]
