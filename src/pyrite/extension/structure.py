@@ -113,7 +113,7 @@ class Struct:
                 "formats": formats,
                 "offsets": [4 * f.word for f in self.fields],
                 "itemsize": 4 * self.words,
-            }  # fmt: skip
+            }
         )
 
     def read(self, x: Any, *at: Any) -> Any:
