@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrite import Tensor, custom_op
+from pyrite import Tensor, custom_op, fusion
 from pyrite.autodiff import grad
 from pyrite.backend.device import device, device_names, device_problem
 from pyrite.errors import AxisError
@@ -17,7 +17,17 @@ from pyrite.op import Fold
 from pyrite.tensor.axis import axes_of, reduced_shape, spread
 from pyrite.tensor.creation import tensor
 from pyrite.testing.layouts import LAYOUTS, Layout
-from pyrite.types import INTEGERS, DType, TensorType, bfloat16, bool_, float16, float32, int32
+from pyrite.types import (
+    INTEGERS,
+    DType,
+    TensorType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+)
 
 DEVICES = [n for n in device_names() if device_problem(n) is None and n != "candle"]
 #: Shapes and axes, with sizes of 0 and 1, odd ones, and a long one that is cut in parts.
@@ -219,6 +229,19 @@ def test_what_is_not_finite_is_as_in_the_bodies(name: str, width: int) -> None:
         lambda x: x.max_with_indices(1)[0], lambda x: x.max_with_indices(1)[1],
     ):  # fmt: skip
         np.testing.assert_allclose(of(x).numpy(), of(judge).numpy(), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if n in DEVICES])
+def test_the_extremum_of_a_nan_is_a_quiet_one(name: str, dtype: DType) -> None:
+    """A signalling one is an invalid operand of what meets it next: NumPy's casts warn of it."""
+    word, quiet = (np.uint32, 1 << 22) if dtype is float32 else (np.uint64, 1 << 51)
+    for where, n in itertools.product((name, fusion(name)), (1, 2, 17, 300)):
+        x = tensor(np.full((2, n), np.nan), dtype=dtype, device=where)
+        for of in (x.max(1), x.min(1), x.max(), x.min(), x.max_abs(1), x.T.max(0)):
+            found = of.numpy()
+            assert np.isnan(found).all()
+            assert (found.view(word) & word(quiet)).all(), (where, n)
 
 
 @pytest.mark.parametrize("name", [n for n in ("cpu", "wgpu") if n in DEVICES])

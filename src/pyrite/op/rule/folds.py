@@ -97,7 +97,7 @@ def _extremum_of_bits(name: Extreme, signed: DType) -> Fold:
     ones.  Zeros have their places in that, and a NaN of either sign lies beyond its infinity.
     """
     unsigned, dtype = _UNSIGNED[signed], _FLOATS[signed]
-    infinity, sign = _bits_of_infinity(dtype), 1 << (signed.bits - 1)
+    infinity, sign = _bits_of(math.inf, dtype), 1 << (signed.bits - 1)
     least = infinity + (sign if name == "max" else 0)
 
     def take(k: Any, x: Any) -> State:
@@ -122,11 +122,13 @@ def _extremum_of_rank(name: Extreme, signed: DType) -> Fold:
     """Return the extremum of floats by integers that rise with them, which one instruction joins.
 
     Those of negative floats are their bits with all but the sign turned; a NaN, of either sign, is
-    beyond the infinity that would win.
+    beyond the infinity that would win: a quiet one, for a signalling one is an invalid operand of
+    whatever meets it next, NumPy's casts among them.
     """
     dtype = _FLOATS[signed]
-    infinity, rest = _bits_of_infinity(dtype), int(signed.highest)
-    wins = infinity + 1 if name == "max" else -infinity - 2
+    infinity, nan = _bits_of(math.inf, dtype), _bits_of(math.nan, dtype)
+    rest = int(signed.highest)
+    wins = nan if name == "max" else -nan - 1
 
     def turned(k: Any, bits: Any) -> Any:
         return k.where(bits < 0, bits ^ rest, bits)
@@ -144,8 +146,8 @@ def _extremum_of_rank(name: Extreme, signed: DType) -> Fold:
     return Fold(lambda _: ((least, signed),), join, take, end)
 
 
-def _bits_of_infinity(dtype: DType) -> int:
-    return int(np.array(math.inf, dtype.numpy).view(f"u{dtype.itemsize}"))
+def _bits_of(x: float, dtype: DType) -> int:
+    return int(np.array(x, dtype.numpy).view(f"u{dtype.itemsize}"))
 
 
 MAX = _extremum("max")
