@@ -229,12 +229,17 @@ class RandomGraph:
             ]
         return _computed(step, given, REFERENCE)
 
-    def _shake(self, x: Tensor, value: Value | None = None, near: float = 0.0) -> Tensor:
-        """Return values that differ by a rounding from those of a float, and from ``near``."""
+    def _shake(
+        self, x: Tensor, value: Value | None = None, near: float = 0.0, least: float = 0.0
+    ) -> Tensor:
+        """Return values that differ by a rounding from those of a float, and from ``near``.
+
+        Roundings are those of its dtype, or ``least`` where that is greater.
+        """
         if not x.dtype.is_float or (value is not None and value.is_whole):
             return x
         signs = self.numbers.choice([-1.0, 1.0], x.shape)
-        eps = float(finfo(x.dtype).eps)
+        eps = max(_eps(x), least)
         wide = x.astype("float64").numpy() * (1 + eps * signs) + eps * near * signs
         return tensor(wide, device=REFERENCE).astype(x.dtype)
 
@@ -242,10 +247,10 @@ class RandomGraph:
         self, step: Drawn, given: Sequence[Value], result: Tensor, shaken: list[Tensor]
     ) -> Value:
         is_float = result.dtype.is_float
-        most = max((_greatest(g.tensor) for g in given), default=0.0)
-        # Of zeros too a softmax makes 1/n, and a gradient through it what cancels of that.
-        is_made_of_nothing = step.rounds == "always" and is_float and most == 0
-        is_whole = all(g.is_whole for g in given) and _is_whole(result) and not is_made_of_nothing
+        is_whole = all(g.is_whole for g in given) and _is_whole(result)
+        if is_float and step.rounds == "always":
+            # Of zeros too a softmax makes 1/n, and a gradient through it what cancels of that.
+            is_whole &= any(_greatest(g.tensor) for g in given)
         is_sum_exact = step.rounds == "sums" and is_whole and all(_sums_are_exact(g) for g in given)
         is_exact = all(g.is_exact for g in given) and (
             step.rounds == "no" or not is_float or is_sum_exact
@@ -254,11 +259,8 @@ class RandomGraph:
             step.is_discontinuous and any(g.tensor.dtype.is_float and not g.is_whole for g in given)
         )
         if not is_whole:
-            near = _greatest(result)
-            if step.rounds == "always":
-                # What cancels inside leaves a rounding of what it was made of.
-                near = max(near, min(1.0, most or 1.0))
-            shaken = [self._shake(x, near=near if step.rounds != "no" else 0.0) for x in shaken]
+            near, least = _roundings(step, given, result)
+            shaken = [self._shake(x, near=near, least=least) for x in shaken]
         return Value(result, shaken, is_exact, is_certain, is_whole)
 
     # ---- what is expected ----
@@ -269,9 +271,7 @@ class RandomGraph:
         for event in self.events:
             for v in event.reads:
                 value = self.values[v]
-                kind = value.tensor.dtype
-                eps = float(finfo(kind).eps) if kind.is_float else 0.0
-                allowed = 16 * (value.spread + eps * _greatest(value.tensor))
+                allowed = 16 * (value.spread + _eps(value.tensor) * _greatest(value.tensor))
                 array = value.tensor.numpy()
                 found.append(Read(v, array, value.is_exact, value.is_certain, allowed))
         return found
@@ -316,6 +316,19 @@ def _computed(step: Drawn, given: Sequence[Tensor], where: DeviceLike) -> list[T
     return made
 
 
+def _roundings(step: Drawn, given: Sequence[Value], result: Tensor) -> tuple[float, float]:
+    """Return what the roundings inside a step are of, and the least of them relative to that."""
+    if step.rounds == "no":
+        return 0.0, 0.0
+    near, least = _greatest(result), 0.0
+    if step.rounds == "always":
+        # What cancels inside leaves a rounding of what it was made of, in the dtype of the
+        # coarsest: a chain computes with it before it meets the others.
+        near = max(near, min(1.0, max(_greatest(g.tensor) for g in given) or 1.0))
+        least = max(_eps(g.tensor) for g in given)
+    return near * (1 + max(_repeats(g.tensor) for g in given) / 64), least
+
+
 def _is_tame(value: Value) -> bool:
     """Whether floats of a value are computed with further."""
     if not value.tensor.dtype.is_float:
@@ -325,6 +338,20 @@ def _is_tame(value: Value) -> bool:
         return False
     most = _greatest(value.tensor)
     return most < GREATEST and value.spread <= 0.05 * max(most, 1e-3)
+
+
+def _eps(x: Tensor) -> float:
+    """Return a rounding of the dtype of a float, relative to 1; of others there is none."""
+    return float(finfo(x.dtype).eps) if x.dtype.is_float else 0.0
+
+
+def _repeats(x: Tensor) -> float:
+    """Return how often a value is there, on average: equal terms are rounded in one direction.
+
+    A sum of n of them, one after the other, may be off by n / 2 roundings, n / 4 of ``_eps``.
+    """
+    array = x.numpy()
+    return float(array.size / max(1, np.unique(array).size)) if x.dtype.is_float else 0.0
 
 
 def _greatest(x: Tensor) -> float:

@@ -214,6 +214,25 @@ def test_a_value_of_many_folds_is_made_by_kernels_that_a_compiler_takes(device: 
 # ---- index errors ----
 
 
+def test_a_fold_that_shares_an_operand_and_fits_no_kernel_with_it_comes_later(
+    device: Device,
+) -> None:
+    """The sums of the second softmax read what the first gives along other axes: to make their
+    operands asked for them again, without end."""
+    x = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float16)
+
+    def run(where: Device | str) -> list[np.ndarray]:
+        twice = pyrite.tensor(x, device=where).softmax(1) * 2
+        more = (twice * 1.7).unsqueeze(1)
+        moved = more.permute_dims((0, 1, 2))
+        apart = twice - more
+        found = [apart.softmax(0), moved, twice, moved.roll(2, 0), apart]
+        return [t.numpy() for t in found]
+
+    for got, want in zip(run(device), run("numpy"), strict=True):
+        np.testing.assert_allclose(got.astype(float), want.astype(float), 5e-3, 1e-3)
+
+
 def test_an_index_error_names_the_line_of_its_op_and_spares_what_it_did_not_reach(
     device: Device,
 ) -> None:

@@ -15,7 +15,7 @@ from pyrite.backend.cube.body.region import (
     is_fold,
     is_view,
 )
-from pyrite.backend.cube.body.region_run import RegionRun
+from pyrite.backend.cube.body.region_run import RegionRun, Stop
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import FINISHING, Input, Lowering, lowering_of
 from pyrite.backend.cube.skeleton.elementwise import elementwise
@@ -183,14 +183,10 @@ class GraphRun:
         if any(is_fold(n) for n in nodes):
             left = ancestors(self.graph, self.graph.results, self.real.keys())
             siblings = _siblings(self._inside, nodes, left)
-        wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
-        if siblings:
-            nodes = ancestors(self.graph, [*wanted, *siblings], self.real.keys())
-        step = self._region_run(nodes, wanted, siblings)
-        stop = step.run()
-        new = {v: x for v, x in step.made.items() if v not in self.real}
-        self.note(ancestors(self.graph, list(new), self.real.keys()))
-        self.real |= new
+        stop = self._run_kernel(nodes, wanted, siblings)
+        if stop is not None and stop.node not in nodes:
+            # A sibling does not fit.  To make its operands would be to ask for it again.
+            stop = self._run_kernel(nodes, wanted, ())
         if stop is None:
             return
         if stop.is_wanted:
@@ -200,6 +196,20 @@ class GraphRun:
         self.realise(missing)
         if stop.is_alone or not missing:
             self._run_alone(stop.node)
+
+    def _run_kernel(
+        self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
+    ) -> Stop | None:
+        """Run one kernel of the region of some values and siblings; or return what stops that."""
+        wanted = [*wanted, *self._dear(nodes, wanted, siblings)]
+        if siblings:
+            nodes = ancestors(self.graph, [*wanted, *siblings], self.real.keys())
+        step = self._region_run(nodes, wanted, siblings)
+        stop = step.run()
+        new = {v: x for v, x in step.made.items() if v not in self.real}
+        self.note(ancestors(self.graph, list(new), self.real.keys()))
+        self.real |= new
+        return stop
 
     def _region_run(
         self, nodes: Sequence[Node], wanted: Sequence[int], siblings: Sequence[int]
