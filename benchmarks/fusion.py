@@ -2,7 +2,7 @@
 
 An MLP (784-512-256-10, batch 128), a CNN (1x28x28, batch 64, 8/16/24 channels with batch norm and
 GELU) and a GPT (4 layers of 128, 4 heads, 128 long, batch 8), each with Adam.  They take turns of
-some steps, as training goes on and a GPU's clock follows its load; the loss is read each step.
+some steps, as in a training the same ones follow each other; the loss is read each step.
 "host" is what the caller's thread spends until the step returns.  Times are processor seconds of
 this process by default, which hold on a busy machine too; ``--clock wall`` is for a quiet one.
 Beside them: how many kernels a step launches, and what the first steps took; and a GELU of a user's
