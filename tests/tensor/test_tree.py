@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pyrite import nn
 from pyrite.autodiff import grad
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -78,3 +79,13 @@ def test_a_branch_is_what_may_hold_a_tensor(plant: Any) -> None:
     assert is_branch(plant(tensor(1.0)))
     assert not any(is_branch(value) for value in (None, 1, "a", (), (1, (2.0,)), len, int, Point))
     assert is_branch([])
+
+
+def test_a_module_in_a_tuple_keeps_what_is_known_of_its_tensors() -> None:
+    model = nn.Linear(2, 3)
+    before = tree_leaves(model)
+
+    made, _ = tree_map(lambda t: t + 1, (model, {"loss": tensor(0.0)}))
+
+    assert [id(t) for t in made._tree_leaves or ()] == [id(made.weight), id(made.bias)]
+    assert len(before) == 2

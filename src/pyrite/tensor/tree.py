@@ -59,11 +59,7 @@ def tree_map(change: Change, tree: T) -> T:
     >>> tree_map(lambda t: t + 1, {"a": [pyrite.zeros(())], "b": "text"})["a"][0].item()
     1.0
     """
-    mapping = _Mapping(change)
-    made = mapping.apply(tree)
-    if isinstance(tree, TreeNode) and made is not tree:
-        mapping.hand_on(tree, made)
-    return made  # type: ignore[no-any-return]
+    return _Mapping(change).apply(tree)  # type: ignore[no-any-return]
 
 
 def tree_leaves(tree: Any) -> list[Tensor]:
@@ -195,17 +191,30 @@ class _Mapping:
         self._change = change
         # Keeps the originals alive too, so that their ids stay theirs.
         self._done: dict[int, tuple[Any, Any]] = {}
+        #: Whether it is inside of a node.
+        self._is_inside = False
 
     def apply(self, tree: Any) -> Any:
         if not isinstance(tree, _SHARED):
             return self._container(tree) if is_branch(tree) else tree
         done = self._done.get(id(tree))
         if done is None:
-            made = self._change(tree) if isinstance(tree, Tensor) else self._node(tree)
+            if isinstance(tree, Tensor):
+                made = self._change(tree)
+            else:
+                made = self._node(tree) if self._is_inside else self._outermost(tree)
             done = self._done[id(tree)] = (tree, made)
         return done[1]
 
-    def hand_on(self, node: TreeNode, made: TreeNode) -> None:
+    def _outermost(self, node: TreeNode) -> Any:
+        self._is_inside = True
+        made = self._node(node)
+        self._is_inside = False
+        if made is not node:
+            self._hand_on(node, made)
+        return made
+
+    def _hand_on(self, node: TreeNode, made: TreeNode) -> None:
         """Tell what became of a node which tensors it holds, where that is known of the node."""
         changed = [self._done[id(leaf)][1] for leaf in node._tree_leaves or ()]
         if changed and all([isinstance(new, Tensor) for new in changed]):

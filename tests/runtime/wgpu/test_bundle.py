@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("wgpu")
 
 from pyrite.errors import DeviceError, KernelError
-from pyrite.kernel import Kernel
+from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.protocol import BundledLaunch, Fixed
-from pyrite.runtime.wgpu import WgpuRuntime
+from pyrite.runtime.wgpu import WgpuRuntime, submission
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
 from pyrite.types import float32
 
@@ -137,7 +137,7 @@ def test_an_inner_buffer_that_was_not_written_is_given_up(
     operands = [x, *memory.buffers(), 3.0]
     bundle.launch(operands)
     launches: Any = runtime._queue.pending.commands[-1]
-    launches._calls = [(*call[:3], (100_000, 1, 1)) for call in launches._calls]
+    launches.calls.rows["grid"] = (100_000, 1, 1)
     with pytest.raises(KernelError, match="scale and 1 more requires a legal command"):
         runtime.read(operands[2], float32, (64,))
 
@@ -204,3 +204,32 @@ def test_threads_that_share_inner_buffers_do_not_disturb_each_other(
         thread.join()
 
     assert wrong == []
+
+
+def test_native_calls_and_python_calls_encode_the_same(
+    runtime: WgpuRuntime, scale: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pipelines by turns, launches with and without numbers, fixed and varying ones."""
+    b = KernelBuilder("add_one", workgroup_size=64)
+    x, y = b.buffer("x", float32, "read"), b.buffer("y", float32, "write")
+    y[b.global_id()] = x[b.global_id()] + 1.0
+    scaled, more = runtime.compile(scale), runtime.compile(b.build())
+    steps = [
+        BundledLaunch(scaled, (0, 1, Fixed(64), 4), (1,)),
+        BundledLaunch(more, (1, 2), (1,)),
+        BundledLaunch(more, (2, 1), (1,)),
+        BundledLaunch(scaled, (1, 3, Fixed(64), Fixed(-2.0)), (1,)),
+    ]
+    found = []
+    for has_loop in (True, False):
+        if not has_loop:
+            monkeypatch.setattr(submission, "loop", lambda: None)
+        else:
+            assert submission.loop() is not None
+        bundle, memory = runtime.bundle(steps), runtime.bundle_memory([256] * 3, [0, 1])
+        for factor in (3.0, 5.0):
+            operands = [runtime.upload(ONES), *memory.buffers(), factor]
+            bundle.launch(operands)
+            found.append(runtime.read(operands[3], float32, (64,)).tolist())
+
+    assert found == [[-10.0] * 64, [-14.0] * 64] * 2

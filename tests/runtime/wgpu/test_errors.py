@@ -46,7 +46,7 @@ def spoil(device: Device) -> None:
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
     command = runtime._queue.pending.commands[-1]
     assert isinstance(command, Launches)
-    command._calls = [(*call[:3], (100_000, 1, 1)) for call in command._calls]
+    command.calls.rows["grid"] = (100_000, 1, 1)
 
 
 @pytest.mark.parametrize(

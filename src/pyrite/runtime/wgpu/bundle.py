@@ -17,7 +17,7 @@ from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
-from pyrite.runtime.wgpu.submission import Call, Immediates, Launches
+from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launches
 
 #: Appends a launch of any kind: what a runtime does for one alone.
 LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
@@ -100,7 +100,7 @@ class WgpuBundle:
             for step in prepared
         )
         #: By the keys of the buffers the calls of each piece.
-        self._bound: OrderedDict[tuple[Any, ...], list[list[Call]]] = OrderedDict()
+        self._bound: OrderedDict[tuple[Any, ...], list[Calls]] = OrderedDict()
         parts.groups.holders.add(self)
 
     def launch(self, operands: Sequence[Any]) -> None:
@@ -117,10 +117,8 @@ class WgpuBundle:
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
                 if piece.varying:
-                    calls = calls.copy()
-                    for n in piece.varying:
-                        pipeline, group, _, grid = calls[n]
-                        calls[n] = (pipeline, group, piece.steps[n].arguments(operands), grid)
+                    numbers = {n: piece.steps[n].arguments(operands) for n in piece.varying}
+                    calls = calls.with_numbers(numbers)
                 counts["launches"] += len(calls)
                 queue.append(
                     Launches(
@@ -135,13 +133,15 @@ class WgpuBundle:
         """Drop what holds bind groups."""
         self._bound.clear()
 
-    def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[list[Call]]:
+    def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[Calls]:
         keys = tuple([buffer.key for buffer in buffers])
         found = self._bound.get(keys)
         if found is not None:
             self._bound.move_to_end(keys)
             return found
-        found = [[self._call(step, operands) for step in piece.steps] for piece in self._pieces]
+        found = [
+            Calls([self._call(step, operands) for step in piece.steps]) for piece in self._pieces
+        ]
         self._bound[keys] = found
         if len(self._bound) > MOST_BOUND:
             self._bound.popitem(last=False)

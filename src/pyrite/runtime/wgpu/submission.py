@@ -10,13 +10,16 @@ uploads into storages that no earlier command of the submission touches go befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from pyrite.errors import PyriteError
 from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
+from pyrite.runtime.wgpu.native_calls import ROW, address_of, loop
 
 
 class Result(Protocol):
@@ -39,12 +42,13 @@ class Command(Protocol):
 class Immediates:
     """The numbers of a launch as the kernel reads them, where the API finds them."""
 
-    __slots__ = ("data", "nbytes", "pointer")
+    __slots__ = ("address", "data", "nbytes", "pointer")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.nbytes = len(data)
         self.pointer: Pointer = ffi.from_buffer(data)
+        self.address = address_of(self.pointer)
 
 
 class Launch:
@@ -108,28 +112,57 @@ class Launch:
 Call = tuple[Pointer, Pointer, Immediates | None, tuple[int, int, int]]
 
 
-class Launches:
-    """Runs of pipelines that were bound before, one after the other: legal together or not at all.
+class Calls:
+    """Runs of pipelines that are bound: as objects, and as the table that native code reads."""
 
-    The arguments are `Call`s, what they touch, what is wrong without them, and the first's name.
+    __slots__ = ("held", "rows")
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.held = list(calls)
+        self.rows = np.zeros(len(calls), ROW)
+        for n, (pipeline, group, numbers, grid) in enumerate(calls):
+            row = self.rows[n]
+            row["pipeline"], row["group"] = address_of(pipeline), address_of(group)
+            row["grid"] = grid
+            self._put(n, numbers)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def with_numbers(self, numbers: Mapping[int, Immediates | None]) -> Calls:
+        """Return the runs with other numbers at some places."""
+        made = object.__new__(Calls)
+        made.held, made.rows = self.held.copy(), self.rows.copy()
+        for n, given in numbers.items():
+            pipeline, group, _, grid = made.held[n]
+            made.held[n] = (pipeline, group, given, grid)
+            made._put(n, given)
+        return made
+
+    def _put(self, n: int, numbers: Immediates | None) -> None:
+        if numbers is not None:
+            self.rows["numbers"][n], self.rows["nbytes"][n] = numbers.address, numbers.nbytes
+
+
+class Launches:
+    """Runs of pipelines, one after the other: legal together or not at all.
+
+    ``touched`` is what they read or write, ``results`` what is wrong without them, ``name`` the
+    first one's.
     """
 
-    __slots__ = ("_calls", "_results", "_touched", "name")
+    __slots__ = ("_results", "_touched", "calls", "name")
 
     def __init__(
-        self,
-        calls: Sequence[Call],
-        touched: Sequence[Contents],
-        results: Sequence[Contents],
-        name: str,
+        self, calls: Calls, touched: Sequence[Contents], results: Sequence[Contents], name: str
     ) -> None:
-        self._calls = calls
+        self.calls = calls
         self._touched = touched
         self._results = results
         self.name = name if len(calls) == 1 else f"{name} and {len(calls) - 1} more"
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     def touched(self) -> Sequence[Contents]:
         """Return what they read or write."""
@@ -142,12 +175,16 @@ class Launches:
     def encode(self, encoder: Encoder) -> None:
         """Append them to the encoder."""
         compute_pass = encoder.compute_pass()
+        if (native := loop()) is not None:
+            native.run(compute_pass, self.calls.rows)
+            encoder.pipeline = self.calls.held[-1][0]
+            return
         set_pipeline = lib.wgpuComputePassEncoderSetPipeline
         set_group = lib.wgpuComputePassEncoderSetBindGroup
         set_numbers = lib.wgpuComputePassEncoderSetImmediates
         dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
         null, current = ffi.NULL, encoder.pipeline
-        for pipeline, group, numbers, (x, y, z) in self._calls:
+        for pipeline, group, numbers, (x, y, z) in self.calls.held:
             if pipeline is not current:
                 current = pipeline
                 set_pipeline(compute_pass, pipeline)
