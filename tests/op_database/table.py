@@ -503,6 +503,16 @@ def _embedding_bag(weight: Any, indices: Any, offsets: Any = None, **kwargs: Any
     return pyrite.embedding_bag(weight, indices, offsets, **given)
 
 
+def _grid_sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: Any) -> Any:
+    return pyrite.grid_sample(
+        x, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners)
+    )
+
+
+def _ctc_loss(log_probs: Any, *args: Any, **kwargs: Any) -> Any:
+    return pyrite.ctc_loss(log_probs, *args, **kwargs)
+
+
 def _median(x: Any, **kwargs: Any) -> Any:
     axis = kwargs.get("dim")
     if axis is None:
@@ -850,6 +860,8 @@ OURS: dict[str, Call] = {
     ),
     f"{_F}embedding": _embedding,
     f"{_F}embedding_bag": _embedding_bag,
+    f"{_F}grid_sample": _grid_sample,
+    f"{_F}ctc_loss": _ctc_loss,
     f"{_F}one_hot": _one_hot,
     # ---- activations and norms ----
     f"{_F}hardtanh": _hard_tanh,
@@ -953,6 +965,7 @@ CONSTANT: dict[str, frozenset[int | str]] = {
 
 #: Entries of which only the values are compared.
 GRADIENTS: dict[str, str] = {
+    f"{_F}ctc_loss": "PyTorch's is that of the logits of a log_softmax, ours of what is given",
     "nextafter": "a gradient of 1 in PyTorch, of 0 here, as of other functions of the bits",
 }
 

@@ -64,6 +64,7 @@ from pyrite.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
 from pyrite.nn.loss import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from pyrite.nn.loss import CosineEmbeddingLoss as CosineEmbeddingLoss
 from pyrite.nn.loss import CrossEntropyLoss as CrossEntropyLoss
+from pyrite.nn.loss import CTCLoss as CTCLoss
 from pyrite.nn.loss import FocalLoss as FocalLoss
 from pyrite.nn.loss import GaussianNLLLoss as GaussianNLLLoss
 from pyrite.nn.loss import HingeEmbeddingLoss as HingeEmbeddingLoss
@@ -77,6 +78,7 @@ from pyrite.nn.loss import MultiLabelMarginLoss as MultiLabelMarginLoss
 from pyrite.nn.loss import MultiMarginLoss as MultiMarginLoss
 from pyrite.nn.loss import NLLLoss as NLLLoss
 from pyrite.nn.loss import PoissonNLLLoss as PoissonNLLLoss
+from pyrite.nn.loss import RNNTLoss as RNNTLoss
 from pyrite.nn.loss import SmoothL1Loss as SmoothL1Loss
 from pyrite.nn.loss import SoftMarginLoss as SoftMarginLoss
 from pyrite.nn.loss import TripletMarginLoss as TripletMarginLoss
@@ -176,6 +178,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "BinaryCrossEntropyLoss",
+    "CTCLoss",
     "Celu",
     "Conv1d",
     "Conv2d",
@@ -256,6 +259,7 @@ __all__ = [
     "PositionWiseFeedForward",
     "PositionalEncoding",
     "RMSNorm",
+    "RNNTLoss",
     "RReLU",
     "RRelu",
     "ReLU",

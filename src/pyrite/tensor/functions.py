@@ -20,6 +20,7 @@ from pyrite.tensor.creation import ones_like as ones_like
 from pyrite.tensor.creation import tensor as tensor
 from pyrite.tensor.creation import zeros as zeros
 from pyrite.tensor.creation import zeros_like as zeros_like
+from pyrite.tensor.ctc import ctc_loss as ctc_loss
 from pyrite.tensor.dropout import alpha_dropout as alpha_dropout
 from pyrite.tensor.dropout import dropout as dropout
 from pyrite.tensor.dropout import feature_dropout as feature_dropout
@@ -32,6 +33,8 @@ from pyrite.tensor.grid import meshgrid as meshgrid
 from pyrite.tensor.grid import tri as tri
 from pyrite.tensor.grid import tril_mask as tril_mask
 from pyrite.tensor.grid import triu_mask as triu_mask
+from pyrite.tensor.grid_sampling import affine_grid as affine_grid
+from pyrite.tensor.grid_sampling import grid_sample as grid_sample
 from pyrite.tensor.histogram import histogram as histogram
 from pyrite.tensor.inspection import FloatInfo as FloatInfo
 from pyrite.tensor.inspection import IntegerInfo as IntegerInfo
@@ -81,6 +84,7 @@ from pyrite.tensor.stacking import dstack as dstack
 from pyrite.tensor.stacking import hstack as hstack
 from pyrite.tensor.stacking import vstack as vstack
 from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.transducer import rnnt_loss as rnnt_loss
 
 #: Constants of the array API standard.
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
@@ -386,11 +390,11 @@ __all__ = [
     "__array_namespace_info__", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_avg_pool1d",
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_max_pool_with_indices", "add",
-    "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "alpha_dropout", "amax", "amin",
-    "aminmax", "any", "arange", "argmax", "argmin", "argsort", "argtopk", "argwhere", "asarray",
-    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
-    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm", "batch_norm",
-    "batch_norm_inference", "bernoulli", "bernoulli_like", "bilinear",
+    "addcdiv", "addcmul", "addmm", "addmv", "affine_grid", "all", "allclose", "alpha_dropout",
+    "amax", "amin", "aminmax", "any", "arange", "argmax", "argmin", "argsort", "argtopk",
+    "argwhere", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm",
+    "batch_norm", "batch_norm_inference", "bernoulli", "bernoulli_like", "bilinear",
     "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm",
     "broadcast_arrays", "broadcast_to", "bucketize", "can_cast", "cartesian_grid", "cat",
@@ -398,41 +402,42 @@ __all__ = [
     "clamp_max", "clamp_min", "clip", "column_stack", "concat", "conj", "contains_nan", "conv1d",
     "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
     "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
-    "cross_entropy", "cross_entropy_with_logits", "cummax", "cummax_with_indices", "cummin",
-    "cummin_with_indices", "cumprod", "cumsum", "cumulative_logsumexp", "cumulative_prod",
+    "cross_entropy", "cross_entropy_with_logits", "ctc_loss", "cummax", "cummax_with_indices",
+    "cummin", "cummin_with_indices", "cumprod", "cumsum", "cumulative_logsumexp", "cumulative_prod",
     "cumulative_sum", "deg2rad", "diag", "diag_mask", "diagonal", "diff", "digamma", "dist", "div",
     "divide", "dot", "dropout", "dstack", "e", "einsum", "elu", "embedding", "embedding_bag",
     "empty", "empty_like", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_dims", "expm1",
     "eye", "feature_dropout", "finfo", "flatten", "flip", "fliplr", "flipud", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "fold4d", "frac", "from_dlpack", "from_torch", "full",
     "full_like", "gather", "gather_nd", "gelu", "generate_autoregressive_mask",
-    "generate_padding_mask", "glu", "greater", "greater_equal", "group_norm", "hard_shrink",
-    "hard_sigmoid", "hard_swish", "hardtanh", "heaviside", "histogram", "hstack", "hypot", "iinfo",
-    "imag", "index_add", "index_select", "inf", "instance_norm", "interpolate", "isclose",
-    "isdtype", "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "layer_norm", "leaky_relu",
-    "lerp", "less", "less_equal", "lgamma", "linear", "linspace", "local_response_norm", "log",
-    "log1p", "log2", "log10", "log_sigmoid", "log_softmax", "logaddexp", "logcumsumexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
-    "masked_select", "matmul", "matrix_transpose", "matvec", "max", "max_abs", "max_pool",
-    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
-    "max_pool3d_with_indices", "max_pool_with_indices", "max_with_indices", "maximum", "mean",
-    "median", "median_with_indices", "meshgrid", "min", "min_with_indices", "minimum", "mish", "mm",
-    "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanmean",
-    "nansum", "narrow", "ndtr", "neg", "negative", "newaxis", "nextafter", "nll_loss", "nonzero",
-    "normal", "normal_like", "not_equal", "one_hot", "ones", "ones_like", "outer", "pad",
-    "pairwise_distance", "permutation", "permute", "permute_dims", "pi", "pixel_shuffle",
-    "pixel_unshuffle", "popcount", "positive", "pow", "prelu", "print_options", "prod", "quantile",
-    "quiet_softmax", "rad2deg", "randint", "randint_like", "random_bits", "real", "reciprocal",
-    "relu", "relu6", "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "rot90",
-    "round", "rsqrt", "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_nd",
-    "searchsorted", "selu", "set_print_options", "shrink", "shuffle", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "sliding_window", "soft_shrink", "softmax", "softmin",
-    "softplus", "softsign", "sort", "sort_with_indices", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "sub", "subtract", "sum", "swap_axes", "swapaxes", "swiglu", "take",
-    "take_along_axis", "tan", "tanh", "tanhshrink", "tensor", "tensor_split", "tensordot",
-    "threshold", "thresholded_relu", "tile", "topk", "trace", "transpose", "tri", "tril",
-    "tril_mask", "triu", "triu_mask", "trunc", "unflatten", "unfold4d", "uniform", "uniform_like",
-    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unsqueeze",
-    "unstack", "var", "var_bias", "var_mean", "var_mean_bias", "vecdot", "vector_norm",
-    "vector_normalize", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "generate_padding_mask", "glu", "greater", "greater_equal", "grid_sample", "group_norm",
+    "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "heaviside", "histogram", "hstack",
+    "hypot", "iinfo", "imag", "index_add", "index_select", "inf", "instance_norm", "interpolate",
+    "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "layer_norm",
+    "leaky_relu", "lerp", "less", "less_equal", "lgamma", "linear", "linspace",
+    "local_response_norm", "log", "log1p", "log2", "log10", "log_sigmoid", "log_softmax",
+    "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "logspace", "logsumexp", "masked_select", "matmul", "matrix_transpose", "matvec", "max",
+    "max_abs", "max_pool", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_pool_with_indices",
+    "max_with_indices", "maximum", "mean", "median", "median_with_indices", "meshgrid", "min",
+    "min_with_indices", "minimum", "mish", "mm", "moveaxis", "movedim", "mul", "multinomial",
+    "multiply", "mv", "nan", "nan_to_num", "nanmean", "nansum", "narrow", "ndtr", "neg", "negative",
+    "newaxis", "nextafter", "nll_loss", "nonzero", "normal", "normal_like", "not_equal", "one_hot",
+    "ones", "ones_like", "outer", "pad", "pairwise_distance", "permutation", "permute",
+    "permute_dims", "pi", "pixel_shuffle", "pixel_unshuffle", "popcount", "positive", "pow",
+    "prelu", "print_options", "prod", "quantile", "quiet_softmax", "rad2deg", "randint",
+    "randint_like", "random_bits", "real", "reciprocal", "relu", "relu6", "remainder", "repeat",
+    "reshape", "result_type", "rms_norm", "rnnt_loss", "roll", "rot90", "round", "rsqrt",
+    "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_nd", "searchsorted", "selu",
+    "set_print_options", "shrink", "shuffle", "sigmoid", "sign", "signbit", "silu", "sin", "sinc",
+    "sinh", "sliding_window", "soft_shrink", "softmax", "softmin", "softplus", "softsign", "sort",
+    "sort_with_indices", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract",
+    "sum", "swap_axes", "swapaxes", "swiglu", "take", "take_along_axis", "tan", "tanh",
+    "tanhshrink", "tensor", "tensor_split", "tensordot", "threshold", "thresholded_relu", "tile",
+    "topk", "trace", "transpose", "tri", "tril", "tril_mask", "triu", "triu_mask", "trunc",
+    "unflatten", "unfold4d", "uniform", "uniform_like", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unsqueeze", "unstack", "var", "var_bias", "var_mean",
+    "var_mean_bias", "vecdot", "vector_norm", "vector_normalize", "vstack", "where", "xlogy",
+    "zeros", "zeros_like",
 ]  # fmt: skip

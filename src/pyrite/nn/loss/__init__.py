@@ -3,9 +3,12 @@
 reduction       what they share: mean, sum, batch_mean or none
 regression      of numbers
 classification  of classes and distributions
+alignment       of sequences whose alignment is not known
 ranking         of comparisons and pairs
 """
 
+from pyrite.nn.loss.alignment import CTCLoss as CTCLoss
+from pyrite.nn.loss.alignment import RNNTLoss as RNNTLoss
 from pyrite.nn.loss.classification import BCEWithLogitsLoss as BCEWithLogitsLoss
 from pyrite.nn.loss.classification import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from pyrite.nn.loss.classification import CrossEntropyLoss as CrossEntropyLoss
