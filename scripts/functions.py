@@ -38,7 +38,7 @@ METHODS_ONLY = {"astype", "expand", "reshape", "select_assign", "where"}
 #: Spellings that are functions too.
 SPELLINGS = {
     "amax", "amin", "bitwise_not", "clamp", "clamp_max", "clamp_min", "cumprod", "cumsum", "div",
-    "gather", "index_select", "logcumsumexp", "movedim", "mul", "neg", "sub", "swapaxes", "unique",
+    "gather", "index_select", "logcumsumexp", "movedim", "mul", "neg", "sub", "swapaxes",
     "unsqueeze", "var_bias", "var_mean_bias",
 }  # fmt: skip
 #: Public functions that are no ops; `pyrite` itself imports two of them.

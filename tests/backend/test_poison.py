@@ -43,9 +43,12 @@ EXAMPLES = {
 CHANGES = (0.37, -0.9, 1e6, -1e6)
 POISONS = (math.nan, math.inf, -math.inf)
 
-#: Where 0 times an infinity is NaN by the definition of the op, on every device.
+#: Where 0 times an infinity, or its difference, is NaN by the definition of the op, on every device.
 MULTIPLIES_ZEROS = {
     "contains_nan": "a NaN is what it asks for",
+    "ctc_loss_backward": "a step that all paths take cancels, which NaN does not",
+    "rnnt_loss_backward": "a step that all paths take cancels, which NaN does not",
+    "affine_grid": "the middle of a grid is 0, which the map multiplies",
     "vector_norm": "the least of all elements is NaN if any is",
     "scaled_dot_product_attention": "a masked value has weight 0, and is multiplied by it",
     "scaled_dot_product_attention_backward": "a masked value has weight 0, and is multiplied by it",

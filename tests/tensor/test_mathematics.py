@@ -150,3 +150,10 @@ def test_sinc_is_numpys_and_smooth_at_zero() -> None:
     x = np.array([0.0, 1e-9, 0.5, -1.3, 2.0])
     np.testing.assert_allclose(tensor(x).sinc().numpy(), np.sinc(x), atol=1e-15)
     assert grad(lambda x: x.sinc())(tensor(np.array(0.0))).item() == 0.0
+
+
+def test_derivatives_of_logaddexp_where_operands_are_equal_or_far_apart() -> None:
+    x, y = tensor([1.0, -1e30, 0.0, 700.0, math.inf]), tensor([1.0, 0.5, -1e30, -700.0, math.inf])
+    first = lambda x: grad(lambda x: x.logaddexp(y).sum())(x)  # noqa: E731
+    assert first(x).tolist() == [0.5, 0.0, 1.0, 1.0, 0.5]
+    assert grad(lambda x: first(x).sum())(x).tolist() == [0.25, 0.0, 0.0, 0.0, 0.0]

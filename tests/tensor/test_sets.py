@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import grad
-from pyrite.errors import ArgumentError, ShapeError, SyncError
+from pyrite.errors import ArgumentError, AxisError, ShapeError, SyncError
 from pyrite.op import OPS
 from pyrite.synchronization import no_sync, sync_count
 from pyrite.tensor.creation import tensor
@@ -160,3 +160,42 @@ def test_membership_at_the_limits() -> None:
     assert x.isin(1).tolist() == [True, False, False]
     assert x.isin(tensor(np.zeros((0,), np.float32))).tolist() == [False] * 3
     assert tensor(np.zeros((0, 2))).isin(tensor([1.0])).shape == (0, 2)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.bool_, np.float64], ids=str)
+def test_unique_slices_are_those_of_numpy(device: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((9, 2), (2, 7, 3), (6,), (1, 4), (5, 1)):
+        x = rng.integers(0, 2, shape).astype(dtype)
+        for axis in range(-len(shape), len(shape)):
+            want = np.unique(x, axis=axis, return_index=True, return_inverse=True,
+                             return_counts=True)  # fmt: skip
+            # A tensor whose memory is in the reverse order.
+            turned = tensor(np.ascontiguousarray(x.T), device=device)
+            got = turned.permute_dims(tuple(reversed(range(x.ndim)))).unique_all(axis)
+            for g, w in zip(got, want, strict=True):
+                np.testing.assert_array_equal(g.numpy(), w.reshape(g.shape))
+            y = tensor(x, device=device)
+            assert y.unique(axis).tolist() == want[0].tolist()
+            assert y.unique_counts(axis).counts.tolist() == want[3].tolist()
+            assert y.unique_inverse(axis).inverse_indices.shape == (x.shape[axis],)
+
+
+def test_unique_slices_of_a_fixed_size_and_of_none() -> None:
+    x = tensor([[2, 1], [1, 3], [2, 1]])
+    assert x.unique(0, size=4, fill_value=-1).tolist() == [[1, 3], [2, 1], [-1, -1], [-1, -1]]
+    assert x.unique(0, size=1).tolist() == [[1, 3]]
+    assert x.unique_counts(1, size=3).counts.tolist() == [1, 1, 0]
+    with no_sync():
+        x.unique(0, size=2)
+        with pytest.raises(SyncError):
+            x.unique(0)
+    nothing = tensor(np.zeros((0, 2)))
+    assert nothing.unique(0).shape == (0, 2)
+    assert nothing.unique(1).shape == np.unique(np.zeros((0, 2)), axis=1).shape == (0, 1)
+    assert np.isnan(tensor([[NAN, 1.0], [NAN, 1.0]]).unique(0).numpy()[:, 0]).tolist() == [True] * 2
+    with pytest.raises(AxisError, match="unique requires -2 <= axis < 2, got axis=2"):
+        x.unique(2)
+    with pytest.raises(ShapeError, match="unique requires slices along axis 0 to fill 3"):
+        nothing.unique(0, size=3)

@@ -34,8 +34,9 @@ from pyrite.nn.activation import Tanh as Tanh
 from pyrite.nn.activation import Tanhshrink as Tanhshrink
 from pyrite.nn.activation import Threshold as Threshold
 from pyrite.nn.activation import ThresholdedReLU as ThresholdedReLU
-from pyrite.nn.attention import KeyValueCache as KeyValueCache
 from pyrite.nn.attention import MultiHeadAttention as MultiHeadAttention
+from pyrite.nn.cache import FixedKeyValueCache as FixedKeyValueCache
+from pyrite.nn.cache import KeyValueCache as KeyValueCache
 from pyrite.nn.container import Lambda as Lambda
 from pyrite.nn.container import Sequential as Sequential
 from pyrite.nn.conv import Conv1d as Conv1d
@@ -53,6 +54,9 @@ from pyrite.nn.dropout import Dropout2d as Dropout2d
 from pyrite.nn.dropout import Dropout3d as Dropout3d
 from pyrite.nn.embedding import Embedding as Embedding
 from pyrite.nn.embedding import EmbeddingBag as EmbeddingBag
+from pyrite.nn.generation import Beams as Beams
+from pyrite.nn.generation import beam_search as beam_search
+from pyrite.nn.generation import generate as generate
 from pyrite.nn.interpolate import Interpolate1d as Interpolate1d
 from pyrite.nn.interpolate import Interpolate2d as Interpolate2d
 from pyrite.nn.interpolate import Interpolate3d as Interpolate3d
@@ -177,6 +181,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "Beams",
     "BinaryCrossEntropyLoss",
     "CTCLoss",
     "Celu",
@@ -197,6 +202,7 @@ __all__ = [
     "Elu",
     "Embedding",
     "EmbeddingBag",
+    "FixedKeyValueCache",
     "Flatten",
     "FocalLoss",
     "Fold",
@@ -296,6 +302,8 @@ __all__ = [
     "Unfold",
     "Unfold4d",
     "Upsample",
+    "beam_search",
+    "generate",
     "init",
     "lora",
     "merge_lora",

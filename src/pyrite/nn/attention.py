@@ -1,15 +1,13 @@
 """Attention layers: several heads, grouped keys, and caches for decoding token by token.
 
-A mask is True where a query may attend to a key.  Caches are values: decoding takes one and returns
-the next, so that branches of a beam share their past.
+A mask is True where a query may attend to a key.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
+from pyrite.nn.cache import Cache, FixedKeyValueCache, KeyValueCache
 from pyrite.nn.init import Initializer, positive
 from pyrite.nn.linear import Linear
 from pyrite.nn.module import Module
@@ -18,23 +16,6 @@ from pyrite.tensor.joining import concat
 from pyrite.tensor.mask import causal_mask
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
-
-
-class KeyValueCache(NamedTuple):
-    """What attention remembers of the tokens so far: keys and values, each (N, K, S, D)."""
-
-    key: Tensor
-    value: Tensor
-
-    @property
-    def length(self) -> int:
-        """Number of tokens remembered."""
-        return self.key.shape[-2]
-
-    def extended(self, other: KeyValueCache) -> KeyValueCache:
-        """Return the cache with more tokens at its end."""
-        key, value = (concat(pair, axis=-2) for pair in zip(self, other, strict=True))
-        return KeyValueCache(key, value)
 
 
 class MultiHeadAttention(Module):
@@ -138,19 +119,27 @@ class MultiHeadAttention(Module):
         q = _split_heads(self.query(query), self.heads)
         return self.output(self._mixed(q, memory, mask, bias, is_causal)._join_heads())
 
+    def cache(self, batch: int, length: int) -> FixedKeyValueCache:
+        """Return a cache of no tokens with room for ``length`` in each of ``batch`` sequences."""
+        outputs, _ = self.key.weight.shape
+        return FixedKeyValueCache.empty(
+            (batch, self.kv_heads, length, outputs // self.kv_heads),
+            dtype=self.key.weight.dtype, device=self.key.weight.device,
+        )  # fmt: skip
+
     def decode(
-        self, x: Tensor, cache: KeyValueCache | None = None, *, mask: Tensor | None = None
-    ) -> tuple[Tensor, KeyValueCache]:
+        self, x: Tensor, cache: Cache | None = None, *, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """Return the outputs of the next tokens (N, T, D), and the cache that includes them.
 
-        The tokens attend to all before them and causally to one another.
+        The tokens attend to all before them and causally to one another.  A cache of None grows
+        from nothing; `cache` makes one that keeps its size.
         """
         new = self.remember(x)
-        past = 0 if cache is None else cache.length
-        memory = new if cache is None else cache.extended(new)
-        allowed = _causal_after(past, x.shape[-2], x)
+        after = new if cache is None else cache.extended(new)
+        allowed = after.allowed(x.shape[-2])
         allowed = allowed if mask is None else allowed & mask
-        return self.attend(x, memory, mask=allowed), memory
+        return self.attend(x, KeyValueCache(after.key, after.value), mask=allowed), after
 
     def _mixed(
         self,
@@ -192,15 +181,6 @@ def _split_heads(x: Tensor, heads: int) -> Tensor:
     if x.ndim != 3:
         raise ShapeError(f"MultiHeadAttention requires tensors (N, T, D), got {x.shape}")
     return x._split_heads(heads=heads)
-
-
-def _causal_after(past: int, length: int, like: Tensor) -> Tensor:
-    """Return whether new token i may attend to token j of all: (length, past + length)."""
-    causal = causal_mask(length, device=like.device)
-    if not past:
-        return causal
-    before = full((length, past), True, device=like.device)
-    return concat((before, causal), axis=-1)
 
 
 def _with_silent_key(

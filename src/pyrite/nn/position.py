@@ -15,7 +15,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.init import positive
 from pyrite.nn.module import Module
-from pyrite.tensor.creation import tensor
+from pyrite.tensor.creation import arange, tensor
 from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DTypeLike, default_float
@@ -88,10 +88,13 @@ class PositionalEncoding(Module):
         self.max_timescale = max_timescale
         self.sinusoids = sinusoids(max_length, features, max_timescale, dtype=dtype, device=device)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x with its positions added."""
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Return x with its positions added, ``start`` that of the first row.
+
+        A start that is a tensor (), as a cache's length, is no number of the program.
+        """
         _require_sequence(self, x, self.features)
-        return x + _rows(self, self.sinusoids, x, 0).astype(x.dtype)
+        return x + _rows(self, self.sinusoids, x, start).astype(x.dtype)
 
 
 class RotaryEncoding(Module):
@@ -139,8 +142,10 @@ class RotaryEncoding(Module):
         self.cos = tensor(np.cos(angles).astype(kind), device=device)
         self.sin = tensor(np.sin(angles).astype(kind), device=device)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         """Return x, whose first row is at position ``start``, rotated.
+
+        A start that is a tensor (), as a cache's length, is no number of the program.
 
         float16 and bfloat16 are rotated in the tables' dtype and rounded once.
         """
@@ -171,8 +176,10 @@ def _require_sequence(layer: Module, x: Tensor, features: int) -> None:
         )
 
 
-def _rows(layer: Module, table: Tensor, x: Tensor, start: int) -> Tensor:
+def _rows(layer: Module, table: Tensor, x: Tensor, start: int | Tensor) -> Tensor:
     """Return the rows of a table for the positions of x."""
+    if isinstance(start, Tensor):
+        return table.embedding(start + arange(x.shape[-2], dtype=start.dtype, device=x.device))
     end = start + x.shape[-2]
     if start < 0 or end > table.shape[0]:
         raise ShapeError(

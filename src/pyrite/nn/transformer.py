@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from pyrite.backend.device import DeviceLike
-from pyrite.nn.attention import KeyValueCache
+from pyrite.nn.cache import Cache, FixedKeyValueCache
 from pyrite.nn.init import Initializer, positive
 from pyrite.nn.module import Module
 from pyrite.nn.transformer_layer import (
@@ -76,9 +76,13 @@ class TransformerEncoder(_Stack):
             x = layer(x, mask=mask, is_causal=is_causal)
         return self._normed(x)
 
+    def caches(self, batch: int, length: int) -> tuple[FixedKeyValueCache, ...]:
+        """Return caches of no tokens, one for each layer, with room for ``length``."""
+        return tuple(layer.cache(batch, length) for layer in self.layers)
+
     def decode(
-        self, x: Tensor, caches: tuple[KeyValueCache, ...] | None = None
-    ) -> tuple[Tensor, tuple[KeyValueCache, ...]]:
+        self, x: Tensor, caches: tuple[Cache, ...] | None = None
+    ) -> tuple[Tensor, tuple[Cache, ...]]:
         """Return the next positions (N, T, D) encoded causally, and a cache for each layer."""
         given = caches or (None,) * len(self.layers)
         found = []
@@ -113,6 +117,10 @@ class TransformerDecoder(_Stack):
         for layer in self.layers:
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)
+
+    def caches(self, memory: Tensor, length: int) -> tuple[DecoderCache, ...]:
+        """Return caches of no tokens, one for each layer, with room for ``length``."""
+        return tuple(layer.cache(memory, length) for layer in self.layers)
 
     def decode(
         self,

@@ -11,7 +11,8 @@ from typing import ClassVar, NamedTuple
 
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError
-from pyrite.nn.attention import KeyValueCache, MultiHeadAttention
+from pyrite.nn.attention import MultiHeadAttention
+from pyrite.nn.cache import Cache, FixedKeyValueCache, KeyValueCache
 from pyrite.nn.dropout import Dropout
 from pyrite.nn.init import Initializer
 from pyrite.nn.linear import Linear
@@ -156,9 +157,13 @@ class TransformerEncoderLayer(_Layer):
         )
         return self._residual(x, self.norm2, self.feed_forward)
 
-    def decode(self, x: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, KeyValueCache]:
+    def cache(self, batch: int, length: int) -> FixedKeyValueCache:
+        """Return a cache of no tokens with room for ``length`` in each of ``batch`` sequences."""
+        return self.attention.cache(batch, length)
+
+    def decode(self, x: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Return the next positions encoded causally, and the cache that includes them."""
-        caches: list[KeyValueCache] = []
+        caches: list[Cache] = []
 
         def attend(y: Tensor) -> Tensor:
             out, found = self.attention.decode(y, cache)
@@ -172,7 +177,7 @@ class TransformerEncoderLayer(_Layer):
 class DecoderCache(NamedTuple):
     """What a decoder layer remembers: its own tokens, and the encoder's output, projected."""
 
-    own: KeyValueCache
+    own: Cache
     memory: KeyValueCache
 
 
@@ -200,6 +205,11 @@ class TransformerDecoderLayer(_Layer):
         )
         return self._after_own(x, projected, memory_mask)
 
+    def cache(self, memory: Tensor, length: int) -> DecoderCache:
+        """Return a cache of no tokens with room for ``length``, over a memory (N, S, D)."""
+        own = self.attention.cache(memory.shape[0], length)
+        return DecoderCache(own, self.cross_attention.remember(memory))
+
     def decode(
         self,
         x: Tensor,
@@ -209,7 +219,7 @@ class TransformerDecoderLayer(_Layer):
     ) -> tuple[Tensor, DecoderCache]:
         """Return the next positions, and the cache that includes them; memory is projected once."""
         projected = self.cross_attention.remember(memory) if cache is None else cache.memory
-        own: list[KeyValueCache] = []
+        own: list[Cache] = []
 
         def attend(y: Tensor) -> Tensor:
             out, found = self.attention.decode(y, None if cache is None else cache.own)

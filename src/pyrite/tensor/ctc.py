@@ -19,6 +19,7 @@ from pyrite.tensor.alignment import (
     Lengths,
     as_lengths,
     blank_of,
+    is_possible,
     loss_of,
     reduced,
     require_labels,
@@ -29,7 +30,7 @@ from pyrite.tensor.gradient import in_dtype, widened
 from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.loss import Reduction
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import TensorType
+from pyrite.types import DType, TensorType
 
 _OP = "ctc_loss"
 
@@ -54,58 +55,87 @@ def _type(
     blank: int,
     zero_infinity: bool,
 ) -> TensorType:
-    if log_probs.ndim != 3:
-        raise ShapeError(f"{_OP} requires log_probs of shape (T, N, C), got {log_probs.shape}")
+    if log_probs.ndim != 3 or not log_probs.shape[0]:
+        raise ShapeError(
+            f"{_OP} requires log_probs of shape (T, N, C) with T >= 1, got {log_probs.shape}"
+        )
     batch = log_probs.shape[1]
     require_labels(_OP, targets, lengths, batch)
     return TensorType((batch,), log_probs.dtype)
+
+
+def _backward_type(
+    g: TensorType, log_probs: TensorType, *rest: TensorType, **attrs: Any
+) -> TensorType:
+    _type(log_probs, *rest, **attrs)
+    return log_probs
 
 
 # ---- the dynamic program ----
 
 
 class _Paths(NamedTuple):
-    """The extended target of S = 2 labels + 1 states, and what it may say at each step."""
+    """The extended target of S = 2 labels + 1 states, and what it may say at each step.
+
+    What may not be is chosen away, not added up: a step that is NaN is so for its paths alone.
+    """
 
     #: Class of each state: (N, S).
     classes: Any
     #: Log-probability of each state at each step: T of (N, S).
     steps: tuple[Any, ...]
-    #: 0 where a state may follow the one two before it, else `IMPOSSIBLE`: (N, S).
-    skip: Any
-    #: 0 at the states in which a path may end, else `IMPOSSIBLE`: (N, S).
-    end: Any
+    #: Whether a state may follow the one two before it: (N, S).
+    may_skip: Any
+    #: Whether a path may end in a state: (N, S).
+    is_end: Any
     input_lengths: Any
 
     def forward(self) -> tuple[list[Any], Any]:
         """Return the log-sum of paths to each state after each step, and that of whole paths."""
         # Two states before the first: a path starts in the one from which two can be reached.
-        low = self.end * 0.0 + IMPOSSIBLE
-        before = concat([low[:, :1], low[:, :1] * 0.0], axis=1)
-        paths, found = low, []
+        none = self._none()
+        before = concat([none, none * 0.0], axis=1)
+        paths, found = none.broadcast_to(self.classes.shape), []
         for t, step in enumerate(self.steps):
             wide = concat([before, paths], axis=1)
-            before = concat([low[:, :1], low[:, :1]], axis=1)
-            came = wide[:, 2:].logaddexp(wide[:, 1:-1]).logaddexp(wide[:, :-2] + self.skip)
-            paths = (self.input_lengths > t)._where(came + step, paths)
+            before = concat([none, none], axis=1)
+            skipped = self.may_skip._where(wide[:, :-2], IMPOSSIBLE)
+            came = wide[:, 2:].logaddexp(wide[:, 1:-1]).logaddexp(skipped)
+            said = is_possible(came)._where(came + step, IMPOSSIBLE)
+            paths = (self.input_lengths > t)._where(said, paths)
             found.append(paths)
-        whole = (paths + self.end).logsumexp(-1)
+        whole = self.is_end._where(paths, IMPOSSIBLE).logsumexp(-1)
         # Nothing said of nothing to say is a path of probability 1.
-        says_nothing = (self.input_lengths.flatten() == 0) & (self.end[:, 0] == 0.0)
+        says_nothing = (self.input_lengths.flatten() == 0) & self.is_end[:, 0]
         return found, says_nothing._where(0.0, whole)
 
     def backward(self) -> list[Any]:
         """Return the log-sum of what may follow each state after each step."""
-        low = self.end * 0.0 + IMPOSSIBLE
-        after = concat([low[:, :1], low[:, :1]], axis=1)
-        skip = concat([self.skip, after], axis=1)[:, 2:]
-        rest, found = self.end, []
+        none = self._none()
+        after = concat([none, none], axis=1)
+        may_skip = concat([self.may_skip, after > 0.0], axis=1)[:, 2:]
+        end = self.is_end._where(0.0, none)
+        rest, found = end, []
         for t in reversed(range(len(self.steps))):
             found.append(rest)
-            wide = concat([rest + self.steps[t], after], axis=1)
-            comes = wide[:, :-2].logaddexp(wide[:, 1:-1]).logaddexp(wide[:, 2:] + skip)
-            rest = (self.input_lengths > t)._where(comes, self.end)
+            said = is_possible(rest)._where(rest + self.steps[t], IMPOSSIBLE)
+            wide = concat([said, after], axis=1)
+            skipped = may_skip._where(wide[:, 2:], IMPOSSIBLE)
+            comes = wide[:, :-2].logaddexp(wide[:, 1:-1]).logaddexp(skipped)
+            rest = (self.input_lengths > t)._where(comes, end)
         return found[::-1]
+
+    def _none(self) -> Any:
+        """Return the log-probability of no path: (N, 1), in the dtype of the steps."""
+        return full(
+            (self.classes.shape[0], 1), IMPOSSIBLE, dtype=self.dtype, device=self.classes.device
+        )
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype in which paths are summed."""
+        found: DType = self.steps[0].dtype
+        return found
 
 
 def _paths(
@@ -127,8 +157,8 @@ def _paths(
     return _Paths(
         classes,
         tuple(said.unstack(0)),
-        (~may_skip).astype(said.dtype) * IMPOSSIBLE,
-        (~ends).astype(said.dtype) * IMPOSSIBLE,
+        may_skip,
+        ends,
         input_lengths.expand_dims(1),
     )
 
@@ -154,7 +184,8 @@ def _vjp(
 
 @composite(
     canonical=_backward_canonical,
-    accepts="any",
+    infer=_backward_type,
+    accepts="float",
     promotes=(0, 1),
     samples=tuple(
         sample((s.inputs[0].shape[1],), *s.inputs, **s.attrs)  # type: ignore[union-attr]
@@ -177,11 +208,11 @@ def _ctc_loss_backward(
     steps, total = paths.forward()
     through = stack(steps, axis=0) + stack(paths.backward(), axis=0)
     posterior = (through - total.expand_dims(1)).exp()
+    often = slope_of(posterior, total.expand_dims(1), zero_infinity) * -widened(g).expand_dims(1)
     time = arange(len(steps), dtype=input_lengths.dtype, device=input_lengths.device)
     is_said = time.reshape((-1, 1, 1)) < paths.input_lengths
-    often = slope_of(is_said._where(posterior, 0.0), total.expand_dims(1), zero_infinity)
     found: Tensor = type(g)._scatter(
-        0.0, paths.classes.expand_dims(0), often * -widened(g).expand_dims(1),
+        0.0, paths.classes.expand_dims(0), is_said._where(often, 0.0),
         shape=log_probs.shape, axis=2, reduction="add", asked=_OP,
     )  # fmt: skip
     return in_dtype(found, log_probs.dtype)
@@ -191,7 +222,8 @@ def _ctc_loss_backward(
     canonical=_canonical,
     infer=_type,
     vjp=_vjp,
-    accepts="any",
+    accepts="float",
+    promotes=(0,),
     samples=_SAMPLES,
 )
 def _ctc_loss(

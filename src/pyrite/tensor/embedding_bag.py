@@ -99,7 +99,7 @@ def embedding_bag(
 @composite(
     infer=_type,
     canonical=_canonical,
-    accepts="any",
+    accepts="float",
     promotes=(0, 3),
     samples=(
         sample((4, 3), integers((2, 2), 0, 4), None, None, mode="mean", padding_idx=None),

@@ -32,7 +32,8 @@ def _xlogy_rule(k: Any, x: Any, y: Any) -> Any:
 
 def _logistic(x: Any, y: Any) -> Any:
     """Derivative of logaddexp by x: exp(x) / (exp(x) + exp(y)), a half between equal infinities."""
-    return (x == y)._where(0.5, 1 / (1 + (y - x).exp()))
+    # Equal numbers have slopes too, so only infinities are set apart.
+    return ((x == y) & (x.abs() == math.inf))._where(0.0, x - y).sigmoid()
 
 
 class Mathematics(Comparison, Arithmetic):

@@ -11,6 +11,8 @@ Positions and counts are int32.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +24,7 @@ from pyrite.tensor.axis import span
 from pyrite.tensor.counting import Counting, padded, sized
 from pyrite.tensor.sorting import Sorting
 from pyrite.tensor.truth import Truth
-from pyrite.types import Array, Number, TensorType, default_int
+from pyrite.types import Array, Number, TensorType, default_int, normalize_axis
 
 
 class UniqueAll(NamedTuple):
@@ -86,8 +88,7 @@ def _groups(op: str, x: Any, size: int | None) -> _Groups:
     flat = x.reshape((count,))
     order = flat.argsort()
     ordered = flat.take_along_axis(order, 0)
-    differs = span(ordered, 0, 1, None).not_equal(span(ordered, 0, None, -1))
-    is_start = span(padded(differs, 1, 0, True), 0, None, count)
+    is_start = _starts_of(ordered, lambda differs: differs)
     if size is None:
         with asked_by(op):
             starts = is_start.argwhere()
@@ -112,6 +113,30 @@ def _first_positions(groups: _Groups) -> Any:
 def _inverse(groups: _Groups, shape: tuple[int, ...]) -> Any:
     runs = groups.is_start.cumulative_sum(0) - 1
     return runs.take_along_axis(groups.order.argsort(), 0).reshape(shape)
+
+
+def _starts_of(ordered: Any, differ: Callable[[Any], Any]) -> Any:
+    """Return where a run of equal elements, or rows, starts."""
+    differs = differ(span(ordered, 0, 1, None).not_equal(span(ordered, 0, None, -1)))
+    return span(padded(differs, 1, 0, True), 0, None, ordered.shape[0])
+
+
+def _rows(x: Any, axis: int) -> Any:
+    """Return the slices along an axis as rows, and the axis counted from the first."""
+    moved = x.moveaxis(normalize_axis("unique", axis, x.ndim), 0)
+    return moved.reshape((moved.shape[0], math.prod(moved.shape[1:])))
+
+
+def _filled(x: Any, found: UniqueAll, axis: int, size: int | None, fill_value: Number) -> UniqueAll:
+    """Return what is unique among the numbers of slices with the slices as values."""
+    axis = normalize_axis("unique", axis, x.ndim)
+    if not x.shape[axis] and size:
+        raise ShapeError(f"unique requires slices along axis {axis} to fill {size}, got {x.shape}")
+    values = x._take(found.indices, axis)
+    if size is not None:
+        ones = tuple(size if a == axis else 1 for a in range(x.ndim))
+        values = found.counts.equal(0).reshape(ones)._where(fill_value, values)
+    return found._replace(values=values)
 
 
 _REPEATED = integers((2, 3), 0, 4)
@@ -207,6 +232,48 @@ class Sets(Sorting, Counting, Truth):
 
     # ---- unique values ----
 
+    @composite(
+        infer=lambda x: TensorType(x.shape[:1], default_int),
+        vjp=(None,),
+        samples=(
+            sample(integers((5, 2), 0, 2)), sample(bools((4, 3))), sample(distinct((3, 1))),
+            sample((0, 2)), sample((3, 0)),
+        ),
+    )  # fmt: skip
+    def _row_numbers(self, /) -> Self:
+        """Which of the distinct rows each is, in their lexicographic order: (N, M) -> (N,)."""
+        rows, columns = self.shape
+        if not rows or not columns:
+            return self.any(1).astype("int32") * 0
+        # From the last column to the first: each sort is stable, and keeps the order of the others.
+        last, *others = reversed(self.unstack(1))
+        order = last.argsort()
+        for column in others:
+            place = column.take_along_axis(order, 0).argsort()
+            order = order.take_along_axis(place, 0)
+        is_start = _starts_of(self._take(order, 0), lambda differs: differs.any(1))
+        runs: Self = is_start.cumulative_sum(0) - 1
+        return runs.take_along_axis(order.argsort(), 0)
+
+    @public
+    def unique(
+        self, axis: int | None = None, *, size: int | None = None, fill_value: Number = 0
+    ) -> Self:
+        """Return `unique_values`, or with an axis the distinct slices along it, in order.
+
+        Shapes: (...) -> (count,), or (..., N, ...) -> (..., count, ...).  Slices are ordered as
+        words are, by their first element that differs, as in NumPy.  Waits for the device unless
+        ``size`` is given; `unique_all` and its kin take the axis too.
+
+        >>> import pyrite
+        >>> pyrite.tensor([[2, 1], [1, 3], [2, 1]]).unique(0).tolist()
+        [[1, 3], [2, 1]]
+        """
+        if axis is None:
+            return self.unique_values(size=size, fill_value=fill_value)
+        found: Self = self.unique_all(axis, size=size, fill_value=fill_value).values
+        return found
+
     @composite(canonical=sized("unique_values"), samples=_SIZED)
     def unique_values(self, /, *, size: int | None = None, fill_value: Number = 0) -> Self:
         """The distinct elements in ascending order.  Shapes: (...) -> (count,) or (size,).
@@ -233,13 +300,18 @@ class Sets(Sorting, Counting, Truth):
         return _values(groups, fill_value), groups.ends - groups.starts
 
     @public
-    def unique_counts(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueCounts:
+    def unique_counts(
+        self, axis: int | None = None, *, size: int | None = None, fill_value: Number = 0
+    ) -> UniqueCounts:
         """Return `unique_values`, and how often each occurs, int32 (count,); 0 for what fills up.
 
         >>> import pyrite
         >>> pyrite.tensor([3, 1, 3]).unique_counts().counts.tolist()
         [1, 2]
         """
+        if axis is not None:
+            found = self.unique_all(axis, size=size, fill_value=fill_value)
+            return UniqueCounts(found.values, found.counts)
         return UniqueCounts(*self._unique_counts(size=size, fill_value=fill_value))
 
     @composite(canonical=sized("unique_inverse"), samples=_SIZED)
@@ -251,11 +323,16 @@ class Sets(Sorting, Counting, Truth):
         return _values(groups, fill_value), _inverse(groups, self.shape)
 
     @public
-    def unique_inverse(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueInverse:
+    def unique_inverse(
+        self, axis: int | None = None, *, size: int | None = None, fill_value: Number = 0
+    ) -> UniqueInverse:
         """Return `unique_values`, and the position among them of each element: (...), int32.
 
         With ``size``, positions of values that were cut off are not below it.
         """
+        if axis is not None:
+            found = self.unique_all(axis, size=size, fill_value=fill_value)
+            return UniqueInverse(found.values, found.inverse_indices)
         return UniqueInverse(*self._unique_inverse(size=size, fill_value=fill_value))
 
     @composite(canonical=sized("unique_all"), samples=_SIZED)
@@ -272,11 +349,17 @@ class Sets(Sorting, Counting, Truth):
         )
 
     @public
-    def unique_all(self, *, size: int | None = None, fill_value: Number = 0) -> UniqueAll:
+    def unique_all(
+        self, axis: int | None = None, *, size: int | None = None, fill_value: Number = 0
+    ) -> UniqueAll:
         """Return `unique_values`, their first positions in row-major order, inverse and counts.
 
-        What was filled in has position 0 and count 0; see `unique_inverse` and `unique_counts`.
+        With an axis they are of slices along it, as in `unique`.  What was filled in has position 0
+        and count 0; see `unique_inverse` and `unique_counts`.
         """
+        if axis is not None:
+            numbers = _rows(self, axis)._row_numbers()
+            return _filled(self, numbers.unique_all(size=size), axis, size, fill_value)
         return UniqueAll(*self._unique_all(size=size, fill_value=fill_value))
 
     @composite(

@@ -71,7 +71,6 @@ class Spellings(LinearAlgebra, Sets, Statistics, Indexing, Bitwise):
     max_dim_with_indices = Extremum.max_with_indices
     min_dim_with_indices = Extremum.min_with_indices
     topk_with_indices = Sorting.topk
-    unique = Sets.unique_values
     cumsum = Cumulative.cumulative_sum
     cumprod = Cumulative.cumulative_prod
     logcumsumexp = Cumulative.cumulative_logsumexp

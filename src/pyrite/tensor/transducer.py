@@ -63,6 +63,13 @@ def _type(
     return TensorType((log_probs.shape[0],), log_probs.dtype)
 
 
+def _backward_type(
+    g: TensorType, log_probs: TensorType, *rest: TensorType, blank: int
+) -> TensorType:
+    _type(log_probs, *rest, blank=blank)
+    return log_probs
+
+
 # ---- the dynamic program ----
 
 
@@ -157,7 +164,8 @@ def _vjp(
 
 @composite(
     canonical=_backward_canonical,
-    accepts="any",
+    infer=_backward_type,
+    accepts="float",
     promotes=(0, 1),
     samples=tuple(
         sample((s.inputs[0].shape[0],), *s.inputs, **s.attrs)  # type: ignore[union-attr]
@@ -186,9 +194,14 @@ def _rnnt_loss_backward(
         (paths[:-1] + stack(lattice.labels, axis=0) + onward - total).exp(),
     ]
     time = arange(steps, dtype="int32", device=targets.device).reshape((steps, 1, 1))
-    diagonal = time + arange(places, dtype="int32", device=targets.device)
-    often = stack([x.take_along_axis(diagonal, 0) for x in taken], axis=3)
+    place = arange(places, dtype="int32", device=targets.device)
+    often = stack([x.take_along_axis(time + place, 0) for x in taken], axis=3)
     slope = slope_of(often, total.expand_dims(2), False) * -widened(g).reshape((batch, 1, 1))
+    # By a choice: what is behind the end is on no path, whatever g is.
+    labels = target_lengths.expand_dims(1)
+    may = stack([place <= labels, place < labels], axis=2)
+    is_there = (time < input_lengths.expand_dims(1)).expand_dims(3) & may
+    slope = is_there._where(slope, 0.0)
     none = lattice.classes * 0 + blank
     index = stack([none, lattice.classes], axis=2).expand_dims(1)
     found: Tensor = type(g)._scatter(
@@ -202,7 +215,8 @@ def _rnnt_loss_backward(
     canonical=_canonical,
     infer=_type,
     vjp=_vjp,
-    accepts="any",
+    accepts="float",
+    promotes=(0,),
     samples=_SAMPLES,
 )
 def _rnnt_loss(

@@ -50,8 +50,13 @@ def map_points(
     groups = _groups(launcher.machine, region, wanted, real)
     if isinstance(groups, int):
         return groups
+    before = dict(real)
     for values in groups:
-        map_together(launcher, *_call(launcher, name, region, values, real))
+        # What groups before have made is read, unless a kernel cannot have as many tensors.
+        fits = _tensors_of(region, values, real) <= launcher.machine.buffers
+        known = real if fits else dict(before)
+        map_together(launcher, *_call(launcher, name, region, values, known))
+        real.update({value: known[value] for value in values})
     return None
 
 
@@ -92,6 +97,12 @@ def leaves_of(region: Region, wanted: Sequence[int], real: dict[int, Input]) -> 
     nodes = ancestors(region.graph, wanted, real.keys())
     read = {v for n in nodes for v in n.values}
     return {v for v in region.leaves if v in read and isinstance(real[v], CubeTensor)}
+
+
+def _tensors_of(region: Region, values: Sequence[int], real: dict[int, Input]) -> int:
+    """Return how many tensors the kernel of some values has, those that groups made with them."""
+    read = {v for n in ancestors(region.graph, values, real.keys()) for v in n.values}
+    return len({v for v in read if isinstance(real.get(v), CubeTensor)}) + len(values)
 
 
 def _call(
