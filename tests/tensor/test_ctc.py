@@ -41,6 +41,7 @@ def enumerated(log_probs: Any, target: Any, blank: int) -> float:
     return -float(np.log(total)) if total else np.inf
 
 
+@pytest.mark.sample(1, varies=True)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("blank", [0, 2, -1])
 def test_values_and_gradients_are_pytorchs(device: str, blank: int) -> None:
@@ -119,16 +120,16 @@ def test_what_has_no_probability_and_what_has_no_length() -> None:
 
 
 def test_a_long_sequence_of_a_narrow_dtype_is_summed_wide() -> None:
-    x = tensor(np.zeros((300, 2, 4), np.float32)).log_softmax(-1)
-    labels = tensor(np.array([[1, 2, 3] * 20] * 2))
-    wide = ctc_loss(x, labels, [300, 250], [60, 40], reduction="none").numpy()
-    got = ctc_loss(x.astype(float16), labels, [300, 250], [60, 40], reduction="none")
+    x = tensor(np.zeros((60, 2, 4), np.float32)).log_softmax(-1)
+    labels = tensor(np.array([[1, 2, 3] * 4] * 2))
+    wide = ctc_loss(x, labels, [60, 50], [12, 8], reduction="none").numpy()
+    got = ctc_loss(x.astype(float16), labels, [60, 50], [12, 8], reduction="none")
     assert got.dtype is float16
     np.testing.assert_allclose(got.numpy(), wide, rtol=2e-3)
-    g = grad(lambda x: ctc_loss(x, labels, [300, 250], [60, 40], reduction="sum"))(x).numpy()
+    g = grad(lambda x: ctc_loss(x, labels, [60, 50], [12, 8], reduction="sum"))(x).numpy()
     # Each step says something, with probability 1, and what is behind the end says nothing.
     np.testing.assert_allclose(g[:, 0].sum(-1), -1, rtol=1e-3)
-    np.testing.assert_array_equal(g[250:, 1], np.zeros((50, 4)))
+    np.testing.assert_array_equal(g[50:, 1], np.zeros((10, 4)))
 
 
 def test_errors() -> None:

@@ -21,6 +21,7 @@ OFFSETS = np.array([0, 4, 4, 9])
 BAGS = {"listed": (LISTED, None), "offsets": (LISTED.ravel(), OFFSETS)}
 
 
+@pytest.mark.sample(2, varies=True)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("bags", BAGS)
 @pytest.mark.parametrize("mode", ["sum", "mean", "max", "weighted"])

@@ -31,6 +31,7 @@ def on_pytorch(function: Any, cotangent: Any, *arrays: Any) -> list[Any]:
     return [out.detach().numpy(), *(i.grad.numpy() for i in inputs)]
 
 
+@pytest.mark.sample(2, varies=True)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding", PADDINGS)

@@ -162,6 +162,7 @@ def test_membership_at_the_limits() -> None:
     assert tensor(np.zeros((0, 2))).isin(tensor([1.0])).shape == (0, 2)
 
 
+@pytest.mark.sample(1, varies=True)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.bool_, np.float64], ids=str)
 def test_unique_slices_are_those_of_numpy(device: str, dtype: Any) -> None:

@@ -45,6 +45,7 @@ def by_sample(log_probs: Any, labels: Any, blank: int) -> Any:
     ])  # fmt: skip
 
 
+@pytest.mark.sample(1, varies=True)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("blank", [0, 3, -1])
 def test_values_and_gradients_are_those_of_all_alignments(device: str, blank: int) -> None:
