@@ -43,7 +43,7 @@ EXAMPLES = {
 CHANGES = (0.37, -0.9, 1e6, -1e6)
 POISONS = (math.nan, math.inf, -math.inf)
 
-#: Where 0 times an infinity, or its difference, is NaN by the definition of the op, on every device.
+#: Where 0 times an infinity, or less itself, is NaN by the definition of the op, on every device.
 MULTIPLIES_ZEROS = {
     "contains_nan": "a NaN is what it asks for",
     "ctc_loss_backward": "a step that all paths take cancels, which NaN does not",
