@@ -17,6 +17,7 @@ _NEEDS = {
     "torch": ["src/pyrite/backend/torch"],
     "candle": ["src/pyrite/backend/candle"],
     "onnx": ["src/pyrite/onnx"],
+    "IPython": ["src/pyrite/train/view/notebook.py"],
     "textual": [f"src/pyrite/train/view/watch/{name}.py" for name in ("screen", "dialog")],
     "llvmlite": ["src/pyrite/runtime/cpu", "src/pyrite/backend/cube/cpu.py"],
 }

@@ -74,7 +74,7 @@ def test_importing_the_training_imports_no_terminal_library() -> None:
     ).stdout.split()
 
     assert "pyrite.train" in loaded
-    assert not {"textual", "rich"} & set(loaded)
+    assert not {"textual", "rich", "IPython"} & set(loaded)
 
 
 def test_importing_the_training_imports_no_extra() -> None:

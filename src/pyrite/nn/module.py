@@ -27,6 +27,7 @@ from pyrite.nn.habits import INSTEAD
 from pyrite.nn.observation import observers
 from pyrite.nn.part import At, frozen, tied
 from pyrite.nn.transport import sendable
+from pyrite.nn.tree_html import tree_html
 from pyrite.nn.tree_text import tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
@@ -406,6 +407,9 @@ class Module(TreeNode, metaclass=_Declared):
 
     def __repr__(self) -> str:
         return tree_text(self)
+
+    def _repr_html_(self) -> str:
+        return tree_html(self)
 
 
 def _branches_of(module: Module) -> tuple[str, ...] | None:

@@ -25,45 +25,56 @@ class Shown(Protocol):
 
 def tree_text(module: Shown) -> str:
     """Return the module's name and configuration, and below it whatever it holds."""
-    branches = list(_branches(module))
-    if not any(isinstance(child, Shown) for _, child in branches):
+    return "\n".join((head(module), *_lines(module, "")))
+
+
+def head(module: Shown) -> str:
+    """Return the first line: all of a module without modules, else its name and size."""
+    if not holds_modules(module):
         return _leaf(module)
     config = module.extra_repr()
     name = type(module).__name__ + (f"({config})" if config else "")
     size = module.num_params()
-    head = f"{name} ({size:,} parameter{'' if size == 1 else 's'})"
-    return "\n".join((head, *_lines(branches, "")))
+    return f"{name} ({size:,} parameter{'' if size == 1 else 's'})"
 
 
-def _lines(branches: list[tuple[str, Any]], indent: str) -> Iterator[str]:
-    for position, (name, child) in enumerate(branches):
-        is_last = position == len(branches) - 1
-        yield f"{indent}{'└── ' if is_last else '├── '}{name}: {_summary(child)}"
-        below = [] if isinstance(child, Tensor) else list(_branches(child))
-        if any(isinstance(c, Shown) for _, c in below):
-            yield from _lines(below, indent + ("    " if is_last else "│   "))
-
-
-def _summary(child: Any) -> str:
+def summary(child: Any) -> str:
+    """Return the line of what a module holds, after its name."""
     if isinstance(child, Tensor):
         return _shape(child)
     size = child.num_params()
     frozen = " frozen" if size and not any(p.trainable for p in child.parameters()) else ""
-    has_modules = any(isinstance(c, Shown) for _, c in _branches(child))
-    text = f"{type(child).__name__}({child.extra_repr()})" if has_modules else _leaf(child)
+    text = f"{type(child).__name__}({child.extra_repr()})" if holds_modules(child) else _leaf(child)
     return text + (f"  {size:,}{frozen}" if size else "")
+
+
+def branches(module: Any) -> list[tuple[str, Any]]:
+    """Return what a module holds: modules anywhere in its fields, and the tensors of the others."""
+    if isinstance(module, Tensor):
+        return []
+    children = module.tree_children().items()
+    return [pair for name, value in children for pair in _inside(name, value)]
+
+
+def holds_modules(module: Any) -> bool:
+    """Whether it has a tree below it, and not tensors alone."""
+    return any(isinstance(child, Shown) for _, child in branches(module))
+
+
+def _lines(module: Any, indent: str) -> Iterator[str]:
+    if not holds_modules(module):
+        return
+    below = branches(module)
+    for position, (name, child) in enumerate(below):
+        is_last = position == len(below) - 1
+        yield f"{indent}{'└── ' if is_last else '├── '}{name}: {summary(child)}"
+        yield from _lines(child, indent + ("    " if is_last else "│   "))
 
 
 def _leaf(module: Any) -> str:
     """Return a module without modules on one line, with the shapes of its tensors."""
-    shapes = (f"{name}={list(t.shape)}" for name, t in _branches(module))
+    shapes = (f"{name}={list(t.shape)}" for name, t in branches(module))
     return f"{type(module).__name__}({', '.join(filter(None, (module.extra_repr(), *shapes)))})"
-
-
-def _branches(module: Any) -> Iterator[tuple[str, Any]]:
-    """Give what a module holds: modules anywhere in its fields, and the tensors of the others."""
-    for name, value in module.tree_children().items():
-        yield from _inside(name, value)
 
 
 def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -27,6 +27,7 @@ from pyrite.tensor.channel_normalization import ChannelNormalization
 from pyrite.tensor.cumulative_extremum import CumulativeExtremum
 from pyrite.tensor.interpolation import Interpolation
 from pyrite.tensor.loss import Loss
+from pyrite.tensor.picture import picture
 from pyrite.tensor.printing import shown, values_text
 from pyrite.tensor.rectifier import Rectifier
 from pyrite.tensor.recurrent import Recurrent
@@ -298,6 +299,12 @@ class Tensor(
     @public
     def __repr__(self) -> str:
         return shown(self._read("print"), self.dtype.name, self.device.name)
+
+    @public
+    def _repr_html_(self) -> str:
+        array = self._read("print")
+        text = shown(array, self.dtype.name, self.device.name)
+        return picture(array, self.dtype.name, self.device.name, text)
 
     @public
     def __format__(self, spec: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from pyrite.errors import ArgumentError
 from pyrite.train.event import EpochEnded
 from pyrite.train.reading import Better, Reading
+from pyrite.train.readings_html import readings_html
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class History:
         latest = [r for r in self.results if r.epoch == self.results[-1].epoch]
         shown = ", ".join(f"{r.split} {reading}" for r in latest for reading in r.readings)
         return f"History({len({r.epoch for r in self.results})} epochs; {shown or 'no readings'})"
+
+    def _repr_html_(self) -> str:
+        return readings_html([(r.epoch, r.split, r.readings) for r in self.results])
 
     def with_results(self, results: Sequence[SplitResult]) -> History:
         """Return the history with one epoch more."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from html import escape
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -83,6 +84,11 @@ class Result(Generic[M]):
     steps: int
     seconds: float
     best: Path | None
+
+    def _repr_html_(self) -> str:
+        best = f", best: {escape(str(self.best))}" if self.best else ""
+        head = f"{self.outcome}: {self.steps:,} steps in {self.seconds:.1f} s{best}"
+        return f"<div>{head}</div>{self.history._repr_html_()}"
 
 
 class Learner(Generic[M]):
