@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import copy_into
+from pyrite.backend.cube.skeleton.copy import copy_into
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError
 from pyrite.op import Constant

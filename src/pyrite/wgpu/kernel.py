@@ -16,7 +16,7 @@ from typing import Any
 
 from pyrite.backend.cube.custom import Call, CustomKernel, Grid, sizes_of
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import filling
+from pyrite.backend.cube.skeleton.copy import filling
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedDTypeError
 from pyrite.op import Op, attributes_key, public

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
-from pyrite.backend.cube.skeleton.elementwise import as_tensor
+from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.op import Attributes, Op, located

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import dense
+from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import DeviceError, ShapeError
 from pyrite.runtime.protocol import Runtime

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import filling
+from pyrite.backend.cube.skeleton.copy import filling
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.runtime.protocol import Wanted
 from pyrite.types import Array

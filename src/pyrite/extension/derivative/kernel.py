@@ -12,7 +12,7 @@ from typing import Any
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.custom import Call
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import dense
+from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.extension.derivative.writing import CopyWanted, DerivedWriting
 from pyrite.extension.kernel import PythonKernel

@@ -10,7 +10,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense
+from pyrite.backend.cube.skeleton.copy import as_tensor, dense
 from pyrite.backend.cube.skeleton.scatter import Writes, write
 from pyrite.backend.cube.skeleton.scatter.atomic import atomic_dtype, atomic_of
 from pyrite.backend.cube.skeleton.scatter.config import (

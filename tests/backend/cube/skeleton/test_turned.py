@@ -9,7 +9,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
-from pyrite.backend.cube.skeleton.elementwise import copy
+from pyrite.backend.cube.skeleton.copy import copy
 from pyrite.backend.cube.skeleton.turned import copy_turned
 from pyrite.backend.device import Device
 from pyrite.runtime.cpu.runtime import CpuRuntime

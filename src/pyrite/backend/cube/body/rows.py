@@ -20,7 +20,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
-from pyrite.backend.cube.skeleton.elementwise import contiguous
+from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import ROWS, RowProblem, RowsConfig, groups_of, select
 from pyrite.backend.cube.tensor import CubeTensor

@@ -8,8 +8,9 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import truth
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.copy import contiguous, dense
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import contiguous, dense, map_elements
+from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.fold import sum_of
 from pyrite.backend.cube.skeleton.scan import scan_axis
 from pyrite.backend.cube.tensor import CubeTensor

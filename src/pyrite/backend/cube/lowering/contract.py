@@ -16,7 +16,7 @@ from pyrite.backend.cube.lowering.convolution import (
 from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.contraction import contract_terms, takes_epilogue
 from pyrite.backend.cube.skeleton.contraction.windows import windows_of_products
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense, zeros
+from pyrite.backend.cube.skeleton.copy import as_tensor, dense, zeros
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.op import Attributes, Op
 from pyrite.op.rule import Contract, Terms

@@ -19,7 +19,7 @@ from pyrite.backend.cube.body import run_body
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.elementwise import contiguous, flattened
+from pyrite.backend.cube.skeleton.copy import contiguous, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import (

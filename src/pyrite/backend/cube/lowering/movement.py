@@ -7,10 +7,8 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, lowers, lowers_rule
-from pyrite.backend.cube.skeleton.elementwise import (
-    as_tensor,
-    elementwise,
-)
+from pyrite.backend.cube.skeleton.copy import as_tensor
+from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.skeleton.map import move, read_view
 from pyrite.backend.cube.skeleton.window import add_up
 from pyrite.backend.cube.tensor import CubeTensor

@@ -15,7 +15,7 @@ from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
-from pyrite.backend.cube.skeleton.elementwise import contiguous, copy, flattened
+from pyrite.backend.cube.skeleton.copy import contiguous, copy, flattened
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
 from pyrite.backend.cube.skeleton.recurrent_step import (
     Cell,

@@ -15,7 +15,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering.recurrent import Layer, are_for_steps, sigmoid, steps_of
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
-from pyrite.backend.cube.skeleton.elementwise import copy, flattened
+from pyrite.backend.cube.skeleton.copy import copy, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.recurrent_step import (
     RecurrentStep,

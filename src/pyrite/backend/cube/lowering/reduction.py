@@ -8,7 +8,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.registry import lowers_rule
-from pyrite.backend.cube.skeleton.elementwise import as_tensor
+from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.skeleton.fold import (
     KernelFold,
     join_cost,

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import lowers_rule
+from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.scan import scan_results
 from pyrite.backend.cube.tensor import CubeTensor

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import lowers
+from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import as_tensor
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op

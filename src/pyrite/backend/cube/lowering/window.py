@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, lowers, lowers_rule
-from pyrite.backend.cube.skeleton.elementwise import as_tensor
+from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.skeleton.fold import KernelFold
 from pyrite.backend.cube.skeleton.window import fold_windows
 from pyrite.backend.cube.skeleton.window.axis import sliding

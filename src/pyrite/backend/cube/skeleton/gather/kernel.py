@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.copy import flattened
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.skeleton.gather.config import GatherConfig, select
 from pyrite.backend.cube.skeleton.place import coordinates_at, fault_of, types_of
 from pyrite.backend.cube.tensor import CubeTensor

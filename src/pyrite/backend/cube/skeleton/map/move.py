@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, copy, dense
+from pyrite.backend.cube.skeleton.copy import as_tensor, copy, dense
 from pyrite.backend.cube.skeleton.map.boxes import Box, box_of, cover
 from pyrite.backend.cube.skeleton.map.masked import move_masked
 from pyrite.backend.cube.skeleton.map.view import strided

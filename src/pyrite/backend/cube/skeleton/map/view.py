@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.elementwise import contiguous
+from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.index import IndexMap
 from pyrite.types import TensorType, element_count

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout, layout_of
-from pyrite.backend.cube.skeleton.elementwise import contiguous
+from pyrite.backend.cube.skeleton.copy import contiguous
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.machine import Machine
 from pyrite.types import Shape, element_count

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import dense
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.copy import as_tensor, dense, flattened
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.elementwise import as_tensor, dense, flattened
 from pyrite.backend.cube.skeleton.place import fault_of, types_of
 from pyrite.backend.cube.skeleton.scatter.atomic import atomic_dtype
 from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig, select

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.copy import flattened
 from pyrite.backend.cube.skeleton.each import Each
-from pyrite.backend.cube.skeleton.elementwise import flattened
 from pyrite.backend.cube.skeleton.place import strides_along
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value

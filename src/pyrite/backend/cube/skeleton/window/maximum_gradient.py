@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.skeleton.elementwise import dense, flattened, zeros
+from pyrite.backend.cube.skeleton.copy import dense, flattened, zeros
 from pyrite.backend.cube.skeleton.scatter import Writes, write
 from pyrite.backend.cube.skeleton.window.axis import (
     Sliding,

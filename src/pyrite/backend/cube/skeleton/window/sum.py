@@ -10,7 +10,8 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.skeleton.along import Along, Lanes, along_rows
-from pyrite.backend.cube.skeleton.elementwise import flattened, map_elements, zeros
+from pyrite.backend.cube.skeleton.copy import flattened, zeros
+from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.fold import kernel_fold
 from pyrite.backend.cube.skeleton.window.axis import Bounds, Sliding, divisor, is_whole
 from pyrite.backend.cube.skeleton.window.fold import bounds_of
