@@ -8,6 +8,7 @@ import pytest
 from pyrite.kernel import Kernel, KernelBuilder, Value, to_text, verify
 from pyrite.kernel.ir import vector
 from pyrite.kernel.passes import eliminate_dead, fold_constants
+from pyrite.kernel.template.lanes import interleaved, sum_of_lanes
 from pyrite.testing.kernels import KernelExample, examples_of_kernels
 from pyrite.testing.random_kernels import random_kernel
 from pyrite.types import bool_, float32, int8, int32, uint32
@@ -104,3 +105,33 @@ def test_only_what_changes_no_float_is_dropped(
     change: Callable[[Value], Value], is_kept: bool
 ) -> None:
     assert kept(change) == is_kept
+
+
+def interleaved_twice(rows: list[Value]) -> list[Value]:
+    for _ in range(2):
+        pairs = ((rows[0], rows[2]), (rows[1], rows[3]))
+        rows = [part for pair in pairs for part in interleaved(pair)]
+    return rows
+
+
+def test_a_network_of_two_vectors_at_a_time_stays_one() -> None:
+    b = KernelBuilder("turn")
+    x = b.buffer("x", float32, "read_write")
+    rows = [x.load(4 * i, width=4) for i in range(4)]
+    for i, row in enumerate(interleaved_twice(rows)):
+        x.store(4 * i, row)
+    folded = eliminate_dead(fold_constants(b.build()))
+
+    made = [node for node in folded.body.body if node.kind == "make"]
+    assert len(made) == 8, "two steps of four vectors each"
+    assert all(len({e.inputs[0] for e in node.inputs}) == 2 for node in made)
+
+
+def test_parts_of_one_vector_are_its_elements() -> None:
+    b = KernelBuilder("sum")
+    x = b.buffer("x", float32, "read_write")
+    x.store(0, sum_of_lanes(x.load(0, width=8)))
+    folded = eliminate_dead(fold_constants(b.build()))
+
+    of = {e.inputs[0].kind for e in folded.body.body if e.kind == "extract"}
+    assert of == {"load", "alu"}

@@ -135,11 +135,23 @@ def _unchanged(node: Node, inputs: tuple[Node, ...]) -> Node | None:
         return x if x is y else None
     if node.kind == "extract" and inputs[0].kind in ("splat", "make"):
         elements = inputs[0].inputs
-        return elements[node.attr] if inputs[0].kind == "make" else elements[0]
+        if inputs[0].kind == "make" and not _mixes_two(elements):
+            return elements[node.attr]
+        return elements[0] if inputs[0].kind == "splat" else None
     if node.kind == "bitcast" and inputs[0].kind == "bitcast":
         original = inputs[0].inputs[0]
         return original if original.type is node.type else None
     return _unchanged_alu(node, inputs) if node.kind == "alu" else None
+
+
+def _mixes_two(elements: tuple[Node, ...]) -> bool:
+    """Whether elements are all of two vectors, which is one instruction of a processor.
+
+    A network of these, as turns a tile, must not become elements picked from all its vectors.
+    """
+    if any(e.kind != "extract" for e in elements):
+        return False
+    return len({e.inputs[0] for e in elements}) == 2
 
 
 def _unchanged_alu(node: Node, inputs: tuple[Node, ...]) -> Node | None:

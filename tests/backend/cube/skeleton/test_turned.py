@@ -12,6 +12,7 @@ from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.copy import copy
 from pyrite.backend.cube.skeleton.turned import copy_turned
 from pyrite.backend.device import Device
+from pyrite.backend.explanation.report import explain
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
@@ -94,3 +95,15 @@ def test_a_copy_is_turned_whatever_its_sizes_by_one_kernel() -> None:
         flat = tensor(array, device=fresh).mT.reshape((-1,))
         np.testing.assert_array_equal(flat.numpy(), array.T.reshape(-1))
     assert launcher_of(fresh).built == 1
+
+
+def test_a_tile_is_turned_by_shuffles_of_two_vectors() -> None:
+    """Elements picked from all vectors of a tile took twice the time."""
+    device = Device(CubeBackend(CpuRuntime(threads=1)))
+    with explain() as report:
+        tensor(np.zeros((64, 64), np.float32), device=device).mT.reshape((-1,)).numpy()
+    (launched,) = (k for k in report.kernels if k.name == "turned copy")
+    text = launcher_of(device).runtime.source(launched.kernel)
+    width = launcher_of(device).machine.vector_bytes // 4
+    assert text.count("shufflevector") >= width * (width.bit_length() - 1)
+    assert text.count("insertelement") < width

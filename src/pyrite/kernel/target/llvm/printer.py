@@ -178,10 +178,22 @@ class Printer(Conversions, Accesses, Control):
         return self.splat_value(self.names[node.inputs[0]], node.value_type)
 
     def make(self, node: Node) -> str:
+        if all(x.kind == "extract" for x in node.inputs):
+            sources = list(dict.fromkeys(x.inputs[0] for x in node.inputs))
+            if len(sources) == 2 and sources[0].type == sources[1].type:
+                return self.shuffle(sources, node.inputs)
         spelled, name = type_of(node.value_type), "poison"
         for i, x in enumerate(node.inputs):
             name = self.value(f"insertelement {spelled} {name}, {self.typed(x)}, i64 {i}")
         return name
+
+    def shuffle(self, sources: Sequence[Node], elements: Sequence[Node]) -> str:
+        """Elements of two vectors: as one instruction, which LLVM does not find for itself."""
+        width = sources[0].value_type.width
+        places = (sources.index(x.inputs[0]) * width + x.attr for x in elements)
+        mask = ", ".join(f"i32 {place}" for place in places)
+        given = ", ".join(self.typed(x) for x in sources)
+        return self.value(f"shufflevector {given}, <{len(elements)} x i32> <{mask}>")
 
     def extract(self, node: Node) -> str:
         return self.value(f"extractelement {self.typed(node.inputs[0])}, i64 {node.attr}")
