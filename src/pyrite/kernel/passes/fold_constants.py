@@ -134,10 +134,9 @@ def _unchanged(node: Node, inputs: tuple[Node, ...]) -> Node | None:
             return x if condition.attr else y
         return x if x is y else None
     if node.kind == "extract" and inputs[0].kind in ("splat", "make"):
-        elements = inputs[0].inputs
-        if inputs[0].kind == "make" and not _mixes_two(elements):
-            return elements[node.attr]
-        return elements[0] if inputs[0].kind == "splat" else None
+        elements, is_made = inputs[0].inputs, inputs[0].kind == "make"
+        element: int = node.attr if is_made else 0
+        return None if is_made and _mixes_two(elements) else elements[element]
     if node.kind == "bitcast" and inputs[0].kind == "bitcast":
         original = inputs[0].inputs[0]
         return original if original.type is node.type else None
