@@ -110,6 +110,7 @@ __all__ = [
     "no_grad",
     "no_sync",
     "optim",
+    "prepare",
     "primitive",
     "random_state",
     "random_stream",
@@ -145,6 +146,7 @@ if _typing.TYPE_CHECKING:
     from pyrite.backend.explanation.report import explain as explain
     from pyrite.compiled import Compiled as Compiled
     from pyrite.compiled import compile as compile
+    from pyrite.compiled import prepare as prepare
     from pyrite.nn.observation import activations as activations
     from pyrite.runtime.cache import CacheWarning as CacheWarning
     from pyrite.testing.bisection import Bisection as Bisection
@@ -162,6 +164,7 @@ else:
         "bisect": "pyrite.testing.bisection",
         "compile": "pyrite.compiled",
         "explain": "pyrite.backend.explanation.report",
+        "prepare": "pyrite.compiled",
     }
 
     def __getattr__(name):

@@ -6,5 +6,6 @@ random streams what they do in one.
 
 from pyrite.compiled.function import Compiled as Compiled
 from pyrite.compiled.function import compile as compile
+from pyrite.compiled.preparation import prepare as prepare
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["Compiled", "compile", "prepare"]
