@@ -48,6 +48,13 @@ def test_an_item_has_the_draws_of_its_index_in_the_dataset() -> None:
     assert batch[1].tolist() == np.float32(expected).tolist()
 
 
+def test_a_batch_is_mixed_by_the_draws_of_its_number() -> None:
+    made = DataLoader(list(range(5)), 2, tensors=False, mix=lambda batch, draws: draws.uniform())
+    expected = [Draws(0, 4, number, batch=True).uniform() for number in range(3)]
+    assert list(made.epoch(4)) == expected
+    assert list(made.epoch(4, start=1)) == expected[1:]
+
+
 def test_an_augmentation_that_fails_names_its_item_and_a_mix_its_batch() -> None:
     with pytest.raises(DataError, match=r"got ShapeError: RandomCrop requires .*for item 0$"):
         list(loader(augment=RandomCrop(9), shuffle=False))

@@ -104,6 +104,7 @@ def test_errors_values_and_limits_of_one_process() -> None:
         dict,
         threading.Lock,
         os.getpid,
+        partial(time.sleep, 600),
     )
     (pid,) = only(loader, 0)
     assert pid != os.getpid()
@@ -123,7 +124,11 @@ def test_errors_values_and_limits_of_one_process() -> None:
         only(loader, 7)
     # After all of this it is the same process.
     assert only(loader, 8).tolist() == [pid]
-    loader.close()
+    # Ctrl-C ends it at once, in the middle of an item.
+    main = threading.main_thread().ident
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        only(loader, 9)
     wait_until(lambda: not is_alive(pid))
 
 

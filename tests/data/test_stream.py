@@ -12,6 +12,7 @@ import pytest
 
 from pyrite.data import (
     DataLoader,
+    Draws,
     InMemoryDataset,
     IterableDataset,
     LengthBuckets,
@@ -86,6 +87,8 @@ def test_a_stream_resumes_at_its_state_with_the_same_draws(workers: int) -> None
     for batch in made.epoch(2):
         whole.append(np.stack(batch).tolist())
         states.append(made.state)
+    drawn = [Draws(3, 2, position).uniform() for position in range(28)]
+    np.testing.assert_allclose([x for batch in whole for x in batch[1]], drawn, rtol=1e-6)
     assert states == [2000 + 4 * (k + 1) for k in range(7)]
     rest = [np.stack(batch).tolist() for batch in made.epoch(2, start=3, state=states[2])]
     assert rest == whole[3:]
