@@ -1,4 +1,4 @@
-"""Layers that `to-python` finds again in nodes beside theirs: recurrent ones; and Resize."""
+"""What `to-python` finds again: recurrent layers, images resized, attention under a mask."""
 
 from __future__ import annotations
 
@@ -69,6 +69,27 @@ CASES: dict[str, tuple[str, str, dict[str, tuple[int, ...]], list[str]]] = {
         {"w": (1, 12, 3), "r": (1, 12, 4), "b": (1, 24)},
         ['operator("GRU", 17)'],
     ),
+    "attention whose scores a mask hides": (
+        "float[n, 2, t, 4] x, bool[n, 1, 1, t] m",
+        """k = Transpose <perm = [0, 1, 3, 2]> (x)  s = MatMul (x, k)  d = Div (s, half)
+        a = Where (m, low, d)  p = Softmax <axis = -1> (a)  z = MatMul (p, x)""",
+        {},
+        ["x.scaled_dot_product_attention(x, x, m.logical_not())"],
+    ),
+    "attention whose scores a mask keeps": (
+        "float[n, 2, t, 4] x, bool[n, 1, t, t] m",
+        """k = Transpose <perm = [0, 1, 3, 2]> (x)  s = MatMul (x, k)
+        a = Where (m, s, low)  p = Softmax <axis = -1> (a)  z = MatMul (p, x)""",
+        {},
+        ["x.scaled_dot_product_attention(x, x, m, scale=1.0)"],
+    ),
+    "scores that are made finite": (
+        "float[n, 2, t, 4] x, bool[n, 1, 1, t] m",
+        """k = Transpose <perm = [0, 1, 3, 2]> (x)  s = MatMul (x, k)
+        a = Where (m, half, s)  p = Softmax <axis = -1> (a)  z = MatMul (p, x)""",
+        {},
+        [".softmax()"],
+    ),
     "images resized by factors": (
         "float[n, 2, h, w] x",
         """a = Resize <mode = "linear"> (x, , halves)
@@ -90,7 +111,9 @@ CASES: dict[str, tuple[str, str, dict[str, tuple[int, ...]], list[str]]] = {
 
 NUMBERS = {"none": [0], "one": [1], "two": [2], "four": [4], "five": [5], "minus": [-1],
            "merged": [0, 0, -1]}  # fmt: skip
-FACTORS = {"halves": [1, 1, 1.5, 1.5], "twice": [1, 1, 2, 3]}
+FACTORS: dict[str, Any] = {
+    "halves": [1, 1, 1.5, 1.5], "twice": [1, 1, 2, 3], "low": -np.inf, "half": 2.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -104,7 +127,7 @@ def test_a_layer_is_found_again(name: str, tmp_path: Path) -> None:
     for part in wanted:
         assert part in " ".join(text.split()), text
     judge = load_with(content, inspect_here, device="numpy")
-    for sizes in ({"t": 4, "n": 2, "h": 6, "w": 4}, {"t": 1, "n": 3, "h": 8, "w": 12}):
+    for sizes in ({"t": 4, "n": 2, "h": 6, "w": 4}, {"t": 2, "n": 3, "h": 8, "w": 12}):
         given = arrays(judge, sizes)
         made = module.load().to("numpy")(*given)
         np.testing.assert_allclose(made.numpy(), judge(*given).numpy(), rtol=1e-5, atol=1e-6)
@@ -113,7 +136,7 @@ def test_a_layer_is_found_again(name: str, tmp_path: Path) -> None:
 def model(inputs: str, nodes: str, weights: dict[str, tuple[int, ...]]) -> bytes:
     """The bytes of a model with random weights."""
     lines = "\n".join(nodes.replace(")  ", ")\n").splitlines())
-    shape = "A, B, C, D" if "Resize" in nodes else "A, B, C"
+    shape = "A, B, C" if "Squeeze" in nodes or "LSTM" in nodes else "A, B, C, D"
     made = onnx.parser.parse_model(f"{HEAD} net ({inputs}) => (float[{shape}] z) {{\n{lines}\n}}")
     rng = np.random.default_rng(0)
     held: dict[str, Any] = {n: np.array(v, np.int64) for n, v in NUMBERS.items()}
@@ -128,11 +151,14 @@ def model(inputs: str, nodes: str, weights: dict[str, tuple[int, ...]]) -> bytes
 
 def arrays(judge: Any, sizes: dict[str, int]) -> list[Any]:
     rng = np.random.default_rng(1)
-    shapes = ([sizes.get(s, s) for s in of.shape] for of in judge.inputs.values())
-    return [
-        pyrite.tensor(rng.standard_normal(shape).astype(np.float32), device="numpy")
-        for shape in shapes
-    ]
+    found = []
+    for of in judge.inputs.values():
+        shape = [sizes.get(s, s) for s in of.shape]
+        every_other = np.broadcast_to(np.arange(shape[-1]) % 2 == 1, shape).copy()
+        is_mask = of.element.name == "bool"
+        array = every_other if is_mask else rng.standard_normal(shape).astype(np.float32)
+        found.append(pyrite.tensor(array, device="numpy"))
+    return found
 
 
 def imported(path: Path) -> ModuleType:

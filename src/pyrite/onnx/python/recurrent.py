@@ -16,7 +16,7 @@ import numpy as np
 from pyrite.onnx.graph import Graph, Node, Weight
 from pyrite.onnx.program import HOST, Context, compiled, run
 from pyrite.onnx.python.code import Code, call, code, listed, local, pyrite
-from pyrite.onnx.python.pattern import Finder, ends_in
+from pyrite.onnx.python.finder import Finder, ends_in
 from pyrite.onnx.python.step import Step
 from pyrite.onnx.python.translation import PATTERN, Use, translates
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Value, Variable
