@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,18 @@ from typing import Any
 import pytest
 
 import pyrite
-from pyrite import nn, optim
+import pyrite.data.augment
+import pyrite.train
+from pyrite import data, nn, optim, train
 from pyrite.autodiff import Gradients
 from pyrite.op import OPS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "burn-coverage.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
+NAMES = json.loads((DOCS / "burn-names.json").read_text(encoding="utf-8"))
+PAGE = (DOCS / "burn-coverage.md").read_text(encoding="utf-8")
 ROOTS: dict[str, Any] = {
     "x": pyrite.Tensor, "grads": Gradients, "module": nn.Module, "pyrite": pyrite, "nn": nn,
-    "optim": optim,
+    "optim": optim, "data": data, "train": train,
 }  # fmt: skip
 NAME = re.compile(rf"`({'|'.join(ROOTS)})\.([A-Za-z_][\w.]*)`")
 
@@ -46,3 +51,40 @@ def test_every_method_of_burns_tensor_has_a_row() -> None:
     methods = PAGE.split("## Functions")[0]
     names = [burn for burn, _ in rows(methods)]
     assert len(names) == len(set(names)) == 271
+
+
+def section(title: str) -> str:
+    """The part of the page under a heading, to the next one as high."""
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_module_optimiser_and_schedule_of_burn_has_a_row() -> None:
+    optimisers, schedules = section("Optimisers").split("### Schedules")
+    pages = {"modules": section("Modules"), "optimisers": optimisers, "schedules": schedules}
+    for kind, text in pages.items():
+        told = {word.lower() for burn, _ in rows(text) for word in re.findall(r"\w+", burn)}
+        assert NAMES[kind]
+        assert not [name for name in NAMES[kind] if name.lower() not in told]
+
+
+def test_every_optimiser_and_crate_of_a_row_is_burns() -> None:
+    optimisers, _ = section("Optimisers").split("### Schedules")
+    told = {burn for burn, _ in rows(optimisers) if re.fullmatch(r"[A-Z]\w+", burn)}
+    assert told - {"GradientsParams", "GradientsAccumulator"} == {*NAMES["optimisers"]}
+    crates = {burn for burn, _ in rows(section("Crates"))}
+    assert crates - {"burn-onnx, a repository of its own"} == {*NAMES["crates"]}
+
+
+def test_the_readme_counts_what_is_here() -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    ((optimisers, schedules),) = re.findall(r"optimisers \((\d+)\), schedules \((\d+)\)", readme)
+    made = {name for name in optim.__all__ if is_optimizer(getattr(optim, name))}
+    assert int(optimisers) == len(made), sorted(made)
+    public = {name for name in optim.schedule.__all__ if name[0].isupper()}
+    assert int(schedules) == len(public - {"Rate", "Schedule"}), sorted(public)
+
+
+def is_optimizer(value: object) -> bool:
+    # LBFGS asks for the loss several times a step, and is an optimiser of its own kind.
+    is_class = isinstance(value, type) and value is not optim.Optimizer
+    return is_class and (issubclass(value, optim.Optimizer) or value is optim.LBFGS)
