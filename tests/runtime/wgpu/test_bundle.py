@@ -137,7 +137,7 @@ def test_an_inner_buffer_that_was_not_written_is_given_up(
     operands = [x, *memory.buffers(), 3.0]
     bundle.launch(operands)
     launches: Any = runtime._queue.pending.commands[-1]
-    launches.calls.rows["grid"] = (100_000, 1, 1)
+    launches.calls.held = [(*call[:3], (100_000, 1, 1)) for call in launches.calls.held]
     with pytest.raises(KernelError, match="scale and 1 more requires a legal command"):
         runtime.read(operands[2], float32, (64,))
 
@@ -227,9 +227,12 @@ def test_native_calls_and_python_calls_encode_the_same(
         else:
             assert submission.loop() is not None
         bundle, memory = runtime.bundle(steps), runtime.bundle_memory([256] * 3, [0, 1])
-        for factor in (3.0, 5.0):
-            operands = [runtime.upload(ONES), *memory.buffers(), factor]
+        operands = [runtime.upload(ONES), *memory.buffers(), 0.0]
+        for factor in (2.0, 3.0, 5.0):
+            operands[4] = factor
             bundle.launch(operands)
+            launches: Any = runtime._queue.pending.commands[-1]
+            assert (launches.calls.rows is not None) == (has_loop and factor > 2.0)
             found.append(runtime.read(operands[3], float32, (64,)).tolist())
 
-    assert found == [[-10.0] * 64, [-14.0] * 64] * 2
+    assert found == [[-8.0] * 64, [-10.0] * 64, [-14.0] * 64] * 2

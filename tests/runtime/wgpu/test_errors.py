@@ -46,7 +46,7 @@ def spoil(device: Device) -> None:
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
     command = runtime._queue.pending.commands[-1]
     assert isinstance(command, Launches)
-    command.calls.rows["grid"] = (100_000, 1, 1)
+    command.calls.held = [(*call[:3], (100_000, 1, 1)) for call in command.calls.held]
 
 
 @pytest.mark.parametrize(

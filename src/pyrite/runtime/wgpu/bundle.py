@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.device_loss import Life
-from pyrite.runtime.wgpu.executable import Executable
+from pyrite.runtime.wgpu.executable import Executable, Variant
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
 from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launches
@@ -24,8 +24,11 @@ LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int]
 #: The counters of a runtime.
 Counts = dict[str, int]
 
-#: Sets of buffers that a bundle is bound to, the least recently used out first.
-MOST_BOUND: Final = 8
+#: Launches that a bundle keeps bound to sets of buffers, the least recently used out first: many of
+#: an op that is called in many places, few of a whole step.
+MOST_BOUND: Final = 64
+#: Sets that are kept of any bundle.
+LEAST_SETS: Final = 4
 
 
 class Parts(NamedTuple):
@@ -41,7 +44,8 @@ class Parts(NamedTuple):
 class _Prepared:
     """A launch: where its buffers are among the operands, and its numbers, fixed or there too.
 
-    ``packed`` are the numbers where all of them are fixed.
+    ``packed`` are the numbers where all of them are fixed, ``variant`` and ``counts`` what runs on
+    how many workgroups if each of its buffers is of a storage of its own, and small enough.
     """
 
     executable: Executable
@@ -50,6 +54,8 @@ class _Prepared:
     grid: tuple[int, ...]
     is_folded: bool
     packed: Immediates | None
+    variant: Variant
+    counts: tuple[int, int, int]
 
     def arguments(self, operands: Sequence[Any]) -> Immediates | None:
         """Return the numbers of a run as the kernel reads them."""
@@ -80,7 +86,9 @@ class WgpuBundle:
         "__weakref__",
         "_bound",
         "_buffers",
+        "_largest",
         "_launch",
+        "_most",
         "_parts",
         "_pieces",
         "_takes_uniforms",
@@ -93,12 +101,9 @@ class WgpuBundle:
         starts = range(0, len(prepared), SUBMIT_AFTER)
         self._pieces = tuple([_piece(prepared[n : n + SUBMIT_AFTER]) for n in starts])
         self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
-        self._takes_uniforms = any(
-            step.executable.variant(
-                all_writable=False, is_folded=step.is_folded
-            ).layout.uniform_size
-            for step in prepared
-        )
+        self._takes_uniforms = any([step.variant.layout.uniform_size for step in prepared])
+        self._largest = parts.life.device.max_binding
+        self._most = max(LEAST_SETS, MOST_BOUND // max(1, len(prepared)))
         #: By the keys of the buffers the calls of each piece.
         self._bound: OrderedDict[tuple[Any, ...], list[Calls]] = OrderedDict()
         parts.groups.holders.add(self)
@@ -138,22 +143,28 @@ class WgpuBundle:
         found = self._bound.get(keys)
         if found is not None:
             self._bound.move_to_end(keys)
+            for calls in found:
+                calls.tabulate()
             return found
+        # Where no storage is bound twice, and none in parts, variants are known.
+        is_plain = len({key[0] for key in keys}) == len(keys)
+        is_plain = is_plain and all([key[2] <= self._largest for key in keys])
         found = [
-            Calls([self._call(step, operands) for step in piece.steps]) for piece in self._pieces
+            Calls([self._call(step, operands, is_plain=is_plain) for step in piece.steps])
+            for piece in self._pieces
         ]
         self._bound[keys] = found
-        if len(self._bound) > MOST_BOUND:
+        if len(self._bound) > self._most:
             self._bound.popitem(last=False)
         return found
 
-    def _call(self, step: _Prepared, operands: Sequence[Any]) -> Call:
-        buffers = [operands[n] for n in step.buffers]
-        executable = step.executable
-        variant, bound = executable.fit(buffers, is_folded=step.is_folded)
-        group = self._parts.groups.get(variant.layout, bound, None, executable.name)
-        counts = executable.counts(step.grid, is_folded=step.is_folded)
-        return variant.pipeline, group, step.packed, counts
+    def _call(self, step: _Prepared, operands: Sequence[Any], *, is_plain: bool) -> Call:
+        variant, name = step.variant, step.executable.name
+        bound: Sequence[Buffer] = [operands[n] for n in step.buffers]
+        if not is_plain:
+            variant, bound = step.executable.fit(bound, is_folded=step.is_folded)
+        group = self._parts.groups.get(variant.layout, bound, None, name)
+        return variant.pipeline, group, step.packed, step.counts
 
     def _launch_one(self, step: _Prepared, operands: Sequence[Any]) -> None:
         self._launch(
@@ -180,6 +191,8 @@ def _prepared(step: BundledLaunch) -> _Prepared:
         step.grid,
         is_folded,
         packed,
+        executable.variant(all_writable=False, is_folded=is_folded),
+        executable.counts(step.grid, is_folded=is_folded),
     )
 
 

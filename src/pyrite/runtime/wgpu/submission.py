@@ -113,26 +113,36 @@ Call = tuple[Pointer, Pointer, Immediates | None, tuple[int, int, int]]
 
 
 class Calls:
-    """Runs of pipelines that are bound: as objects, and as the table that native code reads."""
+    """Runs of pipelines that are bound, for native code as a table if they are made again.
+
+    To make a row takes longer than to call from Python.
+    """
 
     __slots__ = ("held", "rows")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.held = list(calls)
-        self.rows = np.zeros(len(calls), ROW)
-        for n, (pipeline, group, numbers, grid) in enumerate(calls):
+        self.rows: Any = None
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def tabulate(self) -> None:
+        """Make the table, if there is none."""
+        if self.rows is not None or loop() is None:
+            return
+        self.rows = np.zeros(len(self.held), ROW)
+        for n, (pipeline, group, numbers, grid) in enumerate(self.held):
             row = self.rows[n]
             row["pipeline"], row["group"] = address_of(pipeline), address_of(group)
             row["grid"] = grid
             self._put(n, numbers)
 
-    def __len__(self) -> int:
-        return len(self.held)
-
     def with_numbers(self, numbers: Mapping[int, Immediates | None]) -> Calls:
         """Return the runs with other numbers at some places."""
         made = object.__new__(Calls)
-        made.held, made.rows = self.held.copy(), self.rows.copy()
+        made.held = self.held.copy()
+        made.rows = None if self.rows is None else self.rows.copy()
         for n, given in numbers.items():
             pipeline, group, _, grid = made.held[n]
             made.held[n] = (pipeline, group, given, grid)
@@ -140,7 +150,7 @@ class Calls:
         return made
 
     def _put(self, n: int, numbers: Immediates | None) -> None:
-        if numbers is not None:
+        if numbers is not None and self.rows is not None:
             self.rows["numbers"][n], self.rows["nbytes"][n] = numbers.address, numbers.nbytes
 
 
@@ -175,7 +185,8 @@ class Launches:
     def encode(self, encoder: Encoder) -> None:
         """Append them to the encoder."""
         compute_pass = encoder.compute_pass()
-        if (native := loop()) is not None:
+        native = loop() if self.calls.rows is not None else None
+        if native is not None:
             native.run(compute_pass, self.calls.rows)
             encoder.pipeline = self.calls.held[-1][0]
             return
