@@ -14,9 +14,18 @@ pytest.importorskip("wgpu")
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel import Kernel, KernelBuilder
 from pyrite.runtime.protocol import BundledLaunch, Fixed
-from pyrite.runtime.wgpu import WgpuRuntime, submission
+from pyrite.runtime.wgpu import WgpuRuntime, bundle_memory, submission
+from pyrite.runtime.wgpu import bundle as bundle_module
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
 from pyrite.types import float32
+
+
+@pytest.fixture(autouse=True)
+def _any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have bundles of two launches do what those of eight do."""
+    monkeypatch.setattr(bundle_module, "LEAST_LAUNCHES", 2)
+    monkeypatch.setattr(bundle_memory, "LEAST_BUFFERS", 1)
+
 
 ONES = np.ones(64, np.float32)
 
@@ -236,3 +245,18 @@ def test_native_calls_and_python_calls_encode_the_same(
             found.append(runtime.read(operands[3], float32, (64,)).tolist())
 
     assert found == [[-8.0] * 64, [-10.0] * 64, [-14.0] * 64] * 2
+
+
+def test_an_op_of_few_launches_is_bound_anew_to_new_buffers(
+    runtime: WgpuRuntime, scale: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    x = runtime.upload(ONES)
+    runs = [[x, *memory.buffers(), factor] for factor in (3.0, 4.0)]
+    for operands in runs:
+        bundle.launch(operands)
+
+    assert len({b.key for operands in runs for b in operands[1:3]}) == 4
+    assert bundle._bound == {}
+    assert [runtime.read(o[2], float32, (64,))[0] for o in runs] == [6.0, 8.0]

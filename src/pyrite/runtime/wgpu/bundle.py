@@ -24,11 +24,11 @@ LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int]
 #: The counters of a runtime.
 Counts = dict[str, int]
 
-#: Launches that a bundle keeps bound to sets of buffers, the least recently used out first: many of
-#: an op that is called in many places, few of a whole step.
-MOST_BOUND: Final = 64
-#: Sets that are kept of any bundle.
-LEAST_SETS: Final = 4
+#: Sets of buffers that a bundle stays bound to, the least recently used out first.
+MOST_BOUND: Final = 8
+#: Bundles of fewer launches are bound anew each time: an op that is called in many places meets
+#: other buffers in each of them.
+LEAST_LAUNCHES: Final = 8
 
 
 class Parts(NamedTuple):
@@ -88,9 +88,9 @@ class WgpuBundle:
         "_buffers",
         "_largest",
         "_launch",
-        "_most",
         "_parts",
         "_pieces",
+        "_stays_bound",
         "_takes_uniforms",
     )
 
@@ -103,7 +103,7 @@ class WgpuBundle:
         self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
         self._takes_uniforms = any([step.variant.layout.uniform_size for step in prepared])
         self._largest = parts.life.device.max_binding
-        self._most = max(LEAST_SETS, MOST_BOUND // max(1, len(prepared)))
+        self._stays_bound = len(prepared) >= LEAST_LAUNCHES
         #: By the keys of the buffers the calls of each piece.
         self._bound: OrderedDict[tuple[Any, ...], list[Calls]] = OrderedDict()
         parts.groups.holders.add(self)
@@ -140,7 +140,7 @@ class WgpuBundle:
 
     def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[Calls]:
         keys = tuple([buffer.key for buffer in buffers])
-        found = self._bound.get(keys)
+        found = self._bound.get(keys) if self._stays_bound else None
         if found is not None:
             self._bound.move_to_end(keys)
             for calls in found:
@@ -153,9 +153,10 @@ class WgpuBundle:
             Calls([self._call(step, operands, is_plain=is_plain) for step in piece.steps])
             for piece in self._pieces
         ]
-        self._bound[keys] = found
-        if len(self._bound) > self._most:
-            self._bound.popitem(last=False)
+        if self._stays_bound:
+            self._bound[keys] = found
+            if len(self._bound) > MOST_BOUND:
+                self._bound.popitem(last=False)
         return found
 
     def _call(self, step: _Prepared, operands: Sequence[Any], *, is_plain: bool) -> Call:

@@ -15,6 +15,8 @@ from typing import Final
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import Buffer, Lease, Pool, Storage
 
+#: Bundles of fewer buffers have new ones in each run, as ops that are called in many places.
+LEAST_BUFFERS: Final = 8
 #: Storages that a result goes back to.  Two take turns where results are the next inputs.
 MOST_PLACES: Final = 3
 
@@ -84,7 +86,7 @@ class WgpuBundleMemory:
         pool = self._pool
         with self._life.lock:
             self._life.check()
-            if are_new:
+            if are_new or len(self._sizes) < LEAST_BUFFERS:
                 return [pool.allocate(nbytes) for nbytes in self._sizes]
             inner = self.inner
             if inner is None or any([b is not None and b.contents.error for b in inner]):
