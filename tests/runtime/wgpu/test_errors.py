@@ -15,7 +15,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.errors import DeviceError, KernelError
 from pyrite.runtime.wgpu import WgpuRuntime
-from pyrite.runtime.wgpu.submission import Launches
+from pyrite.runtime.wgpu.submission import Launch
 
 Program = Callable[[str], str]
 
@@ -45,8 +45,8 @@ def spoil(device: Device) -> None:
     """Make the command that was asked for last one that the device refuses."""
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
     command = runtime._queue.pending.commands[-1]
-    assert isinstance(command, Launches)
-    command.calls.held = [(*call[:3], (100_000, 1, 1)) for call in command.calls.held]
+    assert isinstance(command, Launch)
+    command.grid = (100_000, 1, 1)
 
 
 @pytest.mark.parametrize(

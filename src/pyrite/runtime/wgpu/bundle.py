@@ -17,10 +17,12 @@ from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.executable import Executable, Variant
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
-from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launches
+from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launch, Launches
 
 #: Appends a launch of any kind: what a runtime does for one alone.
 LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
+#: The serial of a buffer's storage, its offset and its bytes.
+Key = tuple[int, int, int]
 #: The counters of a runtime.
 Counts = dict[str, int]
 
@@ -103,7 +105,7 @@ class WgpuBundle:
         self._buffers = tuple(dict.fromkeys(b for step in prepared for b in step.buffers))
         self._takes_uniforms = any([step.variant.layout.uniform_size for step in prepared])
         self._largest = parts.life.device.max_binding
-        self._stays_bound = len(prepared) >= LEAST_LAUNCHES
+        self._stays_bound = len(prepared) >= LEAST_LAUNCHES and not self._takes_uniforms
         #: By the keys of the buffers the calls of each piece.
         self._bound: OrderedDict[tuple[Any, ...], list[Calls]] = OrderedDict()
         parts.groups.holders.add(self)
@@ -115,10 +117,8 @@ class WgpuBundle:
         with life.lock:
             life.check()
             # Each launch that touches an application's buffer is judged alone.
-            if self._takes_uniforms or any([b.contents.storage.is_lent for b in buffers]):
-                for piece in self._pieces:
-                    for step in piece.steps:
-                        self._launch_one(step, operands)
+            if not self._stays_bound or any([b.contents.storage.is_lent for b in buffers]):
+                self._launch_each(operands)
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
                 if piece.varying:
@@ -140,23 +140,20 @@ class WgpuBundle:
 
     def _calls(self, buffers: Sequence[Buffer], operands: Sequence[Any]) -> list[Calls]:
         keys = tuple([buffer.key for buffer in buffers])
-        found = self._bound.get(keys) if self._stays_bound else None
+        found = self._bound.get(keys)
         if found is not None:
             self._bound.move_to_end(keys)
             for calls in found:
                 calls.tabulate()
             return found
-        # Where no storage is bound twice, and none in parts, variants are known.
-        is_plain = len({key[0] for key in keys}) == len(keys)
-        is_plain = is_plain and all([key[2] <= self._largest for key in keys])
+        is_plain = self._is_plain(keys)
         found = [
             Calls([self._call(step, operands, is_plain=is_plain) for step in piece.steps])
             for piece in self._pieces
         ]
-        if self._stays_bound:
-            self._bound[keys] = found
-            if len(self._bound) > MOST_BOUND:
-                self._bound.popitem(last=False)
+        self._bound[keys] = found
+        if len(self._bound) > MOST_BOUND:
+            self._bound.popitem(last=False)
         return found
 
     def _call(self, step: _Prepared, operands: Sequence[Any], *, is_plain: bool) -> Call:
@@ -166,6 +163,33 @@ class WgpuBundle:
             variant, bound = step.executable.fit(bound, is_folded=step.is_folded)
         group = self._parts.groups.get(variant.layout, bound, None, name)
         return variant.pipeline, group, step.packed, step.counts
+
+    def _is_plain(self, keys: Sequence[Key]) -> bool:
+        """Whether no storage is bound twice, and none in parts: then variants are known."""
+        are_apart = len({key[0] for key in keys}) == len(keys)
+        return are_apart and all([key[2] <= self._largest for key in keys])
+
+    def _launch_each(self, operands: Sequence[Any]) -> None:
+        """Append the launches one by one."""
+        _, queue, groups, counts = self._parts
+        for piece in self._pieces:
+            for step in piece.steps:
+                buffers: list[Buffer] = [operands[n] for n in step.buffers]
+                keys = tuple([buffer.key for buffer in buffers])
+                if self._takes_uniforms or not self._is_plain(keys):
+                    self._launch_one(step, operands)
+                    continue
+                variant, name = step.variant, step.executable.name
+                group = groups.known((variant.layout, keys))
+                if group is None:
+                    group = groups.get(variant.layout, buffers, None, name)
+                counts["launches"] += 1
+                queue.append(
+                    Launch(
+                        name, variant.pipeline, group, step.counts, step.arguments(operands), None,
+                        [buffer.contents for buffer in buffers], step.executable.results,
+                    )
+                )  # fmt: skip
 
     def _launch_one(self, step: _Prepared, operands: Sequence[Any]) -> None:
         self._launch(
