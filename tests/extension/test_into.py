@@ -218,3 +218,27 @@ def test_a_device_without_kernels_says_so() -> None:
 
     with pytest.raises(DeviceError, match="out requires a device that runs kernels, got numpy"):
         blurred(x, out=x)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("by_out", [False, True])
+def test_steps_in_turns_allocate_nothing_and_make_no_bind_group(by_out: bool) -> None:
+    if problem := device_problem("wgpu"):
+        pytest.skip(problem)
+    where = pyrite.device("wgpu")
+    runtime: Any = where.backend.root
+    runtime = runtime.runtime
+    frames = [Memory(where, np.ones(64, np.float32)).tensor for _ in range(2)]
+    held = [frames[0] if by_out else pyrite.ones((64,), device=where)]
+
+    def steps(count: int) -> Any:
+        for n in range(count):
+            into = {"out": frames[1 - n % 2]} if by_out else {}
+            held[0] = blurred(held[0], **into)
+        where.synchronize()
+        found = runtime.report()
+        groups = found["bind_group_hits"], found["bind_group_misses"]
+        return (runtime.memory_report().reserved, *groups)
+
+    before, after = steps(12), steps(20)
+
+    assert after == (before[0], before[1] + 20, before[2])
