@@ -14,6 +14,8 @@ from pyrite.kernel.template.implicit_gemm import Windows
 
 #: Images of which more make no other choice: each of many threads has some.
 _MANY = 64
+#: The greatest batch of each class.
+BATCHES = (1, 2, 4, 8, 16, 32, _MANY)
 
 
 def quarter(n: int) -> int:

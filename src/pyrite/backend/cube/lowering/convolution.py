@@ -36,7 +36,7 @@ from pyrite.backend.cube.skeleton.protocol import Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
-from pyrite.kernel.template import polyphase
+from pyrite.kernel.template import polyphase, size_class
 from pyrite.kernel.template.direct_config import DirectConfig
 from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
 from pyrite.kernel.template.operand import accumulator_of
@@ -119,6 +119,9 @@ def _foresee_direct(launcher: Launcher, first: DirectConvolution, fused: Fused) 
         others = replace(first, is_first=False)
         for cut in direct.other_cuts(p, config):
             foresee(launcher, DIRECT, others, cut, fused)
+        for batch in size_class.BATCHES:  # of each class the search takes 20 ms, once
+            of = first.with_batch(batch).convolution
+            direct.select_shared(of, of, first.x.dtype, launcher.machine)
 
     launcher.compile_ahead((first.with_batch(0), fused), compile)
 
