@@ -180,6 +180,7 @@ def exported(model: Any, example: tuple[Any, ...], *, dynamo: bool) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.sample(3, varies=True, by="dynamo")
 @pytest.mark.parametrize("dynamo", [False, True])
 @pytest.mark.parametrize("kind", MODELS)
 def test_an_exported_model_agrees_with_onnxruntime_at_several_sizes(

@@ -82,6 +82,7 @@ CASES: dict[str, Case] = {
         "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU",
         "ReLU6", "SELU", "Shrink", "SiLU", "Sigmoid", "SoftShrink", "Softmax", "Softplus",
         "Softsign", "Tanh", "Tanhshrink", "ThresholdedReLU", "Dropout", "Flatten",
+        "AlphaDropout", "Dropout1d",
     ),
     "Activation": Case(lambda: nn.Activation("gelu"), (SEQUENCE,)),
     "GELU-tanh": Case(lambda: nn.GELU("tanh"), (SEQUENCE,)),
@@ -97,7 +98,10 @@ CASES: dict[str, Case] = {
     # Linear and embedding.
     "Linear": Case(lambda: nn.Linear(8, 3), (("N", 8),)),
     "Linear-sequence": Case(lambda: nn.Linear(8, 3, bias=False), (SEQUENCE,)),
+    **plain("Dropout2d", shape=IMAGE),
+    **plain("Dropout3d", shape=("N", 2, 3, 4, 5)),
     "Embedding": Case(lambda: nn.Embedding(5, 3), (("N", "T"),), ("index",)),
+    "EmbeddingBag": Case(lambda: nn.EmbeddingBag(5, 3), (("N", 4),), ("index",)),
     # Convolutions.
     "Conv1d": Case(lambda: nn.Conv1d(4, 6, 3, padding=1), (("N", 4, "T"),)),
     "Conv2d": Case(lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, dilation=2), (IMAGE,)),
@@ -181,6 +185,10 @@ CASES: dict[str, Case] = {
     "TransformerDecoder": Case(
         lambda: nn.TransformerDecoder(8, 2, 16, 2), (SEQUENCE, ("N", "S", 8))
     ),
+    "Transformer": Case(
+        lambda: nn.Transformer(8, heads=2, hidden_features=16, layers=1),
+        (SEQUENCE, ("N", "S", 8)),
+    ),
     "RNN": Case(lambda: nn.RNN(8, 6, 2), (SEQUENCE,)),
     "LSTM": Case(lambda: nn.LSTM(8, 6, 2, direction="both"), (SEQUENCE,)),
     "LSTM-coupled": Case(lambda: nn.LSTM(8, 6, input_forget=True), (("N", 4, 8),)),
@@ -209,6 +217,14 @@ CASES: dict[str, Case] = {
     "NLLLoss": Case(nn.NLLLoss, (("N", 4), ("N",)), ("float", "index")),
     "MultiMarginLoss": Case(nn.MultiMarginLoss, (("N", 4), ("N",)), ("float", "index")),
     "MultiLabelMarginLoss": pair(nn.MultiLabelMarginLoss, "float", "index"),
+    "CTCLoss": Case(
+        nn.CTCLoss, ((4, 2, 4), (2, 2)), ("float", "index"),
+        {"input_lengths": [4, 3], "target_lengths": [2, 1]},
+    ),
+    "RNNTLoss": Case(
+        nn.RNNTLoss, ((2, 4, 3, 4), (2, 2)), ("float", "index"),
+        {"input_lengths": [4, 3], "target_lengths": [2, 1]},
+    ),
     "GaussianNLLLoss": Case(nn.GaussianNLLLoss, (("N", 4),) * 3, ("float", "float", "positive")),
     "CosineEmbeddingLoss": Case(
         nn.CosineEmbeddingLoss, (("N", 4), ("N", 4), ("N",)), ("float", "float", "sign")
