@@ -21,7 +21,7 @@ from pyrite.testing.guarded import VIEWS, View
 from pyrite.testing.kernels import KernelExample, examples_of_kernels
 from pyrite.testing.proofs import MACHINES, ProvingRuntime
 from pyrite.testing.strays import COUNT, reading, writing
-from pyrite.types import Array, Number, float32, int32
+from pyrite.types import Array, Number, float32, int32, uint32
 
 Touched = dict[Node, list[int]]
 
@@ -210,6 +210,30 @@ def test_what_was_loaded_is_bounded_by_conditions_alone() -> None:
 
     assert not found_of(b.build(), COUNT, x=7)
     assert len(found_of(b.build(), COUNT, x=6)) == 1
+
+
+@pytest.mark.parametrize(("size", "most"), [(7, 6), (7, 7), (-1, 7)])
+def test_a_comparison_without_the_sign_bounds_an_index_at_both_ends(size: int, most: int) -> None:
+    b = KernelBuilder("gather")
+    x, at = b.buffer("x", float32, "read"), b.buffer("at", int32, "read")
+    y, n = b.buffer("y", float32, "write"), b.scalar("n", int32)
+    i = b.global_id()
+    index = at[i]
+    inside = b.bitcast(index, uint32) < b.cast(n, uint32)
+    y[i] = x.load(index, mask=inside, other=0.0)
+    kernel = b.build()
+
+    extents = {p: Interval(0, COUNT - 1) for p in kernel.buffers} | {
+        p: Interval(0, most - 1) for p in kernel.buffers if p.attr[1] == "x"
+    }
+    found = unproved(kernel, (COUNT,), {node(kernel, "n"): size}, extents)
+
+    # Below -1 without its sign is all but one number.
+    assert bool(found) == (size < 0 or most < size)
+
+
+def node(kernel: Kernel, name: str) -> Node:
+    return next(p for p in kernel.parameters if p.attr[1] == name)
 
 
 def test_arithmetic_that_may_overflow_proves_nothing() -> None:

@@ -223,6 +223,13 @@ class View:
 
     def at_most(self, x: Node, y: Node, more: int) -> None:
         """Note that x <= y + more, in every lane that counts."""
+        if x.kind == "bitcast" and is_whole(x.inputs[0]):
+            # A negative number is, read as one without a sign, above all that are not.
+            (signed,) = x.inputs
+            if self.of(y).high + more <= anything(signed).high:
+                self.narrow(signed, Interval(0, _MOST))
+                is_cast = y.kind == "cast" and is_whole(y.inputs[0])
+                self.at_most(signed, y.inputs[0] if is_cast else y, more)
         if y.kind == "select":
             # A side that is too small was not selected.
             condition, *sides = y.inputs
