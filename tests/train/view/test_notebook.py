@@ -21,6 +21,8 @@ from pyrite.train.view.notebook import NotebookView
 @pytest.fixture
 def shell(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    # IPython warns of a shell's environment that is not the interpreter's own.
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     made = InteractiveShell.instance(user_ns={})
     made.history_manager.enabled = False
     yield made
