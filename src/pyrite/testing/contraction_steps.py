@@ -16,18 +16,11 @@ from pyrite.backend.device import DeviceLike
 from pyrite.tensor.comparison import where
 from pyrite.tensor.tensor import Tensor
 from pyrite.testing.layouts import LAYOUTS
-from pyrite.testing.random_graphs import Drawn, RandomGraph, Value
-from pyrite.testing.random_steps import (
-    STEPS,
-    Draw,
-    binary,
-    cast,
-    is_float,
-    is_number,
-    unary,
-    view,
-    with_number,
-)
+from pyrite.testing.random_graphs import Drawn, RandomGraph, Rounds, Value
+from pyrite.testing.random_steps import STEPS
+from pyrite.testing.random_steps.elementwise import binary, cast, unary, with_number
+from pyrite.testing.random_steps.step import Draw, is_float, is_number
+from pyrite.testing.random_steps.views import view
 from pyrite.types import Array, DType, dtype
 
 
@@ -80,7 +73,7 @@ def linear(g: RandomGraph) -> Drawn | None:
     type = g.type_of(x)
     n = g.random.choice([1, 2, 5, 16, 19])
     weight, bias = Operand(g, (n, type.shape[-1]), type.dtype), Operand(g, (n,), type.dtype)
-    rounds = "always" if "always" in {_rounds(weight), _rounds(bias)} else "sums"
+    rounds: Rounds = "always" if "always" in {_rounds(weight), _rounds(bias)} else "sums"
     return Drawn("linear", lambda x: x.linear(weight.on(x.device), bias.on(x.device)), (x,), rounds)
 
 
@@ -125,7 +118,7 @@ def _gradient(compute: Any, x: Tensor) -> list[Tensor]:
     return [value, gradient.relu()]
 
 
-def _rounds(operand: Operand) -> str:
+def _rounds(operand: Operand) -> Rounds:
     """Return what sums of products with an operand depend on."""
     return "sums" if operand.is_whole else "always"
 

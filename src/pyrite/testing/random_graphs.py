@@ -11,7 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from pyrite.types import Array, DType, dtype
 #: What a step computes of tensors.
 Compute = Callable[..., Tensor | Sequence[Tensor]]
 
+#: What the results of floats depend on.
+Rounds = Literal["no", "function", "sums", "always"]
 #: The dtypes of values.
 KINDS = ("float32", "float64", "float16", "bfloat16", "int32", "int8", "uint8", "bool")
 #: Where a graph is drawn.
@@ -40,14 +42,15 @@ GREATEST = 1e3
 class Drawn:
     """Some results of some values; a value is named by its number.
 
-    ``rounds`` says what the results of floats depend on: "no" order of additions, as elementwise
-    ops and moves; "sums", which are exact where whole numbers are added; or it is "always".
+    ``rounds`` says what the results of floats depend on: "no" order of additions, as arithmetic
+    and moves; nor do those of a "function", which rounds inside as if its operand were another;
+    "sums", which are exact where whole numbers are added; or it is "always".
     """
 
     text: str
     compute: Compute = field(repr=False)
     operands: tuple[int, ...]
-    rounds: str = "no"
+    rounds: Rounds = "no"
     #: Whether the least change of an operand may change the results altogether.
     is_discontinuous: bool = False
     #: Whether another thread computes it.
@@ -223,7 +226,11 @@ class RandomGraph:
 
     def _shaken(self, step: Drawn, n: int) -> list[Tensor]:
         given = [self.values[v].shaken[n] for v in step.operands]
-        if step.rounds != "no":
+        if step.rounds == "function":
+            # It rounds inside, as if of an operand beside this one, whole numbers too: gelu(-4) is
+            # off by 17 roundings of itself, its condition there.
+            given = [self._shake(x) for x in given]
+        elif step.rounds != "no":
             given = [
                 self._shake(x, self.values[v]) for x, v in zip(given, step.operands, strict=True)
             ]
@@ -253,12 +260,14 @@ class RandomGraph:
             is_whole &= any(_greatest(g.tensor) for g in given)
         is_sum_exact = step.rounds == "sums" and is_whole and all(_sums_are_exact(g) for g in given)
         is_exact = all(g.is_exact for g in given) and (
-            step.rounds == "no" or not is_float or is_sum_exact
+            step.rounds in ("no", "function") or not is_float or is_sum_exact
         )
         is_certain = all(g.is_certain for g in given) and not (
             step.is_discontinuous and any(g.tensor.dtype.is_float and not g.is_whole for g in given)
         )
-        if not is_whole:
+        if is_whole:
+            shaken = [result] * SHAKEN
+        else:
             near, least = _roundings(step, given, result)
             shaken = [self._shake(x, near=near, least=least) for x in shaken]
         return Value(result, shaken, is_exact, is_certain, is_whole)
@@ -318,7 +327,7 @@ def _computed(step: Drawn, given: Sequence[Tensor], where: DeviceLike) -> list[T
 
 def _roundings(step: Drawn, given: Sequence[Value], result: Tensor) -> tuple[float, float]:
     """Return what the roundings inside a step are of, and the least of them relative to that."""
-    if step.rounds == "no":
+    if step.rounds in ("no", "function"):
         return 0.0, 0.0
     near, least = _greatest(result), 0.0
     if step.rounds == "always":
