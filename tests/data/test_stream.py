@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,56 @@ def test_lines_resume_at_a_byte_of_a_file(tmp_path: Path) -> None:
         list(lines)
     with pytest.raises(ArgumentError, match="list of paths"):
         LinesDataset(str(paths[0]))  # type: ignore[arg-type]
+
+
+class Counted(ResumableDataset[int]):
+    """Numbers up to an end, and how many were read."""
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.reads = 0
+
+    def read(self, epoch: int, state: Any) -> Iterator[tuple[int, Any]]:
+        for number in range(state or 0, self.end):
+            self.reads += 1
+            yield number, number + 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_a_shuffled_stream_with_states_goes_on_exactly(size: int) -> None:
+    stream = Counted(30).map(lambda n: 3 * n).shuffle(size, seed=2).map(str)
+    pairs = json.loads(json.dumps(list(stream.read(1, None))))
+    unresumable = Numbers().shuffle(size, seed=2)
+    assert not isinstance(unresumable, ResumableDataset)
+    assert sorted(int(item) for item, _ in pairs) == list(range(0, 90, 3))
+    assert [item for item, _ in pairs] == list(stream.epoch(1))
+    for position, (_, state) in enumerate(pairs):
+        assert [list(pair) for pair in stream.read(1, state)] == pairs[position + 1 :]
+    twice = Counted(30).shuffle(size).shuffle(3, seed=1)
+    again = list(twice.read(0, None))
+    assert list(twice.read(0, again[11][1])) == again[12:]
+    with pytest.raises(ArgumentError, match=r"size=\d+ and seed=2, got size=\d+ and seed=3"):
+        list(Counted(30).shuffle(size, seed=3).read(1, pairs[0][1]))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_a_shuffled_stream_resumes_within_an_epoch(workers: int) -> None:
+    made = loader(Counted(50).shuffle(9, seed=4), workers=workers)
+    whole, states = [], []
+    for batch in made.epoch(3):
+        whole.append(batch.tolist())
+        states.append(made.state)
+    assert sorted(chain(*whole)) == list(range(50))
+    for start in (1, 6, 12):
+        assert lists(made.epoch(3, start=start, state=states[start - 1])) == whole[start:]
+
+
+def test_a_resumed_shuffle_reads_few_items_again() -> None:
+    source = Counted(100_000)
+    state = [after for _, after in islice(source.shuffle(64).reading(0, None), 20_000)][-1]()
+    source.reads = 0
+    next(source.shuffle(64).reading(0, state))
+    assert source.reads < 64 * 20  # 64 ln(64) is 266
 
 
 def test_a_shuffled_stream_has_every_item_once_and_an_order_for_each_epoch() -> None:

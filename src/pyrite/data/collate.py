@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, DTypeError, PyriteError, ShapeError
 from pyrite.tensor.creation import tensor
+from pyrite.tensor.joining import stack
 from pyrite.tensor.tensor import Tensor
 
 # Pyrite's default dtypes, as pyrite.tensor gives them to Python numbers.
@@ -64,8 +65,8 @@ def default_collate(items: Sequence[Any]) -> Any:
     Arrays are stacked: N times (...) -> (N, ...).  Numbers become arrays (N,): bool, int32, float32
     for Python's, their own dtype for NumPy's.  Tuples, NamedTuples, dataclasses and dicts are
     collated field by field; lists are sequences and are stacked: N times T times (...) -> (N, T,
-    ...).  Strings stay a list.  Arrays of other libraries (PyTorch's tensors, Pillow's images) are
-    what NumPy reads in them.
+    ...).  Strings stay a list.  Tensors are stacked to one on their device; arrays of other
+    libraries (PyTorch's tensors, Pillow's images) are what NumPy reads in them.
 
     Raises ItemShapeError (a ShapeError) or ItemTypeError (a DTypeError) naming the first item that
     differs from item 0; DTypeError for a type that has no batch; ArgumentError for no items.
@@ -81,11 +82,15 @@ def default_collate(items: Sequence[Any]) -> Any:
 def to_tensors(batch: Any, device: DeviceLike = None) -> Any:
     """The batch with each NumPy array replaced by a tensor on device; anything else as it is.
 
+    A tensor goes to the device if one is given, and stays where it is with None.
+
     >>> to_tensors({"x": np.zeros((2, 3), np.float32)})["x"].shape
     (2, 3)
     """
     if isinstance(batch, np.ndarray):
         return tensor(batch, device=device)
+    if isinstance(batch, Tensor):
+        return batch if device is None else batch.to(device)
     if isinstance(batch, tuple | dict) or _is_record(batch):
         names, values, rebuild = item_fields(batch)
         return rebuild([to_tensors(values[name], device) for name in names])
@@ -100,6 +105,8 @@ def _collate(items: Sequence[Any], path: str) -> Any:
         return list(items)
     if isinstance(first, np.ndarray | np.generic):
         return _stack(items, path)
+    if isinstance(first, Tensor):
+        return _stack_tensors(items, path)
     if type(first) in _NUMBERS:
         return _numbers(items, path)
     if isinstance(first, list):
@@ -109,8 +116,8 @@ def _collate(items: Sequence[Any], path: str) -> Any:
     if _is_array_of_others(first):
         return _stack([_as_array(item, path) for item in items], path)
     raise DTypeError(
-        "collate requires arrays, numbers, strings, or tuples, dataclasses, dicts or lists "
-        f"of them, got {type(first).__name__} for item{path}; pass collate"
+        "collate requires arrays, tensors, numbers, strings, or tuples, dataclasses, dicts or "
+        f"lists of them, got {type(first).__name__} for item{path}; pass collate"
     )
 
 
@@ -146,7 +153,7 @@ def _is_record(value: object) -> bool:
 def _is_array_of_others(value: object) -> bool:
     """Return whether value is an array of another library: PyTorch's tensor, Pillow's image."""
     is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
-    return is_array and not isinstance(value, type | Tensor)
+    return is_array and not isinstance(value, type)
 
 
 def _as_array(value: Any, path: str) -> NDArray[Any]:
@@ -169,9 +176,19 @@ def _sequence(elements: Sequence[Any], path: str, position: int) -> Any:
 
 
 def _stack(arrays: Sequence[Any], path: str) -> NDArray[Any]:
+    _require_one_type(arrays, path)
+    return np.stack(arrays)
+
+
+def _stack_tensors(tensors: Sequence[Tensor], path: str) -> Tensor:
+    _require_one_type(tensors, path)
+    _require_one(f"items{path} on one device", [item.device for item in tensors], ItemTypeError)
+    return stack(tensors)
+
+
+def _require_one_type(arrays: Sequence[Any], path: str) -> None:
     _require_one(f"items{path} of one dtype", [array.dtype for array in arrays], ItemTypeError)
     _require_one(f"items{path} of one shape", [array.shape for array in arrays], ItemShapeError)
-    return np.stack(arrays)
 
 
 def _numbers(items: Sequence[Any], path: str) -> NDArray[Any]:

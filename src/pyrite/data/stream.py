@@ -6,8 +6,10 @@ batches are the same for any number of workers, and no worker has to know which 
     IterableDataset[T]      __iter__, or epoch(number) if epochs differ
     ├── ResumableDataset    read(epoch, state) gives each item with the state after it
     │   └── LinesDataset    the lines of text files
-    ├── MappedStream        .map(fn), which keeps the states of a ResumableDataset
-    └── ShuffledStream      .shuffle(size, seed), which has none
+    ├── MappedStream        .map(fn)
+    └── ShuffledStream      .shuffle(size, seed)
+
+map and shuffle of a ResumableDataset are one, too.
 
 PyTorch's and Hugging Face's iterable datasets, and any object with `__iter__`, are streams too.
 """
@@ -16,10 +18,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count, islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyrite.data.draws import Draws
 from pyrite.errors import ArgumentError, DataError
@@ -74,9 +77,21 @@ class ResumableDataset(IterableDataset[T]):
         """Return the items of epoch `number`."""
         return (item for item, _ in self.read(number, None))
 
+    def reading(self, epoch: int, state: Any) -> Read:
+        """Return the items after state, each with a function of the state after it.
+
+        A subclass whose states cost more than its items defines it, so that only those are made
+        that a loader asks for, at the ends of batches.
+        """
+        return ((item, partial(_itself, after)) for item, after in self.read(epoch, state))
+
     def map(self, fn: Callable[[T], U]) -> ResumableDataset[U]:
         """Return the stream of fn(item), which goes on where this one does."""
         return MappedResumableStream(self, fn)
+
+    def shuffle(self, size: int, seed: int = 0) -> ResumableDataset[T]:  # type: ignore[override]
+        """Return the items in the order of IterableDataset.shuffle, which goes on where it was."""
+        return ShuffledResumableStream(self, size, seed)
 
 
 class LinesDataset(ResumableDataset[str]):
@@ -127,20 +142,23 @@ class MappedResumableStream(ResumableDataset[U]):
         """Yield fn of each item after state, with the state after it."""
         return ((self._fn(item), after) for item, after in self._source.read(epoch, state))
 
+    def reading(self, epoch: int, state: Any) -> Read:
+        """Return fn of the items after state, with functions of the states of their source."""
+        return ((self._fn(item), after) for item, after in self._source.reading(epoch, state))
+
 
 class ShuffledStream(IterableDataset[T]):
     """The items of a stream, each drawn from `size` that were read ahead of it.
 
-    Draws are counted from (seed, epoch, position), so an epoch has one order.
+    Draws are counted from (seed, epoch, position), so an epoch has one order.  It declares no
+    state, because its source has none.
 
     Raises ArgumentError unless size >= 1.
     """
 
     def __init__(self, source: IterableDataset[T], size: int, seed: int) -> None:
-        if size < 1:
-            raise ArgumentError(f"shuffle requires size >= 1, got {size}")
         self._source = source
-        self._size = size
+        self._size = _checked_size(size)
         self._seed = seed
 
     def __iter__(self) -> Iterator[T]:
@@ -149,19 +167,119 @@ class ShuffledStream(IterableDataset[T]):
     def epoch(self, number: int) -> Iterator[T]:
         """Return the items of epoch `number`."""
         items = self._source.epoch(number)
-        held = list(islice(items, self._size))
-        for position in count():
-            if not held:
-                return
-            chosen = Draws(self._seed, number, position).integer(len(held))
-            item = held[chosen]
-            following = next(items, _END)
-            if following is _END:
-                held[chosen] = held[-1]
-                held.pop()
-            else:
-                held[chosen] = following  # type: ignore[assignment]
-            yield item
+        return _drawn(items, list(islice(items, self._size)), self._seed, number, 0)
+
+
+class ShuffledResumableStream(ResumableDataset[T]):
+    """The items of a resumable stream in the order of ShuffledStream.
+
+    A state holds no items, which JSON may not: it says where in the source the oldest item began
+    that is held, and which ones after it are.  To go on, the source is read again from there, which
+    is of about size * ln(size) items.
+
+    Raises ArgumentError unless size >= 1; reading, for a state of another size or seed.
+    """
+
+    def __init__(self, source: ResumableDataset[T], size: int, seed: int) -> None:
+        self._source = source
+        self._size = _checked_size(size)
+        self._seed = seed
+
+    def read(self, epoch: int, state: Any) -> Iterator[tuple[T, Any]]:
+        """Yield each item after state, with the state after it."""
+        return ((item, after()) for item, after in self.reading(epoch, state))
+
+    def reading(self, epoch: int, state: Any) -> Read:
+        """Return the items after state, each with a function of the state after it."""
+        self._require_same(state)
+        origin, first = (None, 0) if state is None else (state["origin"], state["position"])
+        entries = _Entries(self._source.reading(epoch, origin), origin)
+        if state is None:
+            held = list(islice(entries, self._size))
+        else:
+            read = {entry.number: entry for entry in islice(entries, state["read"])}
+            held = [read[number] for number in state["held"]]
+        drawn = _drawn(entries, held, self._seed, epoch, first)
+        for position, entry in enumerate(drawn, first):
+            yield entry.item, partial(self._state, entries, held, position + 1)
+
+    def _state(self, entries: _Entries, held: list[_Entry], position: int) -> dict[str, Any]:
+        oldest = min(held, key=lambda entry: entry.number, default=entries.end())
+        return {
+            "size": self._size,
+            "seed": self._seed,
+            "position": position,
+            "origin": oldest.before,
+            "read": entries.count - oldest.number,
+            "held": [entry.number - oldest.number for entry in held],
+        }
+
+    def _require_same(self, state: Any) -> None:
+        if state is not None and (state["size"], state["seed"]) != (self._size, self._seed):
+            raise ArgumentError(
+                f"resume requires the shuffle of its state, size={state['size']} and "
+                f"seed={state['seed']}, got size={self._size} and seed={self._seed}"
+            )
+
+
+class _Entry(NamedTuple):
+    """An item of a stream: the how manieth that was read, and the stream's state before it."""
+
+    number: int
+    before: Any
+    item: Any
+
+
+class _Entries:
+    """The entries of a stream that is read from a state on, and how many were read."""
+
+    def __init__(self, items: Read, state: Any) -> None:
+        self._items = items
+        self._before = state
+        self.count = 0
+
+    def __iter__(self) -> Iterator[_Entry]:
+        return self
+
+    def __next__(self) -> _Entry:
+        item, after = next(self._items)
+        entry = _Entry(self.count, self._before, item)
+        self.count += 1
+        self._before = after()
+        return entry
+
+    def end(self) -> _Entry:
+        """Return the place after the last entry that was read."""
+        return _Entry(self.count, self._before, None)
+
+
+def _drawn(items: Iterator[T], held: list[T], seed: int, epoch: int, first: int) -> Iterator[T]:
+    """Yield one of held and put the next of items in its place, until none is left.
+
+    held is changed in place; position `first` is the first one's.
+    """
+    for position in count(first):
+        if not held:
+            return
+        chosen = Draws(seed, epoch, position).integer(len(held))
+        item = held[chosen]
+        following = next(items, _END)
+        if following is _END:
+            held[chosen] = held[-1]
+            held.pop()
+        else:
+            held[chosen] = following  # type: ignore[assignment]
+        yield item
+
+
+def _checked_size(size: int) -> int:
+    if size < 1:
+        raise ArgumentError(f"shuffle requires size >= 1, got {size}")
+    return size
+
+
+def _itself(state: Any) -> Any:
+    return state
 
 
 def is_stream(dataset: Any) -> bool:
@@ -178,8 +296,7 @@ def read_stream(dataset: Any, epoch: int, state: Any) -> Read:
     Raises ArgumentError for a state of a stream that declares none.
     """
     if isinstance(dataset, ResumableDataset):
-        for item, after in dataset.read(epoch, state):
-            yield item, lambda after=after: after  # type: ignore[misc]
+        yield from dataset.reading(epoch, state)
         return
     resumable = hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
     if state is not None:

@@ -210,7 +210,7 @@ def test_every_kind_of_item_is_augmented() -> None:
         (np.zeros((4, 3, 8, 8)), ShapeError, r"\(C, H, W\), got shape \(4, 3, 8, 8\).*augment="),
         (7, DTypeError, "item with them, got int"),
         ({"image": np.zeros((1, 2, 2))}, DTypeError, r"field pixels, got fields \['image'\]"),
-        (([1.0], 2), DTypeError, "pixels as an array, got list"),
+        (([1.0], 2), DTypeError, "an array or a tensor, got list"),
         ({"pixels": np.zeros((1, 2, 2)), "mask": np.zeros((3, 2), int)}, ShapeError, "mask"),
         ({"pixels": np.zeros((1, 2, 2)), "mask": np.zeros((2, 2), bool)}, DTypeError, "uint8"),
         ({"pixels": np.zeros((1, 2, 2)), "boxes": [[0.0, 1.0]]}, ShapeError, r"boxes \(n, 4\)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,9 @@ from pyrite.data.source.arrow import read_csv_table, read_parquet, table_of  # n
 from pyrite.errors import ArgumentError, DataError, DTypeError  # noqa: E402
 
 
-def written(tmp_path: Path, text: str | bytes) -> Path:
-    path = tmp_path / "table.csv"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
-
-
-def test_columns_of_a_csv_file_have_types(tmp_path: Path) -> None:
+def test_columns_of_a_csv_file_have_types(written: Callable[..., Path]) -> None:
     path = written(
-        tmp_path,
+        "table.csv",
         '\ufeffn,x,"a, b",is,day,id\r\n1,2.5,"x\ny",true,2020-01-02,007\r\n'
         '-2,3,"he ""said""",false,2021-01-02,8\r\n',
     )
@@ -36,15 +31,15 @@ def test_columns_of_a_csv_file_have_types(tmp_path: Path) -> None:
     assert read_csv_table(path, columns=["x", "n"]).names == ("x", "n")
 
 
-def test_a_header_can_be_given_and_the_delimiter(tmp_path: Path) -> None:
-    table = read_csv_table(written(tmp_path, "1;a\n2;b\n"), header=["x", "y"], delimiter=";")
+def test_a_header_can_be_given_and_the_delimiter(written: Callable[..., Path]) -> None:
+    table = read_csv_table(written("table.csv", "1;a\n2;b\n"), header=["x", "y"], delimiter=";")
     assert table["x"].tolist() == [1, 2]
     assert table["y"].tolist() == ["a", "b"]
-    assert len(read_csv_table(written(tmp_path, "x,y\n"))) == 0
+    assert len(read_csv_table(written("table.csv", "x,y\n"))) == 0
 
 
-def test_missing_cells_of_a_csv_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "n,s\n1,a\nNA,b\n,?\n")
+def test_missing_cells_of_a_csv_file(written: Callable[..., Path]) -> None:
+    path = written("table.csv", "n,s\n1,a\nNA,b\n,?\n")
     assert np.isnan(read_csv_table(path, missing="nan")["n"]).tolist() == [False, True, True]
     dropped = read_csv_table(path, missing="drop", missing_values=("", "NA", "?"))
     assert dropped["n"].tolist() == [1]
@@ -69,16 +64,16 @@ def test_missing_cells_of_a_csv_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_csv_file_is_one_error_that_names_it(
-    tmp_path: Path, text: str | bytes, message: str
+    written: Callable[..., Path], text: str | bytes, message: str
 ) -> None:
     types = {"n": int} if "int64" in message or "types" in message else None
     with pytest.raises(DataError, match=message) as caught:
-        read_csv_table(written(tmp_path, text), types=types)
+        read_csv_table(written("table.csv", text), types=types)
     assert "table.csv" in str(caught.value)
 
 
-def test_arguments_of_a_csv_file_are_checked(tmp_path: Path) -> None:
-    path = written(tmp_path, "a\n1\n")
+def test_arguments_of_a_csv_file_are_checked(tmp_path: Path, written: Callable[..., Path]) -> None:
+    path = written("table.csv", "a\n1\n")
     with pytest.raises(ArgumentError, match="bool, int, float or str"):
         read_csv_table(path, types={"a": list})
     with pytest.raises(ArgumentError, match="one character"):

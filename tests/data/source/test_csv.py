@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,15 +36,9 @@ class Nested(NamedTuple):
     parts: list[int]
 
 
-def written(tmp_path: Path, text: str | bytes) -> Path:
-    path = tmp_path / "rows.csv"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
-
-
-def test_columns_are_found_by_name_and_typed(tmp_path: Path) -> None:
+def test_columns_are_found_by_name_and_typed(written: Callable[..., Path]) -> None:
     path = written(
-        tmp_path,
+        "rows.csv",
         "\ufeffis_new,extra,weight,name,size\r\n"
         'TRUE,x,1.5,"a, ""b""", 3\r\n'
         "\r\n"
@@ -52,28 +47,30 @@ def test_columns_are_found_by_name_and_typed(tmp_path: Path) -> None:
     assert read_csv(path, Row) == [Row('a, "b"', 3, 1.5, True), Row("Zürich", -4, -1000.0, False)]
 
 
-def test_columns_can_be_mapped_and_delimited(tmp_path: Path) -> None:
-    path = written(tmp_path, "length (m);n\n1.5;2\n")
+def test_columns_can_be_mapped_and_delimited(written: Callable[..., Path]) -> None:
+    path = written("rows.csv", "length (m);n\n1.5;2\n")
     rows = read_csv(path, Length, columns={"metres": "length (m)"}, delimiter=";")
     assert rows == [Length(1.5)]
 
 
-def test_without_a_header_columns_are_the_fields_in_order(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,1,2,true\n")
+def test_without_a_header_columns_are_the_fields_in_order(written: Callable[..., Path]) -> None:
+    path = written("rows.csv", "a,1,2,true\n")
     assert read_csv(path, Row, header=False) == [Row("a", 1, 2.0, True)]
 
 
-def test_a_header_alone_is_no_rows(tmp_path: Path) -> None:
-    assert read_csv(written(tmp_path, "metres\n"), Length) == []
+def test_a_header_alone_is_no_rows(written: Callable[..., Path]) -> None:
+    assert read_csv(written("rows.csv", "metres\n"), Length) == []
 
 
-def test_optional_fields_are_none_and_absent_columns_take_the_default(tmp_path: Path) -> None:
-    path = written(tmp_path, "weight,size\n1,\n2,3\n")
+def test_optional_fields_are_none_and_absent_columns_take_the_default(
+    written: Callable[..., Path],
+) -> None:
+    path = written("rows.csv", "weight,size\n1,\n2,3\n")
     assert read_csv(path, Sparse) == [Sparse(1.0, None), Sparse(2.0, 3)]
 
 
-def test_missing_values_follow_the_policy(tmp_path: Path) -> None:
-    path = written(tmp_path, "metres\n1\nNA\n3\n")
+def test_missing_values_follow_the_policy(written: Callable[..., Path]) -> None:
+    path = written("rows.csv", "metres\n1\nNA\n3\n")
     with pytest.raises(DataError, match=r"a value for metres, got a missing one at .*rows.csv:3"):
         read_csv(path, Length, missing_values=["NA"])
     skipped = read_csv(path, Length, missing_values=["NA"], missing="skip")
@@ -83,8 +80,8 @@ def test_missing_values_follow_the_policy(tmp_path: Path) -> None:
     assert numbers[::2] == [1.0, 3.0]
 
 
-def test_an_integer_has_no_nan(tmp_path: Path) -> None:
-    path = written(tmp_path, "name,size,weight,is_new\na,,1,1\n")
+def test_an_integer_has_no_nan(written: Callable[..., Path]) -> None:
+    path = written("rows.csv", "name,size,weight,is_new\na,,1,1\n")
     with pytest.raises(DataError, match="a value for size"):
         read_csv(path, Row, missing="nan")
 
@@ -110,10 +107,10 @@ def test_an_integer_has_no_nan(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_one_clear_error(
-    tmp_path: Path, text: str | bytes, message: str
+    written: Callable[..., Path], text: str | bytes, message: str
 ) -> None:
     with pytest.raises(DataError, match="csv requires " + message):
-        read_csv(written(tmp_path, text), Row)
+        read_csv(written("rows.csv", text), Row)
 
 
 def test_a_missing_file_and_a_folder_are_clear_errors(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +18,10 @@ class Row(NamedTuple):
     note: str | None = None
 
 
-def written(tmp_path: Path, text: str | bytes) -> Path:
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
-
-
-def test_each_line_is_a_row(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"n": 1, "x": 2, "other": []}\n\n{"x": 0.5, "n": 3, "note": null}\n')
+def test_each_line_is_a_row(written: Callable[..., Path]) -> None:
+    path = written(
+        "rows.jsonl", '{"n": 1, "x": 2, "other": []}\n\n{"x": 0.5, "n": 3, "note": null}\n'
+    )
     rows = read_json_rows(path, Row)
     assert rows == [Row(2.0, 1), Row(0.5, 3)]
     assert type(rows[0].x) is float
@@ -48,10 +45,10 @@ def test_each_line_is_a_row(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_one_clear_error(
-    tmp_path: Path, text: str | bytes, message: str
+    written: Callable[..., Path], text: str | bytes, message: str
 ) -> None:
     with pytest.raises(DataError, match="json requires " + message):
-        read_json_rows(written(tmp_path, text), Row)
+        read_json_rows(written("rows.jsonl", text), Row)
 
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:

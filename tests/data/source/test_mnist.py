@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,6 @@ def idx(array: Any, code: str = "u1", shape: tuple[int, ...] | None = None) -> b
     return header + array.astype(code).tobytes()
 
 
-def written(tmp_path: Path, data: bytes) -> Path:
-    path = tmp_path / "data.idx"
-    path.write_bytes(data)
-    return path
-
-
 def zipped(data: bytes) -> bytes:
     """Compressed, without the time of day: tests are named by their data."""
     return gzip.compress(data, mtime=0)
@@ -38,16 +33,18 @@ def zipped(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_every_dtype_is_read_in_native_order(tmp_path: Path, code: str, pack: Any) -> None:
+def test_every_dtype_is_read_in_native_order(
+    written: Callable[..., Path], code: str, pack: Any
+) -> None:
     array = np.arange(24).reshape(2, 3, 4)
-    got = read_idx(written(tmp_path, pack(idx(array, code))))
+    got = read_idx(written("data.idx", pack(idx(array, code))))
     assert got.dtype == np.dtype(code).newbyteorder("=")
     assert got.dtype.isnative
     np.testing.assert_array_equal(got, array)
 
 
-def test_an_array_without_values_is_read(tmp_path: Path) -> None:
-    assert read_idx(written(tmp_path, idx(np.zeros((0, 28, 28))))).shape == (0, 28, 28)
+def test_an_array_without_values_is_read(written: Callable[..., Path]) -> None:
+    assert read_idx(written("data.idx", idx(np.zeros((0, 28, 28))))).shape == (0, 28, 28)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +72,9 @@ def test_an_array_without_values_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_one_clear_error_and_takes_no_memory(
-    tmp_path: Path, data: bytes, message: str
+    written: Callable[..., Path], data: bytes, message: str
 ) -> None:
-    path = written(tmp_path, data)
+    path = written("data.idx", data)
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match=f"idx requires {message}") as caught:
@@ -88,11 +85,11 @@ def test_a_bad_file_is_one_clear_error_and_takes_no_memory(
         tracemalloc.stop()
 
 
-def test_a_damaged_checksum_is_an_error(tmp_path: Path) -> None:
+def test_a_damaged_checksum_is_an_error(written: Callable[..., Path]) -> None:
     packed = bytearray(gzip.compress(idx(np.arange(200))))
     packed[-5] ^= 0xFF
     with pytest.raises(DataError, match="an undamaged file, got CRC check failed"):
-        read_idx(written(tmp_path, bytes(packed)))
+        read_idx(written("data.idx", bytes(packed)))
 
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:

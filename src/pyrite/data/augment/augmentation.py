@@ -16,9 +16,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite.data.augment.host_array import HostArray, host_array
 from pyrite.data.collate import item_fields
 from pyrite.data.draws import Draws
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.tensor.tensor import Tensor
 
 Pixels = NDArray[Any]
 """An image: (C, H, W), float in [0, 1] or uint8."""
@@ -60,10 +62,11 @@ class Transform(Protocol):
 class Augmentation(ABC):
     """A random change of an image: `augmentation(item, draws)`.
 
-    The item is an array of pixels (C, H, W); or a tuple, NamedTuple, dataclass or dict whose field
-    `pixels` (of a plain tuple the first) is one.  Its fields `mask` (H, W) and `boxes` (n, 4: left,
-    top, right, bottom, in pixels) change alike; boxes are cut to the image, and those of which
-    nothing is left are dropped, with their `labels`.  A field that does not change is kept.
+    The item is an array or a tensor of pixels (C, H, W); or a tuple, NamedTuple, dataclass or dict
+    whose field `pixels` (of a plain tuple the first) is one.  Its fields `mask` (H, W) and `boxes`
+    (n, 4: left, top, right, bottom, in pixels) change alike; boxes are cut to the image, and those
+    of which nothing is left are dropped, with their `labels`.  A field that does not change is
+    kept; a tensor stays one of its dtype on its device, but is changed on the host.
 
     A subclass defines `change`.
     """
@@ -76,11 +79,13 @@ class Augmentation(ABC):
         """Return the item, changed.
 
         Raises ShapeError or DTypeError if the item has no pixels (C, H, W), or a mask or boxes that
-        do not fit them.
+        do not fit them; GradientError for tensors that are tracked.
         """
         name = type(self).__name__
-        if isinstance(item, np.ndarray):
-            return self.change(_checked_pixels(item, name).shape, draws).pixels(item)
+        if isinstance(item, np.ndarray | Tensor):
+            pixels = _checked_pixels(item, name)
+            changed = self.change(pixels.array.shape, draws).pixels(pixels.array)
+            return pixels.restore(changed)
         if not isinstance(item, tuple | dict) and not hasattr(item, "pixels"):
             raise DTypeError(
                 f"{name} requires pixels (C, H, W) or an item with them, got {type(item).__name__}"
@@ -136,16 +141,19 @@ def _changed_record(augmentation: Augmentation, item: Any, draws: Draws, name: s
     if pixels_name not in ("pixels", 0):
         raise DTypeError(f"{name} requires an item with a field pixels, got fields {list(names)}")
     pixels = _checked_pixels(found[pixels_name], name)
-    change = augmentation.change(pixels.shape, draws)
-    found[pixels_name] = change.pixels(pixels)
+    change = augmentation.change(pixels.array.shape, draws)
+    changed = change.pixels(pixels.array)
+    found[pixels_name] = pixels.restore(changed)
     if "mask" in found:
-        found["mask"] = change.mask(_checked_mask(found["mask"], pixels, name))
+        mask = _checked_mask(found["mask"], pixels.array.shape[-2:], name)
+        found["mask"] = mask.restore(change.mask(mask.array))
     if "boxes" in found:
-        size = found[pixels_name].shape[-2:]
-        boxes, kept = moved_boxes(_checked_boxes(found["boxes"], name), change.points, size)
-        found["boxes"] = boxes
+        boxes = _checked_boxes(found["boxes"], name)
+        moved, kept = moved_boxes(boxes.array, change.points, changed.shape[-2:])
+        found["boxes"] = boxes.restore(moved)
         if "labels" in found:
-            found["labels"] = np.asarray(found["labels"])[kept]
+            labels = host_array(found["labels"], name)
+            found["labels"] = labels.restore(labels.array[kept])
     return rebuild([found[field] for field in names])
 
 
@@ -167,31 +175,35 @@ def moved_boxes(
     return np.concatenate([low, high], axis=1)[kept].astype(boxes.dtype), kept
 
 
-def _checked_pixels(pixels: Any, name: str) -> Pixels:
-    if not isinstance(pixels, np.ndarray):
-        raise DTypeError(f"{name} requires pixels as an array, got {type(pixels).__name__}")
+def _checked_pixels(pixels: Any, name: str) -> HostArray:
+    if not isinstance(pixels, np.ndarray | Tensor):
+        raise DTypeError(
+            f"{name} requires pixels as an array or a tensor, got {type(pixels).__name__}"
+        )
     if pixels.ndim != 3:
         raise ShapeError(
             f"{name} requires pixels (C, H, W), got shape {pixels.shape}; "
             "augment items, not batches: DataLoader(..., augment=...)"
         )
-    return pixels
+    return host_array(pixels, name)
 
 
-def _checked_mask(mask: Any, pixels: Pixels, name: str) -> NDArray[Any]:
-    mask = np.asarray(mask)
-    if mask.shape != pixels.shape[-2:]:
-        raise ShapeError(f"{name} requires a mask {pixels.shape[-2:]}, got shape {mask.shape}")
-    if mask.dtype.kind not in "iu" or np.iinfo(mask.dtype).max < IGNORED:
+def _checked_mask(mask: Any, size: tuple[int, ...], name: str) -> HostArray:
+    found = host_array(mask, name)
+    shape, dtype = found.array.shape, found.array.dtype
+    if shape != size:
+        raise ShapeError(f"{name} requires a mask {size}, got shape {shape}")
+    if dtype.kind not in "iu" or np.iinfo(dtype).max < IGNORED:
         raise DTypeError(
-            f"{name} requires a mask of integers that hold {IGNORED}, got {mask.dtype}; "
+            f"{name} requires a mask of integers that hold {IGNORED}, got {dtype}; "
             "cast it: mask.astype(np.uint8)"
         )
-    return mask
+    return found
 
 
-def _checked_boxes(boxes: Any, name: str) -> NDArray[Any]:
-    boxes = np.asarray(boxes)
-    if boxes.ndim != 2 or boxes.shape[1] != 4 or boxes.dtype.kind != "f":
-        raise ShapeError(f"{name} requires float boxes (n, 4), got {boxes.dtype} {boxes.shape}")
-    return boxes
+def _checked_boxes(boxes: Any, name: str) -> HostArray:
+    found = host_array(boxes, name)
+    shape, dtype = found.array.shape, found.array.dtype
+    if len(shape) != 2 or shape[1] != 4 or dtype.kind != "f":
+        raise ShapeError(f"{name} requires float boxes (n, 4), got {dtype} {shape}")
+    return found

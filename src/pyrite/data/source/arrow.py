@@ -118,8 +118,8 @@ def table_of(
 
     It is read through the Arrow C stream (`__arrow_c_stream__`); an index of pandas is left out.
 
-    Raises DTypeError if it has none, or a column is of a type that no array has; DataError if
-    columns are not there or have missing cells.
+    Raises DTypeError if it has none, or a column holds several types; DataError if columns are not
+    there, are of a type that no array has, or have missing cells.
     """
     if not hasattr(frame, "__arrow_c_stream__"):
         raise DTypeError(
@@ -166,7 +166,7 @@ def _complete(
     for column in columns if columns is not None else table.column_names:
         try:
             cells[column] = _cells(table.column(column))
-        except (pa.ArrowException, NotImplementedError) as error:
+        except (pa.ArrowException, DTypeError) as error:
             kind = table.column(column).type
             raise DataError(
                 f"{name} requires columns of numbers, texts, times or lists of numbers, got {kind} "
@@ -196,7 +196,7 @@ def _cells(column: Any) -> Cells:
 def _default(kind: Any) -> Any:
     """Return what stands for a missing cell until it is dealt with, None where NumPy has its own.
 
-    Raises NotImplementedError for a type that has no array.
+    Raises DTypeError for a type that has no array.
     """
     types = pa.types
     if types.is_boolean(kind):
@@ -208,7 +208,7 @@ def _default(kind: Any) -> Any:
         or types.is_binary(kind) or types.is_large_binary(kind)
     ):  # fmt: skip
         return None
-    raise NotImplementedError(str(kind))
+    raise DTypeError(f"a column requires a type that an array has, got {kind}")
 
 
 def _is_text(kind: Any) -> bool:
