@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pyrite.optim  # noqa: F401 - its ops are in the table of all
 from pyrite.backend.device import BACKENDS, Entry
 from pyrite.backend.protocol import Backend
-from pyrite.op import OPS, Op
+from pyrite.op import Op
+from pyrite.testing import all_records
 from pyrite.testing.support import families, support_of
 from pyrite.types import DTYPES
 
@@ -85,7 +85,7 @@ MORE = {
 
 def kinds() -> dict[str, list[Op]]:
     """Return the ops by how they are declared."""
-    ops = list(OPS.values())
+    ops = list(all_records().values())
     return {
         "elementwise ops, native": [op for op in ops if op.is_elementwise],
         "other primitives, native": [

@@ -24,8 +24,8 @@ from pyrite.errors import ModelExportError
 from pyrite.onnx import export
 from pyrite.onnx.exporter.model import NEWEST_OPSET
 from pyrite.onnx.exporter.registry import OLDEST_OPSET
-from pyrite.op import OPS, Op
-from pyrite.testing import Example, samples_of
+from pyrite.op import Op
+from pyrite.testing import Example, all_records, samples_of
 from pyrite.types import float32
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,10 +86,10 @@ def row(op: Op) -> str | None:
 
 def written_ops() -> Iterator[Op]:
     """Give the ops that a forward pass calls: no gradients, no steps of optimisers."""
-    for name in sorted(OPS):
+    for name, op in all_records().items():
         is_for_training = name.endswith(("_backward", "_update", "_gradient"))
-        if not is_for_training and OPS[name].body_reads is None:
-            yield OPS[name]
+        if not is_for_training and op.body_reads is None:
+            yield op
 
 
 def _by_opset(written: dict[int, list[str]]) -> Iterator[str]:

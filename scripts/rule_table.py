@@ -15,16 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyrite.optim  # noqa: F401 - its ops are in the table of all
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import LOWERINGS
 from pyrite.backend.device import BACKENDS, Device
 from pyrite.backend.means import BODY, means_chosen
 from pyrite.errors import PyriteError
 from pyrite.kernel.machine import Machine
-from pyrite.op import OPS, Op
+from pyrite.op import Op
 from pyrite.runtime.interpreter import InterpreterRuntime
-from pyrite.testing import Example, examples
+from pyrite.testing import Example, all_records, examples
 from pyrite.types import float32
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,11 +107,11 @@ def own_of(op: Op) -> list[str]:
 
 def table() -> str:
     """Return the summary and the table of all ops."""
-    means = means_by_op()
-    classes = {name: class_of(op, means.get(name, set())) for name, op in sorted(OPS.items())}
+    means, records = means_by_op(), all_records()
+    classes = {name: class_of(op, means.get(name, set())) for name, op in records.items()}
     rows = [
-        line(f"`{name}`", "composite" if OPS[name].is_composite else "primitive", found,
-             *own_of(OPS[name]))
+        line(f"`{name}`", "composite" if records[name].is_composite else "primitive", found,
+             *own_of(records[name]))
         for name, found in classes.items()
     ]  # fmt: skip
     head = line("op", "kind", "class", "cpu, wgpu, cuda", *NATIVE)
@@ -121,8 +120,8 @@ def table() -> str:
 
 def summary(classes: dict[str, str]) -> list[str]:
     """Return how many ops each class has."""
-    kinds = ("primitive", "composite")
-    counts = Counter((found, kinds[OPS[name].is_composite]) for name, found in classes.items())
+    kinds, records = ("primitive", "composite"), all_records()
+    counts = Counter((found, kinds[records[name].is_composite]) for name, found in classes.items())
     found = sorted({name for name, _ in counts}, key=lambda n: (n.startswith(("none", "its")), n))
     return [
         line("class", "primitives", "composites"),

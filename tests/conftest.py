@@ -28,10 +28,10 @@ from typing import Any, TypeVar
 import hypothesis
 import pytest
 
-import pyrite.optim  # noqa: F401 - its ops are in the table of all from here on
 from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
 from pyrite.op import OPS
+from pyrite.testing import all_records
 
 T = TypeVar("T")
 
@@ -302,7 +302,7 @@ def report_means(terminal: pytest.TerminalReporter) -> None:
 
 def line_of_means(device: str, found: list[list[Any]]) -> str:
     own = {op for op, means, _ in found if means == OWN}
-    classed = {op for op in own if op in OPS and OPS[op].rule_class is not None}
+    classed = {name for name, op in all_records().items() if name in own and op.rule_class}
     by_rule = {op for op, means, _ in found if means != OWN}
     kernels = sum(kernels for _, means, kernels in found if means != OWN)
     others = f"; what has no class: {', '.join(sorted(own - classed))}" if own - classed else ""

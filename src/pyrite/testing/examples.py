@@ -16,9 +16,10 @@ import numpy as np
 
 from pyrite.backend.device import DeviceLike
 from pyrite.backend.device import device as as_device
-from pyrite.op import OPS, Op, Sample, Spec, bind, sample
+from pyrite.op import Op, Sample, Spec, bind, sample
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
+from pyrite.testing.records import all_records
 from pyrite.types import Array, DType, Shape, float64, int32
 
 #: The interval that floats are drawn from where an op states no domain.
@@ -81,8 +82,7 @@ class Example:
 
 def examples() -> Iterator[Example]:
     """Give every example of every op, in the order of the names."""
-    for name in sorted(OPS):
-        op = OPS[name]
+    for op in all_records().values():
         for number, found in enumerate(samples_of(op)):
             yield Example(op, number, found)
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
-from pyrite.op import OPS, Constant, Op, Plan
+from pyrite.op import Constant, Op, Plan
 from pyrite.tensor.creation import tensor
 from pyrite.testing.examples import Example, samples_of
+from pyrite.testing.records import all_records
 from pyrite.types import Array, float32
 
 #: By the backend itself; made of ops that are; in NumPy for some inputs, or for all.
@@ -26,8 +27,8 @@ ALWAYS = "always"
 def support_of(backend: type[Backend], op: Op) -> Support:
     """Return how a class of backends runs an op.
 
-    >>> support_of(NumPy, OPS["matmul"]), support_of(NumPy, OPS["softmax"])
-    ('native', 'composed')
+    >>> [support_of(NumPy, all_records()[name]) for name in ("matmul", "softmax")]
+    ['native', 'composed']
     """
     if op.name in backend.falls_back:
         return "NumPy" if backend.falls_back[op.name] == ALWAYS else "in part"
@@ -81,8 +82,7 @@ def _argument(value: Any) -> Any:
 def families() -> dict[str, list[Op]]:
     """Return the ops by what declares them, a file of `tensor` or another package, by name."""
     found: dict[str, list[Op]] = {}
-    for name in sorted(OPS):
-        op = OPS[name]
+    for op in all_records().values():
         meaning = op.body or op.scalar or op.reference
         assert meaning is not None, f"{op} has no meaning"
         root, package, *file = (*meaning.__module__.split("."), "")

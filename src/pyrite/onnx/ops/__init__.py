@@ -8,6 +8,7 @@ from pyrite.onnx.ops import (
     math,
     ml,
     nn,
+    padding,
     quantize,
     random,
     reduction,
@@ -21,6 +22,6 @@ from pyrite.onnx.ops import (
 )
 
 __all__ = [
-    "attention", "control", "fused", "gather", "math", "ml", "nn", "quantize", "random",
+    "attention", "control", "fused", "gather", "math", "ml", "nn", "padding", "quantize", "random",
     "reduction", "resize", "rnn", "sequence", "shape", "signal", "vision", "window",
 ]  # fmt: skip

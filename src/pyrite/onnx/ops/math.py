@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyrite import types
+from pyrite.errors import DTypeError
 from pyrite.onnx.converter import Scalar, converts
 from pyrite.onnx.element import ELEMENTS, Element
 from pyrite.onnx.program import Call
@@ -362,5 +363,10 @@ def bit_cast(call: Call, x: Tensor, *, to: int) -> Tensor:
     wanted = ELEMENTS[to].carrier
     assert wanted is not None, "support.problems refuses what has no carrier"
     # No op of Pyrite reads bits as another dtype: they go through the host, which is counted.
-    array = np.array(x.numpy(), order="C").view(wanted.numpy)
-    return functions.tensor(array, device=x.device)
+    array = np.array(x.numpy(), order="C")
+    if array.dtype.itemsize != wanted.numpy.itemsize:
+        raise DTypeError(
+            f"BitCast requires bits as wide as {wanted.name}'s, got {array.dtype}; load the model "
+            "without narrow_int64"
+        )
+    return functions.tensor(array.view(wanted.numpy), device=x.device)

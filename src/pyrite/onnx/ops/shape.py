@@ -1,4 +1,4 @@
-"""Ops that make tensors, or move their elements: shapes, joins, slices, padding."""
+"""Ops that make tensors, or move their elements: shapes, joins, slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from pyrite import types
 from pyrite.errors import ShapeError
 from pyrite.onnx.bound import require_bounded
-from pyrite.onnx.converter import Fixed, Host, Scalar, Value, converts
+from pyrite.onnx.converter import Fixed, Host, Value, converts
 from pyrite.onnx.element import ELEMENTS
 from pyrite.onnx.graph import Weight
 from pyrite.onnx.host import integer
@@ -285,83 +285,6 @@ def _bounded(start: int, end: int, step: int, size: int) -> slice:
     if step < 0 and end < -size:
         last = -1
     return slice(first, None if last < 0 else last, step)
-
-
-@converts("Pad", since=11)
-def pad(
-    data: Tensor,
-    pads: Host,
-    value: Scalar | None = None,
-    axes: Host | None = None,
-    *,
-    mode: str = "constant",
-) -> Tensor:
-    """Return the tensor with more elements at both ends of its axes, or with fewer."""
-    at = range(data.ndim) if axes is None else [int(a) % data.ndim for a in axes]
-    return _padded(data, pads.reshape(-1).tolist(), list(at), mode, value)
-
-
-@converts("Pad", since=2)
-def pad_2(
-    data: Tensor, *, mode: str = "constant", pads: Sequence[int], value: float = 0.0
-) -> Tensor:
-    """Return the tensor with more elements at both ends of its axes."""
-    return _padded(data, pads, list(range(data.ndim)), mode, value)
-
-
-@converts("Pad", since=1)
-def pad_1(
-    data: Tensor, *, mode: str = "constant", paddings: Sequence[int], value: float = 0.0
-) -> Tensor:
-    """Return the tensor with more elements at both ends of its axes."""
-    return _padded(data, paddings, list(range(data.ndim)), mode, value)
-
-
-_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-
-
-def _padded(
-    data: Tensor, pads: Sequence[int], axes: Sequence[int], mode: str, value: Any
-) -> Tensor:
-    widths = [(0, 0)] * data.ndim
-    for position, axis in enumerate(axes):
-        widths[axis] = (pads[position], pads[position + len(axes)])
-    for axis, (before, after) in enumerate(widths):
-        if before < 0 or after < 0:
-            start, end = max(-before, 0), data.shape[axis] - max(-after, 0)
-            data = data.narrow(axis, start, max(end - start, 0))
-    widths = [(max(before, 0), max(after, 0)) for before, after in widths]
-    sizes = (n + sum(width) for n, width in zip(data.shape, widths, strict=True))
-    require_bounded("Pad", tuple(sizes), data.size)
-    if mode == "constant":
-        return _padded_with(data, widths, 0 if value is None else value)
-    for axis, width in enumerate(widths):
-        if any(width):
-            data = _extended(data, axis, width, mode)
-    return data
-
-
-def _padded_with(data: Tensor, widths: list[tuple[int, int]], value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        return data.pad(widths, value=value) if data.ndim else data
-    # A value that is only known on the device: pad where the data is, and choose.
-    inside = functions.ones_like(data, dtype=types.bool_).pad(widths, value=False)
-    return functions.where(inside, data.pad(widths), value.reshape(()))
-
-
-def _extended(data: Tensor, axis: int, width: tuple[int, int], mode: str) -> Tensor:
-    """Return an axis made longer by its own elements, of which it may need several rounds."""
-    size = data.shape[axis]
-    where = np.arange(-width[0], size + width[1])
-    if mode == "edge":
-        where = where.clip(0, size - 1)
-    elif mode == "wrap":
-        where = where % size
-    else:
-        period = max(2 * size - 2, 1)
-        where = np.abs((where + size - 1) % period - size + 1) if size > 1 else where * 0
-    index = functions.tensor(where.astype(np.int32), device=data.device)
-    return data.take(index, axis)
 
 
 @converts("DepthToSpace", since=1)

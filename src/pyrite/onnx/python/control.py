@@ -15,8 +15,10 @@ import numpy as np
 from pyrite.onnx.graph import Graph, Node, ValueType
 from pyrite.onnx.python.code import Anchor, Code, call, code, listed, literal, local
 from pyrite.onnx.python.code import pyrite as named
+from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.step import Mark, Step, block, together
-from pyrite.onnx.python.translation import CONTROLS, Translation, Use
+from pyrite.onnx.python.translation import translate
+from pyrite.onnx.python.use import CONTROLS, Use
 from pyrite.onnx.python.value import (
     INTEGER,
     TENSOR,
@@ -58,9 +60,9 @@ def _kind(value: Value | None, of: ValueType) -> Kind:
     return UNKNOWN if of.kind != "tensor" or (is_unsaid and is_other) else TENSOR
 
 
-def _given(translation: Translation, value: Value | None, kind: Kind) -> Code:
+def _given(draft: Draft, value: Value | None, kind: Kind) -> Code:
     """Return a value for a variable of a kind; what makes it a tensor is written before."""
-    return translation.tensor(value) if kind == TENSOR else translation.plain(value)
+    return draft.tensor(value) if kind == TENSOR else draft.plain(value)
 
 
 def _set(targets: Sequence[str], codes: Sequence[Code], kinds: Sequence[Kind]) -> Step:
@@ -71,11 +73,11 @@ def _finish(
     use: Use, steps: Sequence[Step], targets: dict[str, str], kinds: Sequence[Kind]
 ) -> None:
     """File a block; ``targets`` are its variables by the outputs of its node."""
-    translation = use.translation
-    scope = translation.scopes.of_node(use.node)
-    translation.steps.append(block(steps, list(targets.values()), kinds, scope))
+    draft = use.draft
+    scope = draft.scopes.of_node(use.node)
+    draft.steps.append(block(steps, list(targets.values()), kinds, scope))
     for (output, target), kind in zip(targets.items(), kinds, strict=True):
-        translation.values[output] = Variable(local(target), kind)
+        draft.values[output] = Variable(local(target), kind)
 
 
 # ---- branches ----
@@ -86,36 +88,36 @@ def branch(use: Use) -> None:
     """Write an if; of a condition that the file decides, the body that it decides for."""
     bodies = [use.attribute("then_branch"), use.attribute("else_branch")]
     if any(len(body.outputs) != len(use.node.outputs) for body in bodies):
-        use.translation.refuse(use.node, "its bodies do not give what it does")
+        use.draft.refuse(use.node, "its bodies do not give what it does")
         return
-    condition, translation = use.value(0), use.translation
+    condition, draft = use.value(0), use.draft
     if isinstance(condition, Fixed):
         chosen = bodies[0] if bool(condition.array.reshape(-1)[0]) else bodies[1]
-        translation.nodes(chosen)
-        values = (translation.values[name] for name in chosen.outputs)
-        translation.values.update(zip(use.node.outputs, values, strict=True))
+        translate(chosen, draft)
+        values = (draft.values[name] for name in chosen.outputs)
+        draft.values.update(zip(use.node.outputs, values, strict=True))
         return
     wanted = [i for i in range(len(use.node.outputs)) if use.has_output(i)]
     sides: list[list[Step]] = [[], []]
     for steps, body in zip(sides, bodies, strict=True):
-        with translation.block(steps):
-            translation.nodes(body)
+        with draft.block(steps):
+            translate(body, draft)
     targets = {use.node.outputs[i]: use.node.outputs[i] for i in wanted}
-    kinds = [_kind_of_both(translation, bodies, use.node, i) for i in wanted]
+    kinds = [_kind_of_both(draft, bodies, use.node, i) for i in wanted]
     for steps, body in zip(sides, bodies, strict=True):
-        with translation.block(steps):
+        with draft.block(steps):
             for i, kind in zip(wanted, kinds, strict=True):
-                made = _given(translation, translation.values[body.outputs[i]], kind)
+                made = _given(draft, draft.values[body.outputs[i]], kind)
                 steps.append(_set([use.node.outputs[i]], [made], [kind]))
-    head = Step(tuple(targets), translation.plain(condition), None, tuple(kinds), mark="if")
+    head = Step(tuple(targets), draft.plain(condition), None, tuple(kinds), mark="if")
     turn, end = Step((), Code(()), kinds=(), mark="else"), Step((), Code(()), kinds=(), mark="end")
     _finish(use, [head, *sides[0], turn, *sides[1], end], targets, kinds)
 
 
-def _kind_of_both(translation: Translation, bodies: Sequence[Graph], node: Node, i: int) -> Kind:
+def _kind_of_both(draft: Draft, bodies: Sequence[Graph], node: Node, i: int) -> Kind:
     """Return what the variable of a branch's output holds, which both bodies give."""
     of = node.output_types[i] if i < len(node.output_types) else ValueType()
-    kinds = {_kind(translation.values[body.outputs[i]], of) for body in bodies}
+    kinds = {_kind(draft.values[body.outputs[i]], of) for body in bodies}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
@@ -148,15 +150,15 @@ class Stack:
 def loop(use: Use) -> None:
     """Write a for over a range, or a while."""
     body: Graph = use.attribute("body")
-    translation = use.translation
+    draft = use.draft
     held = len(use) - 2
     if not _fits(use.node, body, len(body.inputs) - 2, held, len(body.outputs) - 1):
-        translation.refuse(use.node, "its body is not one of its operands and outputs")
+        draft.refuse(use.node, "its body is not one of its operands and outputs")
         return
     number, going = body.inputs[:2]
     # A body runs only where its condition is true.
-    translation.values[number] = Sizes((Size(local(number)),), is_vector=False)
-    translation.values[going] = Fixed(np.array(True))
+    draft.values[number] = Sizes((Size(local(number)),), is_vector=False)
+    draft.values[going] = Fixed(np.array(True))
     rounds = _rounds(use, number)
     stacks = [
         Stack(output, value)
@@ -184,9 +186,9 @@ def _rounds(use: Use, number: str) -> Rounds:
     if is_off or is_endless or known is not None:
         times = _plain("0" if is_off else "2**63 - 1" if is_endless else str(max(known or 0, 0)))
     else:
-        times = _integer(use.translation.plain(count), count)
+        times = _integer(use.draft.plain(count), count)
     if is_open:
-        times = code("{} if {} else 0", times, use.translation.plain(first))
+        times = code("{} if {} else 0", times, use.draft.plain(first))
     is_some = not is_off and not is_open and (is_endless or (known or 0) > 0)
     return Rounds((number,), (INTEGER,), call(_plain("range"), times), is_some)
 
@@ -206,30 +208,30 @@ def _written(
     going: str = "",
 ) -> None:
     """Write a loop: its variables before, its rounds, its stacked outputs after."""
-    translation, node = use.translation, use.node
+    draft, node = use.draft, use.node
     kinds = [_kind(v, body.types.get(n, ValueType())) for v, n in zip(initial, inner, strict=True)]
     targets = [n or i for n, i in zip(node.outputs, inner, strict=False)]
     steps: list[Step] = []
-    with translation.block(steps):
+    with draft.block(steps):
         for target, value, name, kind in zip(targets, initial, inner, kinds, strict=True):
-            steps.append(_set([target], [_given(translation, value, kind)], [kind]))
-            translation.values[name] = Variable(local(target), kind)
-    stacks = [each for each in stacks if each.output in translation.read]
+            steps.append(_set([target], [_given(draft, value, kind)], [kind]))
+            draft.values[name] = Variable(local(target), kind)
+    stacks = [each for each in stacks if each.output in draft.read]
     steps += [_set([_list(each)], [listed([], "[]")], [TENSORS]) for each in stacks]
     mark: Mark = "while" if rounds.over is None else "for"
     steps.append(Step(rounds.variables, rounds.over or Code(()), kinds=rounds.kinds, mark=mark))
-    with translation.block(steps):
-        translation.nodes(body)
-        goes_on = _condition(translation, going) if going else None
+    with draft.block(steps):
+        translate(body, draft)
+        goes_on = _condition(draft, going) if going else None
         for each in stacks:
-            item = translation.tensor(translation.values[each.value])
+            item = draft.tensor(draft.values[each.value])
             made = code("{}.append({})", local(_list(each)), item)
             steps.append(Step((), made, kinds=(), mark="do"))
-        _carry(translation, targets, outputs, kinds)
+        _carry(draft, targets, outputs, kinds)
     if goes_on is not None:
         steps.append(Step((), goes_on, kinds=(), mark="unless"))
     elif rounds.over is None:
-        translation.refuse(node, "it has no end")
+        draft.refuse(node, "it has no end")
         return
     steps.append(Step((), Code(()), kinds=(), mark="end"))
     for each in stacks:
@@ -241,28 +243,28 @@ def _written(
     _finish(use, steps, whole, [by_target.get(t, TENSOR) for t in whole.values()])
 
 
-def _condition(translation: Translation, name: str) -> Code | None:
+def _condition(draft: Draft, name: str) -> Code | None:
     """Return whether a loop goes on, as a variable of its own; None if it always does."""
-    value = translation.values[name]
+    value = draft.values[name]
     if isinstance(value, Fixed):
         return None if bool(value.array.reshape(-1)[0]) else _plain("False")
     # Variables that it is made of may get their next values before it is asked for.
     target = f"{name}:going"
-    translation.steps.append(Step((target,), translation.plain(value), None, (UNKNOWN,), "going"))
+    draft.steps.append(Step((target,), draft.plain(value), None, (UNKNOWN,), "going"))
     return local(target)
 
 
 def _carry(
-    translation: Translation, targets: Sequence[str], outputs: Sequence[str], kinds: Sequence[Kind]
+    draft: Draft, targets: Sequence[str], outputs: Sequence[str], kinds: Sequence[Kind]
 ) -> None:
     """Give the variables of a loop their values for the next round, all at once."""
     changed = [
-        (target, _given(translation, translation.values[name], kind), kind)
+        (target, _given(draft, draft.values[name], kind), kind)
         for target, name, kind in zip(targets, outputs, kinds, strict=False)
-        if translation.values[name] != Variable(local(target), kind)
+        if draft.values[name] != Variable(local(target), kind)
     ]
     if changed:
-        translation.steps.append(_set(*zip(*changed, strict=True)))
+        draft.steps.append(_set(*zip(*changed, strict=True)))
 
 
 def _list(stack: Stack) -> str:
@@ -296,7 +298,7 @@ def scan(use: Use) -> None:
     held = len(use) - count
     is_whole = 0 < count <= len(use) and len(body.inputs) == len(use)
     if not is_whole or not _fits(use.node, body, held, held, len(body.outputs)):
-        use.translation.refuse(use.node, "its body is not one of its operands and outputs")
+        use.draft.refuse(use.node, "its body is not one of its operands and outputs")
         return
     axes = use.attribute("scan_input_axes") or (0,) * count
     backwards = use.attribute("scan_input_directions") or (0,) * count
@@ -310,7 +312,7 @@ def scan(use: Use) -> None:
     is_some = any(s is not None and _is_some(s[a]) for s, a in zip(sizes, axes, strict=True))
     names = body.inputs[held:]
     for name in names:
-        use.translation.values[name] = Variable(local(name))
+        use.draft.values[name] = Variable(local(name))
     rounds = Rounds(names, (TENSOR,) * count, over, is_some)
     outs = use.node.outputs[held:]
     stacks = [
@@ -342,7 +344,7 @@ def _scan_8(use: Use) -> None:
     """
     node = use.node
     if use.has(0):
-        use.translation.refuse(node, "lengths of sequences cannot be written as Python")
+        use.draft.refuse(node, "lengths of sequences cannot be written as Python")
         return
     inputs = tuple(f"{name}:row{i}" for i, name in enumerate(node.inputs[1:]))
     outputs = tuple(f"{name}:row" for name in node.outputs)
@@ -356,11 +358,11 @@ def _scan_8(use: Use) -> None:
     types = dict(zip((*inputs, *outputs), (*inner.input_types, *inner.output_types), strict=False))
     body = Graph("", inputs, outputs, (inner,), {}, types)
     outer = MappingProxyType({"body": body, "num_scan_inputs": len(inputs)})
-    translation = use.translation
-    translation.read.update(n for n, o in zip(outputs, node.outputs, strict=True)
-                            if o in translation.read)  # fmt: skip
+    draft = use.draft
+    draft.read.update(n for n, o in zip(outputs, node.outputs, strict=True)
+                            if o in draft.read)  # fmt: skip
     scan(Use(replace(node, version=9, inputs=node.inputs[1:], input_types=node.input_types[1:],
-                     attributes=outer), use.values[1:], use.kinds[1:], translation))  # fmt: skip
+                     attributes=outer), use.values[1:], use.kinds[1:], draft))  # fmt: skip
 
 
 def _row(of: ValueType) -> ValueType:

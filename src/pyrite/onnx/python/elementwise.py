@@ -22,7 +22,7 @@ from pyrite.onnx.python.code import (
     pyrite,
     tighter,
 )
-from pyrite.onnx.python.translation import Several, Use, translates
+from pyrite.onnx.python.use import Several, Use, translates
 from pyrite.onnx.python.value import Fixed, Value
 
 #: Ops that are one method, by its name.

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyrite.onnx.graph import Graph, Node, Weight
 from pyrite.onnx.optimization import pruned
-from pyrite.onnx.python.translation import PATTERN
+from pyrite.onnx.python.use import PATTERN
 from pyrite.types import Array
 
 #: Returns the node that a pattern ending in a node is; None where there is none.

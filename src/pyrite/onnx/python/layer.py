@@ -8,7 +8,7 @@ from typing import Any
 from pyrite.onnx.graph import Weight
 from pyrite.onnx.python.code import PRODUCT, SUM, Code, call, code, infix, literal, method
 from pyrite.onnx.python.elementwise import shortest
-from pyrite.onnx.python.translation import Several, Use, translates
+from pyrite.onnx.python.use import Several, Use, translates
 from pyrite.types import Array
 
 Ints = Sequence[int]

@@ -17,7 +17,7 @@ from pyrite.onnx.python.code import (
 )
 from pyrite.onnx.python.code import pyrite as named
 from pyrite.onnx.python.sizes import Item, is_tensor
-from pyrite.onnx.python.translation import Several, Use, translates
+from pyrite.onnx.python.use import Several, Use, translates
 from pyrite.onnx.python.value import (
     Fixed,
     Size,
@@ -373,7 +373,7 @@ def gather(use: Use) -> Code | None:
 
 def _is_trained(use: Use) -> bool:
     weight = use.weight(0)
-    return weight is not None and use.translation.members.held[weight.key].role == "parameter"
+    return weight is not None and use.draft.members.held[weight.key].role == "parameter"
 
 
 def _counts_from_start(use: Use) -> bool:

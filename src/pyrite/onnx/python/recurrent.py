@@ -18,7 +18,7 @@ from pyrite.onnx.program import HOST, Context, compiled, run
 from pyrite.onnx.python.code import Code, call, code, listed, local, pyrite
 from pyrite.onnx.python.finder import Finder, ends_in
 from pyrite.onnx.python.step import Step
-from pyrite.onnx.python.translation import PATTERN, Use, translates
+from pyrite.onnx.python.use import PATTERN, Use, translates
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Value, Variable
 from pyrite.types import Array
 
@@ -227,9 +227,9 @@ def _outputs(use: Use, op: str, made: Code) -> Code | Sequence[Value]:
         return code("{}[0]", made)
     first = use.node.outputs[0] if use.has_output(0) else ""
     state = f"{use.node.name}:state"
-    scope = use.translation.scopes.of_node(use.node)
+    scope = use.draft.scopes.of_node(use.node)
     step = Step((first, state), made, scope, (TENSOR, UNKNOWN if op == "LSTM" else TENSOR), "state")
-    use.translation.steps.append(step)
+    use.draft.steps.append(step)
     value = local(state)
     fields = [code("{}.hidden", value), code("{}.cell", value)] if op == "LSTM" else [value]
     return [Variable(local(first)), *(Variable(field) for field in fields)]

@@ -8,7 +8,7 @@ from typing import Any
 from pyrite.onnx.ops.resize import Manner, own_manner
 from pyrite.onnx.python.code import Code, code, listed, literal, local, method
 from pyrite.onnx.python.elementwise import shortest
-from pyrite.onnx.python.translation import Use, translates
+from pyrite.onnx.python.use import Use, translates
 from pyrite.onnx.python.value import Size, as_sizes, size_code
 
 #: The names that a reader knows a mode by, by the number of axes in space.

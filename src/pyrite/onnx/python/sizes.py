@@ -12,7 +12,7 @@ from pyrite.onnx.python.code import (
     SUM,
     infix,
 )
-from pyrite.onnx.python.translation import SIZE_RULES, Use
+from pyrite.onnx.python.use import SIZE_RULES, Use
 from pyrite.onnx.python.value import (
     TENSOR,
     UNKNOWN,

@@ -30,13 +30,13 @@ from pyrite.onnx.python import sizes as sizes
 from pyrite.onnx.python.body import with_own_names
 from pyrite.onnx.python.classes import Classes
 from pyrite.onnx.python.code import Anchor, Imported, Local, Member, Operator, Part, literal, local
+from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.finder import with_patterns, without_aliases
 from pyrite.onnx.python.layout import broken
 from pyrite.onnx.python.member import Layer, Members
 from pyrite.onnx.python.module import ANCHOR, Body, Element, Reader
-from pyrite.onnx.python.scope import Scopes
 from pyrite.onnx.python.step import Step, needed
-from pyrite.onnx.python.translation import Translation, constants
+from pyrite.onnx.python.translation import constants, translated
 from pyrite.onnx.python.tree import grown
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Variable
 from pyrite.onnx.reading import read_graph, read_model
@@ -119,18 +119,17 @@ def written(source: PathLike | bytes, inspection: Inspection, name: str = "") ->
 
 
 def _source(graph: Graph, name: str) -> Source:
-    translation = Translation(graph, Scopes(graph))
-    translation.run()
-    outputs = _outputs(graph, translation)
-    if translation.problems:
-        problems = tuple(dict.fromkeys(translation.problems))
+    draft = translated(graph)
+    outputs = _outputs(graph, draft)
+    if draft.problems:
+        problems = tuple(dict.fromkeys(draft.problems))
         raise ModelImportError(
             f"to_python requires ops that can be written as Python, got {len(problems)} that "
             f"cannot: {'; '.join(problems)}",
             problems,
         )
-    steps = needed(translation.steps, outputs)
-    members = translation.members
+    steps = needed(draft.steps, outputs)
+    members = draft.members
     tree = grown(steps, members, graph.inputs, outputs)
     kinds = {t: k for s in steps for t, k in zip(s.targets, s.kinds, strict=True)}
     for each in graph.inputs:
@@ -146,11 +145,11 @@ def _source(graph: Graph, name: str) -> Source:
     return Source(text, _weights(reader, members))
 
 
-def _outputs(graph: Graph, translation: Translation) -> list[str]:
+def _outputs(graph: Graph, draft: Draft) -> list[str]:
     """Return the values that are returned, each a variable of its own."""
     found: list[str] = []
     for position, name in enumerate(graph.outputs):
-        value = translation.values[name]
+        value = draft.values[name]
         is_tensor = graph.types.get(name, ValueType()).kind == "tensor"
         is_own = isinstance(value, Variable) and value.code == local(name) and name not in found
         if is_own and isinstance(value, Variable) and (value.kind == TENSOR or not is_tensor):
@@ -158,9 +157,9 @@ def _outputs(graph: Graph, translation: Translation) -> list[str]:
             continue
         made = f"{name}:out{position}"
         if isinstance(value, Variable) and not is_tensor:
-            translation.steps.append(Step((made,), value.code, None, (value.kind,)))
+            draft.steps.append(Step((made,), value.code, None, (value.kind,)))
         else:
-            translation.steps.append(Step((made,), translation.tensor(value)))
+            draft.steps.append(Step((made,), draft.tensor(value)))
         found.append(made)
     return found
 
