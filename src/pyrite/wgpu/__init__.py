@@ -10,8 +10,10 @@ from pyrite.wgpu.kernel import WGSLKernel as WGSLKernel
 from pyrite.wgpu.kernel import kernel as kernel
 from pyrite.wgpu.memory import buffer_of as buffer_of
 from pyrite.wgpu.memory import from_buffer as from_buffer
+from pyrite.wgpu.texture import copy_to_texture as copy_to_texture
+from pyrite.wgpu.texture import from_texture as from_texture
 
 __all__ = [
-    "FEATURES", "WGSLKernel", "buffer_of", "from_buffer", "init_device", "kernel",
-    "required_features",
+    "FEATURES", "WGSLKernel", "buffer_of", "copy_to_texture", "from_buffer", "from_texture",
+    "init_device", "kernel", "required_features",
 ]  # fmt: skip

@@ -5,7 +5,13 @@
     ...
     advance(positions, velocity, out=(positions, velocity))   # drawn with the next frame
 
-Needs the extra ``[gfx]``, of which one minor version is pinned: pygfx has no public way to a buffer
+A texture has memory of its own kind, so what is drawn from one is copied there, on the device:
+
+    texture, target = pyrite.wgpu.gfx.texture((height, width), "rgba8unorm")
+    image = gfx.Image(gfx.Geometry(grid=texture), gfx.ImageBasicMaterial())
+    pyrite.wgpu.copy_to_texture(pixels, target)
+
+Needs the extra ``[gfx]``, of which one minor version is pinned: pygfx has no public way to memory
 that exists, so the attribute is set that it keeps its own in (`tests/wgpu/test_gfx.py`).
 """
 
@@ -24,6 +30,7 @@ from pyrite.types import DTypeLike, Shape, normalize_shape
 from pyrite.types import dtype as as_dtype
 from pyrite.wgpu.device import init_device
 from pyrite.wgpu.memory import from_buffer
+from pyrite.wgpu.texture import texels
 
 #: What pygfx calls elements.
 _FORMATS = {
@@ -75,3 +82,36 @@ def buffer(shape: Shape, dtype: DTypeLike = "float32") -> tuple[Any, Tensor]:
     memory = wgpu.get_default_device().create_buffer(size=-(-nbytes // 16) * 16, usage=_USAGE)
     made._wgpu_object = memory
     return made, from_buffer(memory, sizes, element, device=where)
+
+
+@public
+def texture(shape: Shape, format: str = "rgba8unorm") -> tuple[Any, Any]:
+    """Return a ``pygfx.Texture`` of (H, W) texels and its ``wgpu.GPUTexture``.
+
+    It is for `pyrite.wgpu.copy_to_texture`, at each frame or whenever there is a new picture, and
+    `pyrite.wgpu.from_texture`.  Its texels are zeros.  pygfx takes colors for sRGB, unless the
+    format says how they are stored; of one channel it makes grey, by the ``clim`` of a material.
+
+    Raises ShapeError for a shape that is not two sizes of 1 or more, DTypeError for a format that
+    `pyrite.wgpu.from_texture` does not know.
+    """
+    sizes = normalize_shape("texture", shape)
+    if len(sizes) != 2 or 0 in sizes:
+        raise ShapeError(f"texture requires a height and a width of 1 or more, got shape {sizes}")
+    if texels(format) is None:
+        raise DTypeError(
+            f"texture requires a format of numbers, as rgba8unorm or r32float, got {format}"
+        )
+    usage = (
+        wgpu.TextureUsage.TEXTURE_BINDING | wgpu.TextureUsage.COPY_SRC | wgpu.TextureUsage.COPY_DST
+    )
+    size = (sizes[1], sizes[0], 1)
+    is_encoded = format.endswith("-srgb")
+    device()
+    memory = wgpu.get_default_device().create_texture(size=size, format=format, usage=usage)
+    made = pygfx.Texture(
+        dim=2, size=size, format=format, usage=usage,
+        colorspace="tex-srgb" if is_encoded else "srgb",
+    )  # fmt: skip
+    made._wgpu_object = memory
+    return made, memory

@@ -8,6 +8,7 @@ import wgpu
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.backend import require_dtype
+from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
@@ -38,7 +39,7 @@ def from_buffer(
     """
     type = TensorType(normalize_shape("from_buffer", shape), as_dtype(dtype))
     where = as_device(device) if device is not None else _known_device(buffer)
-    runtime: Any = _runtime(where, "from_buffer")
+    runtime: Any = runtime_of(where, "from_buffer")
     require_dtype(runtime, "from_buffer", type.dtype)
     if not isinstance(offset, int) or offset < 0:
         raise ArgumentError(f"from_buffer requires an offset of 0 bytes or more, got {offset!r}")
@@ -53,17 +54,28 @@ def from_buffer(
 
 
 @public
-def buffer_of(x: Tensor) -> BufferResource:
+def buffer_of(x: Tensor, *, alignment: int = 1) -> BufferResource:
     """Return the part of a ``wgpu.GPUBuffer`` where a tensor's elements lie in row-major order.
 
     All that was asked for is submitted before, so what the application submits next to the same
-    queue sees the values.  Who holds the result holds the memory; it must not be written to.
+    queue sees the values.  Who holds the result holds the memory; it must not be written to.  On
+    the device of an application it may be bound as a storage, uniform, vertex, index and indirect
+    buffer.
 
-    Raises DeviceError if the tensor is on another device, ShapeError if it is a strided view.
+    ``alignment`` is in bytes: a slice that does not begin at a multiple of it is copied, on the
+    device, and the copy is the result's: hold it until what uses it was submitted.  WebGPU asks 256
+    of storage and uniform buffers, 4 of the others.
+
+    Raises DeviceError if the tensor is on another device, ShapeError if it is a strided view,
+    ArgumentError for an alignment that is no power of two up to 256.
     """
+    if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        raise ArgumentError(
+            f"buffer_of requires an alignment of a power of two up to 256, got {alignment!r}"
+        )
     if not isinstance(x, Tensor):
         raise DTypeError(f"buffer_of requires a tensor of a wgpu device, {instead(x)}")
-    _runtime(x.device, "buffer_of")
+    runtime_of(x.device, "buffer_of")
     found: CubePrimitive = x.primitive()
     if not found.is_contiguous:
         raise ShapeError(
@@ -72,6 +84,11 @@ def buffer_of(x: Tensor) -> BufferResource:
         )
     memory: Any = found.handle.binding()
     start = found.offset * found.dtype.itemsize
+    if (memory.offset + start) % alignment:
+        root: Any = x.device.backend.root
+        part = CubeTensor(memory, TensorType(found.shape, found.dtype), found.strides, found.offset)
+        memory, start = dense(root.launcher, part, part.type).buffer, 0
+        root.runtime.flush()
     return BufferResource(memory, start, x.size * found.dtype.itemsize)
 
 
@@ -87,7 +104,8 @@ def _known_device(buffer: Any) -> Device:
     return found
 
 
-def _runtime(where: Device, asked: str) -> WgpuRuntime:
+def runtime_of(where: Device, asked: str) -> WgpuRuntime:
+    """Return the runtime of a wgpu device.  Raises DeviceError for another device."""
     root = where.backend.root
     runtime: Any = root.runtime if isinstance(root, CubeBackend) else None
     if not isinstance(runtime, WgpuRuntime):

@@ -12,10 +12,12 @@ from typing import Any
 import wgpu
 
 from pyrite.errors import DeviceError
+from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer, Lease, Storage
 from pyrite.runtime.wgpu.native import NativeError
 from pyrite.runtime.wgpu.shader import Layouts
+from pyrite.runtime.wgpu.texture import is_destroyed
 
 _FLAGS = ("STORAGE", "COPY_SRC", "COPY_DST")
 
@@ -43,8 +45,10 @@ def external_buffer(life: Life, gpu: Any, offset: int, nbytes: int | None) -> Bu
     if offset % ALIGNMENT or offset + size > gpu.size or gpu.size % 16:
         raise DeviceError(
             f"from_buffer requires an offset that is a multiple of {ALIGNMENT} inside a buffer "
-            f"of whole vectors of 16 bytes, got {size} bytes at {offset} of {gpu.size}"
+            f"of whole vectors of 16 bytes, got {size} bytes at {offset} of {gpu.size}; take what "
+            f"begins at {offset // ALIGNMENT * ALIGNMENT} and slice the tensor"
         )
+    queue_of(gpu._device).watch(gpu)
     return Buffer(Lease(Storage(gpu, gpu.size, is_external=True), gpu.size), offset, size)
 
 
@@ -56,6 +60,8 @@ def renewed(buffer: Buffer) -> Buffer:
 
 def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
     """Return why a submission must not use a lent storage now, or None if it may."""
+    if isinstance(storage.gpu, wgpu.GPUTexture):
+        return "was destroyed" if is_destroyed(storage.gpu) else None
     if storage.gpu.map_state != "unmapped":
         return "is mapped; unmap it before Pyrite uses it"
     probe = (storage.raw, 0, min(storage.capacity, ALIGNMENT))
@@ -72,6 +78,10 @@ def why_unusable(storage: Storage, layouts: Layouts) -> str | None:
 def unusable(name: str, storage: Storage, why: str) -> DeviceError:
     """Return the error of a command of that name on a storage that it cannot use."""
     label = f" '{storage.gpu.label}'" if storage.gpu.label else ""
+    if isinstance(storage.gpu, wgpu.GPUTexture):
+        return DeviceError(
+            f"{name} requires a texture that it can use, got a wgpu.GPUTexture{label} that {why}"
+        )
     return DeviceError(
         f"{name} requires buffers that it can use, got a wgpu.GPUBuffer{label} of "
         f"{storage.capacity} bytes that {why}"

@@ -28,7 +28,11 @@ from pyrite.runtime.wgpu.native import NativeError, Pointer
 #: Offsets of views: WebGPU's default min-storage-buffer-offset-alignment.
 ALIGNMENT = 256
 
-USAGE = int(wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST)
+_KINDS = wgpu.BufferUsage
+USAGE = int(_KINDS.STORAGE | _KINDS.COPY_SRC | _KINDS.COPY_DST)
+
+#: What an application's passes may take a tensor for.
+SHARED_USAGE = int(USAGE | _KINDS.VERTEX | _KINDS.INDEX | _KINDS.INDIRECT | _KINDS.UNIFORM)
 
 _serials = itertools.count(1)
 
@@ -58,14 +62,16 @@ class Storage:
 class Contents:
     """What a storage holds for the time of one lease; commands hold it, and so do not the lease.
 
-    ``error`` is why it is not to be trusted: a command that was to write it failed.
+    ``error`` is why it is not to be trusted: a command that was to write it failed.  ``gone`` is
+    why later commands cannot have it: others write there.  Those from before it still do.
     """
 
-    __slots__ = ("error", "storage")
+    __slots__ = ("error", "gone", "storage")
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.error: PyriteError | None = None
+        self.gone: PyriteError | None = None
 
 
 class Lease:
@@ -123,12 +129,16 @@ class Buffer:
         return f"Buffer({self.nbytes} bytes of storage {self.storage.serial} at {self.offset})"
 
 
-def device_buffer(life: Life, size: int, usage: int = USAGE, *, is_mapped: bool = False) -> Any:
-    """Return a new ``wgpu.GPUBuffer``.
+def device_buffer(
+    life: Life, size: int, usage: int | None = None, *, is_mapped: bool = False
+) -> Any:
+    """Return a new ``wgpu.GPUBuffer``; without another ``usage`` one for tensors.
 
     Raises MemoryError where there is no room, DeviceError if the device does not work.
     """
     gpu = life.device.gpu
+    if usage is None:
+        usage = SHARED_USAGE if life.device.is_external else USAGE
     try:
         return gpu.create_buffer(size=size, usage=usage, mapped_at_creation=is_mapped)
     except wgpu.GPUOutOfMemoryError as error:

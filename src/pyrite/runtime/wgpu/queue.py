@@ -12,6 +12,7 @@ import wgpu
 
 from pyrite.errors import DeviceError
 from pyrite.runtime.interruption import Uninterrupted
+from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
@@ -57,11 +58,21 @@ class Queue:
         pending = self.pending
         is_external = False
         for contents in command.touched():
+            if contents.gone is not None:
+                self._validator.poison(command.written(), contents.gone)
+                return
             contents.storage.last_use = pending.number
             is_external = is_external or contents.storage.is_external
         pending.append(command)
-        # The application may write to its buffer next: what was asked for before comes first.
-        if is_external or len(pending) >= SUBMIT_AFTER:
+        if len(pending) >= SUBMIT_AFTER:
+            self.flush()
+        elif is_external:
+            # The application may write there next: what was asked for before comes first.
+            queue_of(self._life.device.gpu).wait(self)
+
+    def flush_for_application(self) -> None:
+        """Do what `flush` does, from outside of the lock."""
+        with self._life.lock:
             self.flush()
 
     def write(self, data: Array, target: Buffer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyrite.errors import DeviceError
 from pyrite.runtime.wgpu.memory import Buffer
 
 
@@ -20,6 +21,27 @@ class BufferResource:
         storage = self._buffer.storage
         storage.is_lent = True
         return storage.gpu
+
+    def binding(self) -> dict[str, Any]:
+        """Return it as a resource of ``create_bind_group``, for a storage or uniform buffer.
+
+        Raises DeviceError for a slice that begins where the device binds nothing.
+        """
+        gpu = self.buffer()
+        limits = gpu._device.limits
+        least = max(
+            limits[f"min-{kind}-buffer-offset-alignment"] for kind in ("storage", "uniform")
+        )
+        if self.offset % least:
+            raise DeviceError(
+                f"binding requires an offset that is a multiple of {least} bytes, got "
+                f"{self.offset}; take buffer_of(x, alignment={least}), which copies such a slice"
+            )
+        return {"buffer": gpu, "offset": self.offset, "size": self.size}
+
+    def memory(self) -> Buffer:
+        """Return the runtime's buffer that has the part, from its beginning."""
+        return Buffer(self._buffer.lease, self.offset, self.size)
 
     @property
     def offset(self) -> int:

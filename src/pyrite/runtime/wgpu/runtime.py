@@ -25,6 +25,7 @@ from pyrite.kernel.ir import Kernel
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
+from pyrite.runtime.wgpu.application_queue import queue_of
 from pyrite.runtime.wgpu.binding import BindGroups
 from pyrite.runtime.wgpu.bundle import Parts, WgpuBundle
 from pyrite.runtime.wgpu.bundle_memory import Scratch, WgpuBundleMemory
@@ -40,6 +41,7 @@ from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
 from pyrite.runtime.wgpu.submission import Copy, Immediates, Launch, StorageRange
+from pyrite.runtime.wgpu.texture import TextureCopy, TexturePart
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape
@@ -219,6 +221,27 @@ class WgpuRuntime:
         """
         return external_buffer(self._life, gpu, offset, nbytes)
 
+    def read_texture(self, part: TexturePart) -> Buffer:
+        """Return the texels of a part of an application's texture, in rows of its pitch."""
+        with self._life.lock:
+            self._life.check()
+            buffer = self._pool.allocate(part.nbytes)
+            queue_of(self.device.gpu).watch(part.texture)
+            self._queue.append(TextureCopy(part, buffer, is_to_texture=False))
+            return buffer
+
+    def write_texture(self, buffer: Buffer, part: TexturePart) -> None:
+        """Append a copy of rows of its pitch to a part of an application's texture.
+
+        Raises what went wrong with the rows, if that is known: nobody reads it of a texture.
+        """
+        with self._life.lock:
+            self._life.check()
+            if buffer.contents.error is not None:
+                raise type(buffer.contents.error)(*buffer.contents.error.args)
+            queue_of(self.device.gpu).watch(part.texture)
+            self._queue.append(TextureCopy(part, buffer, is_to_texture=True))
+
     def is_shared(self, x: Buffer, y: Buffer) -> bool:
         """Whether two buffers are parts of one ``wgpu.GPUBuffer``.
 
@@ -236,11 +259,10 @@ class WgpuRuntime:
             raise own_memory("out" if for_kernel else "invalidate")
         with self._life.lock:
             self._life.check()
-            stale = DeviceError(
+            buffer.contents.gone = DeviceError(
                 "a tensor requires the values that it was made with, got a view or clone from "
                 "before invalidate(); use the tensor that was invalidated, or copy it before"
             )
-            self._validator.poison([buffer.contents], stale)
         return renewed(buffer)
 
     def get_resource(self, buffer: Buffer) -> BindingResource[BufferResource]:
