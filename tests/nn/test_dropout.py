@@ -18,7 +18,12 @@ BY_CHANNEL = [
     (nn.Dropout2d, (3, 5, 2, 3)),
     (nn.Dropout3d, (2, 5) + (2,) * 3),
 ]
-LAYERS = [*BY_CHANNEL, (nn.Dropout, (4, 6)), (nn.AlphaDropout, (4, 6))]
+LAYERS = [
+    *BY_CHANNEL,
+    (nn.Dropout, (4, 6)),
+    (nn.AlphaDropout, (4, 6)),
+    (nn.FeatureAlphaDropout, (4, 6, 2)),
+]
 
 
 def trained(layer: Any, x: Any) -> tuple[Any, Any]:
@@ -71,7 +76,37 @@ def test_alpha_dropout_keeps_mean_and_variance_and_is_pytorchs_formula(p: float)
     assert abs((~ours_kept).mean() - p) < 0.01
 
 
-@pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.Dropout2d])
+def test_feature_alpha_dropout_is_alpha_dropout_of_whole_channels() -> None:
+    values = np.random.default_rng(0).normal(size=(40, 50, 3, 2))
+    p = 0.3
+    floor = -1.7580993408473766  # of selu: scale * alpha, Klambauer et al. 2017
+    scale = 1 / np.sqrt((1 - p) * (1 + p * floor**2))
+    with random_stream(1):
+        out, g = trained(nn.FeatureAlphaDropout(p), tensor(values[::-1].copy())[::-1])
+    is_dropped = (g == 0).reshape(40, 50, -1)
+    np.testing.assert_array_equal(is_dropped.all(-1), is_dropped.any(-1))
+    assert abs(is_dropped.mean() - p) < 0.05
+    kept = scale * values - scale * floor * p
+    np.testing.assert_allclose(out, np.where(g == 0, scale * floor * (1 - p), kept))
+    np.testing.assert_allclose(g, np.where(g == 0, 0, scale))
+    with pytest.raises(ShapeError, match="feature_alpha_dropout requires x of shape"):
+        trained(nn.FeatureAlphaDropout(p), tensor(values[0, 0, 0]))
+
+
+def test_feature_alpha_dropout_is_pytorchs_formula() -> None:
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(0).normal(size=(4, 60, 5))
+    theirs = torch.nn.FeatureAlphaDropout(0.4)(torch.tensor(values)).numpy()
+    with random_stream(1):
+        out, _ = trained(nn.FeatureAlphaDropout(0.4), tensor(values))
+    dropped = [np.ptp(found, axis=-1) == 0 for found in (out, theirs)]
+    assert all(0 < d.sum() < d.size for d in dropped)
+    np.testing.assert_allclose(out[dropped[0]][0], theirs[dropped[1]][0])
+    both = ~dropped[0] & ~dropped[1]
+    np.testing.assert_allclose(out[both], theirs[both])
+
+
+@pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout, nn.Dropout2d])
 def test_all_can_be_dropped_and_a_narrow_dtype_stays(layer: Any) -> None:
     x = tensor(np.ones((2, 3, 4, 5), np.float16))
     out, _ = trained(layer(1.0), x)

@@ -940,6 +940,7 @@ DIFFERENT: dict[str, str] = {
     "randint_like": "draws; other generators",
     f"{_F}dropout": "draws; other generators",
     f"{_F}alpha_dropout": "draws; other generators",
+    f"{_F}feature_alpha_dropout": "draws; other generators",
     "empty": "what memory holds",
     "empty_like": "what memory holds",
     "to": "another meaning: `to` is of devices here, `astype` of dtypes",

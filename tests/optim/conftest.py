@@ -35,7 +35,8 @@ class Problem:
             self.net = Net().astype(dtype)
 
     def loss(self, net: Net) -> Any:
-        return (net(tensor(self.x)) - tensor(self.y)).square().mean()
+        dtype = net.hidden.weight.dtype
+        return (net(tensor(self.x).astype(dtype)) - tensor(self.y)).square().mean()
 
     def gradients(self, net: Net) -> Any:
         return value_and_grad(self.loss)(net)[1]

@@ -52,6 +52,7 @@ from pyrite.nn.dropout import Dropout as Dropout
 from pyrite.nn.dropout import Dropout1d as Dropout1d
 from pyrite.nn.dropout import Dropout2d as Dropout2d
 from pyrite.nn.dropout import Dropout3d as Dropout3d
+from pyrite.nn.dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from pyrite.nn.embedding import Embedding as Embedding
 from pyrite.nn.embedding import EmbeddingBag as EmbeddingBag
 from pyrite.nn.generation import Beams as Beams
@@ -202,6 +203,7 @@ __all__ = [
     "Elu",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
     "FixedKeyValueCache",
     "Flatten",
     "FocalLoss",

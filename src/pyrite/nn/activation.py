@@ -12,6 +12,7 @@ from typing import Any
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError
 from pyrite.nn.init import Constant, positive
+from pyrite.nn.layer import Layer
 from pyrite.nn.linear import Linear
 from pyrite.nn.module import Module
 from pyrite.tensor.activation import Approximation
@@ -59,7 +60,7 @@ class LeakyReLU(Module):
         return x.leaky_relu(self.negative_slope)
 
 
-class PReLU(Module):
+class PReLU(Layer):
     """x where x > 0, else weight * x, with a learned slope: (N, C, ...) -> (N, C, ...).
 
     weight: (num_parameters,), one slope for all channels or one for each; it starts from ``init``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyrite.errors import ArgumentError
 from pyrite.nn.module import Module
 from pyrite.nn.spatial import Spatial
-from pyrite.tensor.dropout import alpha_dropout, dropout, feature_dropout
+from pyrite.tensor.dropout import alpha_dropout, dropout, feature_alpha_dropout, feature_dropout
 from pyrite.tensor.tensor import Tensor
 
 
@@ -41,6 +41,20 @@ class AlphaDropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x, thinned out in training."""
         return alpha_dropout(x, self.p) if self.training else x
+
+
+class FeatureAlphaDropout(Module):
+    """In training, drop whole channels to the floor of `SELU`: (N, C, ...) -> (N, C, ...).
+
+    Mean and variance over draws stay.  Raises ShapeError for fewer than two axes.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = _probability(self, p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x, without some of its channels in training."""
+        return feature_alpha_dropout(x, self.p) if self.training else x
 
 
 class _FeatureDropout(Spatial):

@@ -8,14 +8,14 @@ from typing import get_args
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError
 from pyrite.nn.init import Initializer, Normal, Words, positive
-from pyrite.nn.module import Module
+from pyrite.nn.layer import Layer
 from pyrite.tensor.embedding_bag import BagMode, embedding_bag
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, DTypeLike, Shape
 
 
-class _Table(Module):
+class _Table(Layer):
     """A row for each of a number of integers; the row of ``padding_idx`` starts from 0."""
 
     def __init__(

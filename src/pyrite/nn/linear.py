@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ShapeError
 from pyrite.nn.init import Initializer, KaimingUniform, optional, positive
-from pyrite.nn.module import Module
+from pyrite.nn.layer import Layer
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import DTypeLike
 
 
-class Linear(Module):
+class Linear(Layer):
     """x @ weight.T + bias: (..., in_features) -> (..., out_features).
 
     weight: (out_features, in_features), as PyTorch stores it; bias: (out_features,) or None.

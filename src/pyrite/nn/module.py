@@ -128,6 +128,7 @@ class Module(TreeNode, metaclass=_Declared):
         """Run ``forward``; an error names the path of the layer in which it arose."""
         token = _trail.set((self, *_trail.get()))
         try:
+            self._require_inputs(args, kwargs)
             if training() is not None:
                 output = self.forward(*args, **kwargs)
             else:
@@ -146,6 +147,9 @@ class Module(TreeNode, metaclass=_Declared):
             raise _noted(error)  # noqa: B904 - the same error
         finally:
             _trail.reset(token)
+
+    def _require_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise where it cannot be called with these: nowhere, but for layers with weights."""
 
     @property
     def training(self) -> bool:

@@ -15,6 +15,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.activation import Identity
 from pyrite.nn.init import Ones, Zeros, optional, positive, state
+from pyrite.nn.layer import Layer
 from pyrite.nn.module import Module
 from pyrite.tensor.gradient import in_dtype
 from pyrite.tensor.inspection import finfo
@@ -24,7 +25,7 @@ from pyrite.types import DTypeLike, Shape, default_float
 from pyrite.types import dtype as as_dtype
 
 
-class BatchNorm(Module):
+class BatchNorm(Layer):
     """Normalise each channel over the batch: (N, C, ...) -> (N, C, ...), of any rank.
 
     In training with the mean and variance of the batch, otherwise with running estimates of them:
@@ -117,7 +118,7 @@ def _require_channels(layer: Module, x: Tensor, channels: int) -> None:
         )
 
 
-class LayerNorm(Module):
+class LayerNorm(Layer):
     """Normalise over the last axes: (..., *normalized_shape) -> (..., *normalized_shape).
 
     weight, bias: of normalized_shape, or None without ``elementwise_affine`` or ``bias``.
@@ -157,7 +158,7 @@ class LayerNorm(Module):
         return x.layer_norm(self.weight, self.bias, axis, eps=self.eps)
 
 
-class RMSNorm(Module):
+class RMSNorm(Layer):
     """Divide by the root mean square over the last axes: (..., *normalized_shape) -> the same.
 
     ``eps=None`` is the machine epsilon of x's dtype, as in PyTorch; Burn's is 1e-5.
@@ -210,7 +211,7 @@ def _last_axes(layer: Module, x: Tensor, sizes: Shape) -> tuple[int, ...]:
     return tuple(range(-len(sizes), 0))
 
 
-class GroupNorm(Module):
+class GroupNorm(Layer):
     """Normalise each group of channels of each sample: (N, C, ...) -> (N, C, ...).
 
     weight, bias: (num_channels,), or None without ``affine``.
@@ -248,7 +249,7 @@ class GroupNorm(Module):
         return x.group_norm(self.weight, self.bias, num_groups=self.num_groups, eps=self.eps)
 
 
-class InstanceNorm(Module):
+class InstanceNorm(Layer):
     """Normalise each channel of each sample: (N, C, ...) -> (N, C, ...), of any rank.
 
     weight, bias: (num_features,), or None without ``affine``, which is the default of PyTorch, not

@@ -17,7 +17,7 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.nn.dropout import Dropout
 from pyrite.nn.init import Initializer, Uniform, positive
-from pyrite.nn.module import Module
+from pyrite.nn.layer import Layer
 from pyrite.tensor.creation import full
 from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.recurrent import Nonlinearity
@@ -39,7 +39,7 @@ class LSTMState(NamedTuple):
     cell: Tensor
 
 
-class _Recurrent(Module):
+class _Recurrent(Layer):
     """Stacked layers of a cell: (N, T, in_features) -> (N, T, H), with twice H for both directions.
 
     What a cell defines: how many gates it has, and one step.

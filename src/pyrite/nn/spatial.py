@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 from pyrite.errors import ShapeError
-from pyrite.nn.module import Module
+from pyrite.nn.layer import Layer
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.window import Padding, Sizes, padding_pairs, sizes_per_axis
 from pyrite.types import Shape
@@ -13,7 +13,7 @@ from pyrite.types import Shape
 Given = TypeVar("Given", bound=Padding)
 
 
-class Spatial(Module):
+class Spatial(Layer):
     """A layer of images, or of what has one or three axes instead of two."""
 
     #: Names of the spatial axes, one letter each, as errors show them.

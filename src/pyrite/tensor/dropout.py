@@ -54,10 +54,7 @@ def feature_dropout(x: Tensor, p: float = 0.5) -> Tensor:
     """
     if x.ndim < 2:
         raise ShapeError(f"feature_dropout requires x of shape (N, C, ...), got {x.shape}")
-    if p == 0:
-        return x
-    channels = (*x.shape[:2], *(1 for _ in x.shape[2:]))
-    return x._dropout(random_bits(channels, device=x.device).broadcast_to(x.shape), p=p)
+    return x if p == 0 else x._dropout(_bits_of_channels(x), p=p)
 
 
 @public
@@ -75,6 +72,31 @@ def alpha_dropout(x: Tensor, p: float = 0.5) -> Tensor:
     if p in (0, 1):
         return dropout(x, p)
     return _alpha_dropout(x, random_bits(x.shape, device=x.device), p=float(p))
+
+
+@public
+def feature_alpha_dropout(x: Tensor, p: float = 0.5) -> Tensor:
+    """Return x with each channel of each sample at selu's floor with probability p.
+
+    (N, C, ...) -> (N, C, ...).  `alpha_dropout` of whole channels, as `feature_dropout` drops them:
+    mean and variance are kept over draws, not within one sample.
+
+    Raises ArgumentError unless 0 <= p <= 1, ShapeError for fewer than two axes.
+    Source: Klambauer et al. 2017, arXiv:1706.02515; Tompson et al. 2015, arXiv:1411.4280.
+    """
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"feature_alpha_dropout requires 0 <= p <= 1, got {p}")
+    if x.ndim < 2:
+        raise ShapeError(f"feature_alpha_dropout requires x of shape (N, C, ...), got {x.shape}")
+    if p in (0, 1):
+        return feature_dropout(x, p)
+    return _alpha_dropout(x, _bits_of_channels(x), p=float(p))
+
+
+def _bits_of_channels(x: Tensor) -> Tensor:
+    """Return a random word for each element, one for all of a sample's channel."""
+    channels = (*x.shape[:2], *(1 for _ in x.shape[2:]))
+    return random_bits(channels, device=x.device).broadcast_to(x.shape)
 
 
 @composite(

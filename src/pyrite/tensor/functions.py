@@ -23,6 +23,7 @@ from pyrite.tensor.creation import zeros_like as zeros_like
 from pyrite.tensor.ctc import ctc_loss as ctc_loss
 from pyrite.tensor.dropout import alpha_dropout as alpha_dropout
 from pyrite.tensor.dropout import dropout as dropout
+from pyrite.tensor.dropout import feature_alpha_dropout as feature_alpha_dropout
 from pyrite.tensor.dropout import feature_dropout as feature_dropout
 from pyrite.tensor.einsum import einsum as einsum
 from pyrite.tensor.embedding_bag import embedding_bag as embedding_bag
@@ -407,18 +408,18 @@ __all__ = [
     "cumulative_sum", "deg2rad", "diag", "diag_mask", "diagonal", "diff", "digamma", "dist", "div",
     "divide", "dot", "dropout", "dstack", "e", "einsum", "elu", "embedding", "embedding_bag",
     "empty", "empty_like", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_dims", "expm1",
-    "eye", "feature_dropout", "finfo", "flatten", "flip", "fliplr", "flipud", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "fold4d", "frac", "from_dlpack", "from_torch", "full",
-    "full_like", "gather", "gather_nd", "gelu", "generate_autoregressive_mask",
-    "generate_padding_mask", "glu", "greater", "greater_equal", "grid_sample", "group_norm",
-    "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh", "heaviside", "histogram", "hstack",
-    "hypot", "iinfo", "imag", "index_add", "index_select", "inf", "instance_norm", "interpolate",
-    "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "layer_norm",
-    "leaky_relu", "lerp", "less", "less_equal", "lgamma", "linear", "linspace",
-    "local_response_norm", "log", "log1p", "log2", "log10", "log_sigmoid", "log_softmax",
-    "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "logspace", "logsumexp", "masked_select", "matmul", "matrix_transpose", "matvec", "max",
-    "max_abs", "max_pool", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "eye", "feature_alpha_dropout", "feature_dropout", "finfo", "flatten", "flip", "fliplr",
+    "flipud", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold4d", "frac", "from_dlpack",
+    "from_torch", "full", "full_like", "gather", "gather_nd", "gelu",
+    "generate_autoregressive_mask", "generate_padding_mask", "glu", "greater", "greater_equal",
+    "grid_sample", "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hardtanh",
+    "heaviside", "histogram", "hstack", "hypot", "iinfo", "imag", "index_add", "index_select",
+    "inf", "instance_norm", "interpolate", "isclose", "isdtype", "isfinite", "isin", "isinf",
+    "isnan", "kron", "kthvalue", "layer_norm", "leaky_relu", "lerp", "less", "less_equal", "lgamma",
+    "linear", "linspace", "local_response_norm", "log", "log1p", "log2", "log10", "log_sigmoid",
+    "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logspace", "logsumexp", "masked_select", "matmul", "matrix_transpose",
+    "matvec", "max", "max_abs", "max_pool", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
     "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_pool_with_indices",
     "max_with_indices", "maximum", "mean", "median", "median_with_indices", "meshgrid", "min",
     "min_with_indices", "minimum", "mish", "mm", "moveaxis", "movedim", "mul", "multinomial",

@@ -82,7 +82,7 @@ CASES: dict[str, Case] = {
         "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU",
         "ReLU6", "SELU", "Shrink", "SiLU", "Sigmoid", "SoftShrink", "Softmax", "Softplus",
         "Softsign", "Tanh", "Tanhshrink", "ThresholdedReLU", "Dropout", "Flatten",
-        "AlphaDropout", "Dropout1d",
+        "AlphaDropout", "FeatureAlphaDropout", "Dropout1d",
     ),
     "Activation": Case(lambda: nn.Activation("gelu"), (SEQUENCE,)),
     "GELU-tanh": Case(lambda: nn.GELU("tanh"), (SEQUENCE,)),
