@@ -75,8 +75,8 @@ class Layer(Module):
         )
         wide = promote("layer", own, given)
         return DTypeError(
-            f"{type(self).__name__} requires {name} of {own.name}, as its weights are, or narrower, "
-            f"got {given.name}; write {name}.astype({own.name!r}) or model.astype({wide.name!r})"
+            f"{type(self).__name__} requires {name} of {own.name}, as its weights are, or narrower,"
+            f" got {given.name}; write {name}.astype({own.name!r}) or model.astype({wide.name!r})"
         )
 
 
