@@ -12,8 +12,11 @@ from pyrite.wgpu.memory import buffer_of as buffer_of
 from pyrite.wgpu.memory import from_buffer as from_buffer
 from pyrite.wgpu.texture import copy_to_texture as copy_to_texture
 from pyrite.wgpu.texture import from_texture as from_texture
+from pyrite.wgpu.timeline import TimedPass as TimedPass
+from pyrite.wgpu.timeline import Timeline as Timeline
+from pyrite.wgpu.timeline import timeline as timeline
 
 __all__ = [
-    "FEATURES", "WGSLKernel", "buffer_of", "copy_to_texture", "from_buffer", "from_texture",
-    "init_device", "kernel", "required_features",
+    "FEATURES", "TimedPass", "Timeline", "WGSLKernel", "buffer_of", "copy_to_texture",
+    "from_buffer", "from_texture", "init_device", "kernel", "required_features", "timeline",
 ]  # fmt: skip

@@ -3,5 +3,6 @@
 from pyrite.backend.explanation.launched import Launched as Launched
 from pyrite.backend.explanation.launched import listeners as listeners
 from pyrite.backend.explanation.launched import told as told
+from pyrite.backend.explanation.trace import chrome_event as chrome_event
 
-__all__ = ["Launched", "listeners", "told"]
+__all__ = ["Launched", "chrome_event", "listeners", "told"]

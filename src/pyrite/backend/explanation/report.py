@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 
 from pyrite.backend.explanation.launched import Launched, listeners
+from pyrite.backend.explanation.trace import chrome_event
 from pyrite.backend.fallback import fallbacks
 from pyrite.kernel import Kernel
 from pyrite.kernel.text import to_text
@@ -94,11 +95,10 @@ class Explanation:
         """Return the launches in order as JSON for chrome://tracing or Perfetto."""
         first = self.launched[0].start if self.launched else 0.0
         events = [
-            {
-                "name": one.kernel.name, "cat": one.device, "ph": "X", "pid": 1, "tid": one.device,
-                "ts": (one.start - first) * 1e6, "dur": one.seconds * 1e6,
-                "args": {"ops": one.ops, "lines": one.lines, "bytes": one.nbytes},
-            }
+            chrome_event(
+                one.kernel.name, one.device, one.device, one.start - first, one.seconds,
+                ops=one.ops, lines=one.lines, bytes=one.nbytes,
+            )
             for one in self.launched
         ]  # fmt: skip
         return json.dumps({"traceEvents": events})

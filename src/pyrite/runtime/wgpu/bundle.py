@@ -72,13 +72,14 @@ class _Piece:
     """So many of the launches as are submitted together.
 
     ``buffers`` are what they touch among the operands, ``results`` what they leave wrong if they do
-    not run, ``varying`` the places of launches whose numbers vary.
+    not run, ``varying`` the places of launches whose numbers vary, ``names`` their kernels.
     """
 
     steps: tuple[_Prepared, ...]
     buffers: tuple[int, ...]
     results: tuple[int, ...]
     varying: tuple[int, ...]
+    names: tuple[str, ...]
 
 
 class WgpuBundle:
@@ -130,7 +131,7 @@ class WgpuBundle:
                         calls,
                         [operands[n].contents for n in piece.buffers],
                         [operands[n].contents for n in piece.results],
-                        piece.steps[0].executable.name,
+                        piece.names,
                     )
                 )
 
@@ -232,4 +233,5 @@ def _piece(steps: Sequence[_Prepared]) -> _Piece:
         tuple(dict.fromkeys(n for n, _ in pairs)),
         tuple(dict.fromkeys(n for n, is_result in pairs if is_result)),
         tuple(n for n, step in enumerate(steps) if step.numbers and step.packed is None),
+        tuple(step.executable.name for step in steps),
     )

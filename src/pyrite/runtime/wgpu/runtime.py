@@ -13,7 +13,8 @@ application that does that must not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,7 @@ from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
 from pyrite.runtime.wgpu.submission import Copy, Immediates, Launch, StorageRange
 from pyrite.runtime.wgpu.texture import TextureCopy, TexturePart
+from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape
@@ -283,6 +285,26 @@ class WgpuRuntime:
             self._read_backs.trim()
 
     # Submissions.
+
+    @contextmanager
+    def timed(self, timestamps: Timestamps) -> Iterator[None]:
+        """Have the kernels of the block, and no others, timed.
+
+        Raises DeviceError inside such a block.
+        """
+        with self._life.lock:
+            if self._validator.timestamps is not None:
+                raise DeviceError("timeline requires one at a time of a device, got a second")
+            self.flush()
+            self._validator.timestamps = timestamps
+        try:
+            yield
+        finally:
+            with self._life.lock:
+                try:
+                    self.flush()
+                finally:
+                    self._validator.timestamps = None
 
     def flush(self) -> int:
         """Hand what was appended to the device and return the number of the last submission.

@@ -20,6 +20,7 @@ from pyrite.runtime.wgpu.adapter import Device
 from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
 from pyrite.runtime.wgpu.native_calls import ROW, address_of, loop
+from pyrite.runtime.wgpu.timestamps import Timestamps
 
 
 class Result(Protocol):
@@ -91,7 +92,7 @@ class Launch:
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
-        compute_pass = encoder.compute_pass()
+        compute_pass = encoder.compute_pass(self.name)
         if encoder.pipeline is not self.pipeline:
             encoder.pipeline = self.pipeline
             lib.wgpuComputePassEncoderSetPipeline(compute_pass, self.pipeline)
@@ -157,19 +158,28 @@ class Calls:
 class Launches:
     """Runs of pipelines, one after the other: legal together or not at all.
 
-    ``touched`` is what they read or write, ``results`` what is wrong without them, ``name`` the
-    first one's.
+    ``touched`` is what they read or write, ``results`` what is wrong without them.
     """
 
-    __slots__ = ("_results", "_touched", "calls", "name")
+    __slots__ = ("_names", "_results", "_touched", "calls")
 
     def __init__(
-        self, calls: Calls, touched: Sequence[Contents], results: Sequence[Contents], name: str
+        self,
+        calls: Calls,
+        touched: Sequence[Contents],
+        results: Sequence[Contents],
+        names: Sequence[str],
     ) -> None:
         self.calls = calls
         self._touched = touched
         self._results = results
-        self.name = name if len(calls) == 1 else f"{name} and {len(calls) - 1} more"
+        self._names = names
+
+    @property
+    def name(self) -> str:
+        """The first one's, and how many there are."""
+        more = f" and {len(self.calls) - 1} more" if len(self.calls) > 1 else ""
+        return self._names[0] + more
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -184,7 +194,10 @@ class Launches:
 
     def encode(self, encoder: Encoder) -> None:
         """Append them to the encoder."""
-        compute_pass = encoder.compute_pass()
+        if encoder.timestamps is not None:
+            self._encode_timed(encoder)
+            return
+        compute_pass = encoder.compute_pass(self._names[0])
         native = loop() if self.calls.rows is not None else None
         if native is not None:
             native.run(compute_pass, self.calls.rows)
@@ -204,6 +217,12 @@ class Launches:
                 set_numbers(compute_pass, 0, numbers.pointer, numbers.nbytes)
             dispatch(compute_pass, x, y, z)
         encoder.pipeline = current
+
+    def _encode_timed(self, encoder: Encoder) -> None:
+        """Append each in a pass of its own."""
+        for name, call in zip(self._names, self.calls.held, strict=True):
+            pipeline, group, numbers, grid = call
+            Launch(name, pipeline, group, grid, numbers, None, [], ()).encode(encoder)
 
 
 class Staged:
@@ -296,14 +315,18 @@ class Submission:
 class Encoder:
     """A command encoder and its compute pass, if one is open."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, timestamps: Timestamps | None) -> None:
         self.raw: Pointer = lib.wgpuDeviceCreateCommandEncoder(device.raw, _ENCODER)
         self.pipeline: Any = None
+        self.timestamps = timestamps
         self._pass: Any = None
 
-    def compute_pass(self) -> Pointer:
-        """Return the open compute pass, or begin one."""
-        if self._pass is None:
+    def compute_pass(self, name: str) -> Pointer:
+        """Return the open compute pass, or begin one; where passes are timed, one of that name."""
+        if self.timestamps is not None:
+            self.end_pass()
+            self._pass = self.timestamps.begin_kernel(self.raw, name)
+        elif self._pass is None:
             self._pass = lib.wgpuCommandEncoderBeginComputePass(self.raw, _PASS)
         return self._pass
 
@@ -327,14 +350,16 @@ _PASS = ffi.new("WGPUComputePassDescriptor *")
 _COMMANDS = ffi.new("WGPUCommandBufferDescriptor *")
 
 
-def encode(device: Device, commands: Iterable[Command]) -> Pointer:
+def encode(
+    device: Device, commands: Iterable[Command], timestamps: Timestamps | None = None
+) -> Pointer:
     """Return the commands as a command buffer that may be submitted.
 
     Raises NativeError if one of them is not legal, or cannot even be said to the device, or the
     device is lost.
     """
     with captured():
-        encoder = Encoder(device)
+        encoder = Encoder(device, timestamps)
         try:
             for command in commands:
                 command.encode(encoder)

@@ -16,6 +16,7 @@ from pyrite.runtime.wgpu.memory import Storage
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.submission import Command, Result, Submission, encode
+from pyrite.runtime.wgpu.timestamps import Timestamps
 
 
 class Validator:
@@ -25,6 +26,8 @@ class Validator:
         self._life = life
         self._layouts = layouts
         self._has_poison = False
+        #: Who wants to know when kernels run.
+        self.timestamps: Timestamps | None = None
 
     def encode(self, submission: Submission) -> Pointer | None:
         """Return the command buffer of the commands that can run, or None if there is none.
@@ -35,7 +38,7 @@ class Validator:
         if not commands:
             return None
         try:
-            return encode(self._life.device, commands)
+            return encode(self._life.device, commands, self.timestamps)
         except NativeError as error:
             self._life.check_loss(error)
         return self._encode_legal(commands)
