@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyrite.extension.flow.state import (
+    Left,
     Nothing,
     Unset,
     carried,
-    form,
     is_same,
     kind_of,
     leaves,
+    like,
     met,
     rebuilt,
     refilled,
@@ -72,7 +73,10 @@ class Branch:
             self._sides.append((self._scope.suspend(), snapshot(values)))
         else:
             self._sides.append((None, values))
-        self._last = values
+        last = self._last or values
+        self._last = tuple(
+            [o if isinstance(v, Left) else v for o, v in zip(last, values, strict=True)]
+        )
 
     def joined(self, *names: str) -> tuple[Any, ...]:
         """Return the values of the names after it.  Raises KernelError where they do not meet."""
@@ -100,45 +104,42 @@ class _Merge:
 
     def __init__(self, scope: KernelScope, name: str, then: Any, otherwise: Any) -> None:
         self._scope = scope
-        self._then = then
-        self._is_unset = isinstance(then, Unset) != isinstance(otherwise, Unset)
-        if isinstance(then, Nothing) or isinstance(otherwise, Nothing):
-            self._is_unset = False
-            then, otherwise = _like(then, otherwise), _like(otherwise, then)
-            self._then = then
-        if self._is_unset:
-            self._unset = then if isinstance(then, Unset) else otherwise
+        self._unset = next((x for x in (then, otherwise) if type(x) is Unset), None)
+        if self._unset is not None:
             return
-        require_alike(name, then, otherwise, _WAYS)
-        self._leaves = list(zip(leaves(then), leaves(otherwise), strict=True))
+        self._then, otherwise = like(then, otherwise), like(otherwise, then)
+        require_alike(name, self._then, otherwise, _WAYS)
+        self._leaves = list(zip(leaves(self._then), leaves(otherwise), strict=True))
         self._kinds = [None if is_same(x, y) else _kind(scope, name, x, y) for x, y in self._leaves]
 
     def yields(self, side: int) -> list[Node]:
         """Return what a side gives, in the region of that side."""
-        if self._is_unset:
+        if self._unset is not None:
             return []
         pairs = zip(self._leaves, self._kinds, strict=True)
         return [carried(self._scope, pair[side], kind) for pair, kind in pairs if kind is not None]
 
     def value(self, results: Any) -> Any:
         """Return what the name is."""
-        if self._is_unset:
+        if self._unset is not None:
             return self._unset
         found = [
-            pair[0] if kind is None else seen(self._scope, next(results), kind)
+            _going(*pair) if kind is None else seen(self._scope, next(results), kind)
             for pair, kind in zip(self._leaves, self._kinds, strict=True)
         ]
         return rebuilt(self._then, iter(found))
 
 
-def _like(x: Any, other: Any) -> Any:
-    """Return as many results that were not returned yet as the other side returns."""
-    if isinstance(x, Nothing) and form(other) is not None:
-        return rebuilt(other, iter([x] * len(list(leaves(other)))))
-    return x
+def _going(x: Any, y: Any) -> Any:
+    """Return what is the same on two ways, or stands on the one that goes on."""
+    return y if isinstance(x, Left) else x
 
 
 def _kind(scope: KernelScope, name: str, x: Any, y: Any) -> Any:
+    if isinstance(x, Left) or isinstance(y, Left):
+        going = _going(x, y)
+        # A number stays one that Python knows.
+        return kind_of(scope, going) if isinstance(going, Value) else None
     if isinstance(x, Nothing) or isinstance(y, Nothing):
         known = kind_of(scope, y if isinstance(x, Nothing) else x)
         if known is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyrite.extension.flow.state import (
     Kind,
+    Left,
     Nothing,
     Unset,
     carried,
@@ -14,6 +15,7 @@ from pyrite.extension.flow.state import (
     joined,
     kind_of,
     leaves,
+    like,
     met,
     rebuilt,
     refilled,
@@ -82,8 +84,9 @@ class Carry:
     def _nodes(self, values: tuple[Any, ...]) -> list[Node]:
         return [
             carried(self._scope, x, kind)
-            for value, kinds in zip(values, self._kinds, strict=True)
-            for x, kind in zip(leaves(value), kinds, strict=True)
+            for value, known, kinds in zip(values, self._values, self._kinds, strict=True)
+            if any(kinds)
+            for x, kind in zip(leaves(like(value, known)), kinds, strict=True)
             if kind is not None
         ]
 
@@ -99,7 +102,7 @@ class Carry:
         value = self._values[position]
         if isinstance(value, Nothing):
             self._grow(position, end)
-        elif isinstance(value, Unset):
+        elif isinstance(value, Unset) or isinstance(end, Left):
             return
         require_alike(self._names[position], self._values[position], end, _WAYS)
         self._settle_leaves(position, end)

@@ -9,7 +9,7 @@ from pyrite.extension.flow.branch import Branch
 from pyrite.extension.flow.carry import Carry
 from pyrite.extension.flow.loop import Counted, Leaving, RecordedLoop, Rounds, While
 from pyrite.extension.flow.spans import Range, Span
-from pyrite.extension.flow.state import Nothing, Unset, decided
+from pyrite.extension.flow.state import Left, Nothing, Unset, decided
 from pyrite.extension.flow.words import Called
 from pyrite.extension.scope import KernelScope
 from pyrite.kernel import Value
@@ -30,10 +30,16 @@ class Flow:
         self._called = Called(scope, self)
         #: What a function returns, until it does.
         self.nothing = Nothing("what is returned")
+        #: What names are on a way that was left.
+        self.left = Left("a name")
 
     def unset(self, name: str) -> Unset:
         """Return what a name is before it is set."""
         return Unset(name)
+
+    def if_set(self, value: Any) -> Any:
+        """Return what a name is where a loop is left: what was not set there, nothing reads."""
+        return self.left if isinstance(value, Unset) else value
 
     def called(self, function: Any) -> Any:
         """Return what is called in the place of a function."""

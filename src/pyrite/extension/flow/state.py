@@ -52,6 +52,10 @@ class Nothing(Unset):
     """What a function returns until it does: it takes the type of what it will."""
 
 
+class Left(Unset):
+    """What a name is on a way that was left by a jump: whatever it is where the two ways meet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a value or a number is carried."""
@@ -94,6 +98,13 @@ def _tuple(cls: type[Any], items: list[Any]) -> Any:
     if issubclass(cls, Items):
         return cls.of(items)
     return cls(*items) if hasattr(cls, "_fields") else cls(items)
+
+
+def like(x: Any, other: Any) -> Any:
+    """Return as many items that are not known as another value has."""
+    if isinstance(x, Nothing | Left) and form(other) is not None:
+        return rebuilt(other, iter([x] * len(list(leaves(other)))))
+    return x
 
 
 def snapshot(value: Any) -> Any:
@@ -190,7 +201,7 @@ def joined(name: str, one: Kind, other: Kind, ways: tuple[str, str]) -> Kind:
 
 def carried(scope: KernelScope, x: Any, kind: Kind) -> Node:
     """Return the node of a value or a number in its kind."""
-    if isinstance(x, Nothing):
+    if isinstance(x, Nothing | Left):
         return scope.const(0, kind.type).node
     if isinstance(x, np.generic):
         x = x.item()

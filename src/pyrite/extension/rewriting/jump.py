@@ -10,6 +10,10 @@
 What stands after an ``if`` of which one side always jumps goes into its other side; after one that
 may jump it stands under the flag.  A flag is a bool of Python where Python alone decides, and a
 value of the kernel where that does.
+
+What a name is on a way that was left, nothing reads.  So a block that ends by a jump is marked
+(``leaves``), as is an ``if`` under a flag, whose other side was left (``guards``): where the two
+sides meet, the names are those of the side that goes on.
 """
 
 from __future__ import annotations
@@ -17,9 +21,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pyrite.extension.rewriting.names import FLOW, load, store
+
+#: What a jump leaves.
+Left = Literal["function", "loop"] | None
 
 _RUNNING, _RESULT = f"{FLOW}_running", f"{FLOW}_result"
 
@@ -82,9 +89,7 @@ class Jumps:
                 return done + self._split(statement, rest)
             done += self._statement(statement)
             if may_jump:
-                guard = self._guard()
-                following = ast.If(load(guard), self._block(rest), [])
-                return [*done, ast.copy_location(following, rest[0])]
+                return [*done, self._guarded(rest)]
         return done
 
     def _split(self, branch: ast.If, rest: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -95,8 +100,8 @@ class Jumps:
         if _always_jumps(branch.orelse):
             branch.body = [*branch.body, *rest]
             return self._statement(branch)
-        following = ast.If(load(self._guard()), self._block(rest), [])
-        return [*self._statement(branch), ast.copy_location(following, rest[0])]
+        following = self._guarded(rest)
+        return [*self._statement(branch), following]
 
     def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
         if isinstance(statement, ast.For | ast.While):
@@ -130,7 +135,7 @@ class Jumps:
             loop.running = state.looping
             before = [ast.copy_location(_set(state.looping, ast.Constant(True)), loop)]
             if isinstance(loop, ast.For):
-                body = [ast.copy_location(ast.If(load(state.looping), body, []), loop)]
+                body = [_guard(state.looping, body, "loop")]
             else:
                 # A condition is not looked at once the loop was left.
                 both = ast.BoolOp(ast.And(), [load(state.looping), loop.test])
@@ -141,11 +146,11 @@ class Jumps:
             after = [ast.copy_location(ast.If(load(state.looping), after, []), after[0])]
         return [*before, loop, *after]
 
-    def _guard(self) -> str:
-        """Return the flag under which the rest of the block at hand is run."""
+    def _guarded(self, rest: Sequence[ast.stmt]) -> ast.stmt:
+        """Return the rest of the block at hand, under the flag that says whether it is run."""
         if not self._loops:
-            return _RUNNING
-        return self._loops[-1].going
+            return _guard(_RUNNING, self._block(rest), "function")
+        return _guard(self._loops[-1].going, self._block(rest), "loop")
 
     def _cleared(self, jump: ast.stmt) -> list[ast.stmt]:
         """Return the assignments that a jump is."""
@@ -159,7 +164,35 @@ class Jumps:
             flags = [loop.going] if isinstance(jump, ast.Continue) else [loop.going, loop.looping]
             loop.cleared.update(flags)
             made += [_set(flag, ast.Constant(False)) for flag in flags]
+        last: Any = made[-1]
+        last.leaves = "function" if isinstance(jump, ast.Return) else "loop"
         return [ast.copy_location(s, jump) for s in made]
+
+
+def left_by(statements: Sequence[ast.stmt]) -> Left:
+    """Return what the jumps at the end of a block leave; None where the block may go on."""
+    if not statements:
+        return None
+    last = statements[-1]
+    if not isinstance(last, ast.If):
+        return getattr(last, "leaves", None)
+    sides = (left_by(last.body), guarding(last) or left_by(last.orelse))
+    if None in sides:
+        return None
+    return "loop" if "loop" in sides else "function"
+
+
+def guarding(branch: ast.If) -> Left:
+    """Return what was left where the condition of an ``if`` does not hold, if it is a flag."""
+    return getattr(branch, "guards", None)
+
+
+def _guard(flag: str, body: list[ast.stmt], left: Left) -> ast.stmt:
+    # What is said again is known where the kernel decides: where all ways were left, none goes on.
+    stays = _set(flag, ast.Constant(False))
+    made: Any = ast.copy_location(ast.If(load(flag), body, [stays]), body[0])
+    made.guards = left
+    return made  # type: ignore[no-any-return]
 
 
 def _set(name: str, value: ast.expr) -> ast.stmt:
@@ -189,10 +222,12 @@ def _within(node: ast.AST, in_loop: bool) -> list[tuple[ast.AST, bool]]:
     """The nodes of a statement, and whether a loop inside of it is around them."""
     if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
         return []
-    inside = in_loop or isinstance(node, ast.For | ast.While)
     found = [(node, in_loop)]
+    # What stands in the else of a loop leaves the one around it.
+    otherwise = getattr(node, "orelse", []) if isinstance(node, ast.For | ast.While) else []
     for child in ast.iter_child_nodes(node):
-        found += _within(child, inside)
+        is_inside = isinstance(node, ast.For | ast.While) and child not in otherwise
+        found += _within(child, in_loop or is_inside)
     return found
 
 

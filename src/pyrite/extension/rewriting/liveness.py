@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.extension.rewriting.names import assigned, read
+from pyrite.extension.rewriting.jump import guarding, left_by
+from pyrite.extension.rewriting.names import FLOW, assigned, read
 
 Names = frozenset[str]
 
@@ -19,6 +20,8 @@ def live_before(statements: Sequence[ast.stmt], after: Names) -> Names:
     ['a', 'c']
     """
     for statement in reversed(statements):
+        if left_by([statement]) == "function":
+            after = _flags(after)
         after = _RULES.get(type(statement), _simple)(statement, after)
     return after
 
@@ -51,8 +54,14 @@ def _simple(statement: ast.stmt, after: Names) -> Names:
 
 
 def _branch(statement: Any, after: Names) -> Names:
-    live = live_before(statement.body, after) | live_before(statement.orelse, after)
+    otherwise = _flags(after) if guarding(statement) == "function" else after
+    live = live_before(statement.body, after) | live_before(statement.orelse, otherwise)
     return live | read([statement.test])
+
+
+def _flags(names: Names) -> Names:
+    """Return what is read where a function was left: what the rewriting added."""
+    return frozenset(name for name in names if name.startswith(FLOW))
 
 
 def _loop(statement: Any, after: Names) -> Names:

@@ -39,6 +39,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.extension.rewriting.expression import Expressions, together
+from pyrite.extension.rewriting.jump import Left, guarding, left_by
 from pyrite.extension.rewriting.liveness import Names, live_at_head, live_before
 from pyrite.extension.rewriting.names import FLOW, assigned, load, store
 
@@ -102,9 +103,10 @@ class Statements:
         again = sorted(assigned(branch.body) & otherwise)
         self.unset.update(joined, again)
         name = self._name("branch")
+        left = (left_by(branch.body), guarding(branch) or left_by(branch.orelse))
         sides = [
-            [*self.block(side, after), self._end_of(name, joined)]
-            for side in (branch.body, branch.orelse)
+            [*self.block(side, after), self._end_of(name, joined, by)]
+            for side, by in zip((branch.body, branch.orelse), left, strict=True)
         ]
         names: list[ast.expr] = [ast.Constant(n) for n in joined]
         made = [
@@ -128,7 +130,7 @@ class Statements:
             _unpack(carried, self._state(name)),
             ast.Assign([loop.target], ast.Attribute(load(name), "item", ast.Load())),
             *self.block(loop.body, live),
-            self._end_of(name, carried),
+            self._end_of(name, carried, left_by(loop.body)),
         ]
         return self._opened(loop, name, "for_", given, body, carried)
 
@@ -139,7 +141,7 @@ class Statements:
         body = [
             _unpack(carried, self._state(name)),
             *self.block(loop.body, live),
-            self._end_of(name, carried),
+            self._end_of(name, carried, left_by(loop.body)),
         ]
         decided = self._ask(name, "decide", [self._visited(loop.test)])
         rounds: list[ast.stmt] = [_unpack(carried, self._state(name)), ast.If(decided, body, [])]
@@ -178,8 +180,9 @@ class Statements:
         function = ast.Attribute(load(name), method, ast.Load())
         return ast.Call(function, list(arguments), [])
 
-    def _end_of(self, name: str, names: Sequence[str]) -> ast.stmt:
-        return ast.Expr(self._ask(name, "end", _loaded(names)))
+    def _end_of(self, name: str, names: Sequence[str], left: Left) -> ast.stmt:
+        """Return the end of a block, with what names are there: nothing where a jump ends it."""
+        return ast.Expr(self._ask(name, "end", [_ending(n, left) for n in names]))
 
     def _state(self, name: str) -> ast.expr:
         return ast.Attribute(load(name), "state", ast.Load())
@@ -214,6 +217,16 @@ def _unpack(names: Sequence[str], value: ast.expr) -> ast.stmt:
 
 def _loaded(names: Sequence[str]) -> list[ast.expr]:
     return [load(n) for n in names]
+
+
+def _ending(name: str, left: Left) -> ast.expr:
+    if left is None or name.startswith(FLOW):
+        return load(name)
+    if left == "function":
+        return ast.Attribute(load(FLOW), "left", ast.Load())
+    # What is set when a loop is left may be read after it.
+    function = ast.Attribute(load(FLOW), "if_set", ast.Load())
+    return ast.Call(function, [load(name)], [])
 
 
 def _names(names: Sequence[str]) -> ast.expr:
