@@ -76,6 +76,7 @@ __all__ = [
     "FallbackWarning",
     "Fusion",
     "Gradients",
+    "MemorySummary",
     "Parameter",
     "PrecisionWarning",
     "State",
@@ -106,6 +107,7 @@ __all__ = [
     "int32",
     "int64",
     "matmul_precision",
+    "memory_report",
     "nn",
     "no_grad",
     "no_sync",
@@ -142,6 +144,8 @@ if _typing.TYPE_CHECKING:
     from pyrite import onnx as onnx
     from pyrite import optim as optim
     from pyrite import wgpu as wgpu
+    from pyrite.backend.explanation.memory import MemorySummary as MemorySummary
+    from pyrite.backend.explanation.memory import memory_report as memory_report
     from pyrite.backend.explanation.report import Explanation as Explanation
     from pyrite.backend.explanation.report import explain as explain
     from pyrite.compiled import Compiled as Compiled
@@ -160,10 +164,12 @@ else:
         "Compiled": "pyrite.compiled",
         "Divergence": "pyrite.testing.bisection",
         "Explanation": "pyrite.backend.explanation.report",
+        "MemorySummary": "pyrite.backend.explanation.memory",
         "activations": "pyrite.nn.observation",
         "bisect": "pyrite.testing.bisection",
         "compile": "pyrite.compiled",
         "explain": "pyrite.backend.explanation.report",
+        "memory_report": "pyrite.backend.explanation.memory",
         "prepare": "pyrite.compiled",
     }
 

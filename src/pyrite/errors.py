@@ -11,6 +11,7 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── ArgumentError (ValueError)     any other argument out of its range: dropout(p=1.5)
     ├── IndexRangeError (IndexError)   an index outside its axis
     ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost
+    │   └── OutOfMemoryError           one without room for what was asked
     ├── SyncError (RuntimeError)       a read-back inside pyrite.no_sync()
     ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
     ├── CompileError (RuntimeError)    a function that cannot be replayed: it reads a value
@@ -70,6 +71,10 @@ class IndexRangeError(PyriteError, IndexError):
 
 class DeviceError(PyriteError, RuntimeError):
     """A device is unknown, missing or lost, or two meet in one op; move one: ``y.to(d)``."""
+
+
+class OutOfMemoryError(DeviceError):
+    """A device has no room for a tensor; the message names the largest there, and their lines."""
 
 
 class SyncError(PyriteError, RuntimeError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pyrite
+from pyrite import nn
 from pyrite.autodiff import autodiff, checkpoint, grad, saved_bytes, training_mode, value_and_grad
 from pyrite.autodiff.mode import training
 from pyrite.tensor.creation import full, tensor
@@ -45,6 +47,37 @@ def test_fewer_bytes_are_kept():
     assert saved_bytes(checkpoint(chain)(x).sum()) < everything / 4
     balanced = tensor(points(), device=autodiff(checkpointing="balanced")).require_grad()
     assert saved_bytes(chain(balanced).sum()) < everything
+
+
+def test_a_method_and_a_closure_over_constants_keep_no_more_than_a_module():
+    # The first layers of a network: what is tracked is their parameters, and no argument is.
+    class Net(nn.Module):
+        def __init__(self):
+            self.linear = nn.Linear(8, 64)
+
+        def part(self, x):
+            return self.linear(x).exp().exp().sum(-1)
+
+        forward = part
+
+    x = pyrite.ones((16, 8), device="numpy")
+
+    def kept(of):
+        found = []
+
+        def loss(net):
+            result = of(net).sum()
+            found.append(pyrite.saved_bytes(result))
+            return result
+
+        pyrite.value_and_grad(loss)(Net().to("numpy"))
+        return found[0]
+
+    # Nothing of the size of a linear layer's result, which is 16 * 64 * 4 bytes.
+    assert kept(lambda net: pyrite.checkpoint(net)(x)) < 16 * 64 * 4
+    assert kept(lambda net: pyrite.checkpoint(net.part)(x)) < 16 * 64 * 4
+    assert kept(lambda net: pyrite.checkpoint(lambda x: net.part(x))(x)) < 16 * 64 * 4
+    assert kept(lambda net: net.part(x)) >= 16 * 64 * 4
 
 
 def test_parameters_and_closures_get_their_gradients():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from pyrite.autodiff.gradients import Emission
@@ -33,13 +34,27 @@ def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(fn)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        levels = [t._backend for t in tree_leaves((args, kwargs, fn)) if t._backend.level]
+        levels = [
+            t._backend for t in tree_leaves((args, kwargs, _reached_by(fn))) if t._backend.level
+        ]
         backend = max(levels, key=lambda b: b.level, default=None)
         if not isinstance(backend, Autodiff) or not is_recording(backend.level):
             return fn(*args, **kwargs)
         return _run(backend, functools.partial(fn, *args, **kwargs))
 
     return wrapped
+
+
+def _reached_by(fn: Callable[..., Any]) -> list[Any]:
+    """Return what a function computes with besides its arguments, as far as it shows.
+
+    That is itself where it is a module, the module whose method it is, and what it closes over.
+    """
+    found = [fn, getattr(fn, "__self__", None)]
+    for cell in getattr(fn, "__closure__", None) or ():
+        with suppress(ValueError):  # not assigned yet
+            found.append(cell.cell_contents)
+    return found
 
 
 def _run(backend: Autodiff, call: Callable[[], R]) -> R:

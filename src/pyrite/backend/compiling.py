@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from pyrite.backend.graph import Graph, Input
+from pyrite.backend.memory import ProgramMemory
 from pyrite.op import Constant, Executor, Handle, Op, Plan
 from pyrite.types import TensorType
 
@@ -26,6 +27,10 @@ class Program(Protocol):
     @property
     def launches(self) -> int:
         """How many kernels, or ops of the backend, one run starts."""
+        ...
+
+    def memory(self, sites: Sites) -> ProgramMemory | None:
+        """Return what a run takes beside its inputs; None where that is not known."""
         ...
 
     @property
@@ -65,6 +70,9 @@ class CallList:
         self._plans = [Plan(node.attrs, node.types, is_kept=True) for node in graph.nodes]
         self._done = _last_uses(graph)
         self.launches = len(graph.nodes)
+
+    def memory(self, sites: Sites) -> None:
+        """Return None: each op makes what it makes."""
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle]:
         """Return the results; see `Program`."""

@@ -187,6 +187,11 @@ def default_device_here(of: DeviceLike) -> Iterator[None]:
         _default_here.reset(token)
 
 
+def opened() -> list[Backend]:
+    """Return the backends of the devices that were used so far."""
+    return [*dict.fromkeys(_opened.values())]
+
+
 def device_names() -> list[str]:
     """Return the names of all devices that Pyrite knows, whether or not they work here."""
     return [

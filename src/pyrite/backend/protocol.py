@@ -2,9 +2,9 @@
 
 A backend executes ops by their records; it has no method per op.  The five are `execute`, the one
 door through which every op comes, `upload`, `download`, `type_of` and `synchronize`.  What some
-backends have beyond them has defaults in four protocols: `Sharing` (memory that others see),
-`Waiting` (ops that return before they are computed), `Compiling` (many ops as one program) and
-`Levels` (decorators such as Autodiff).
+backends have beyond them has defaults in five protocols: `Sharing` (memory that others see),
+`Waiting` (ops that return before they are computed), `Compiling` (many ops as one program),
+`Accounting` (how much memory is in use) and `Levels` (decorators such as Autodiff).
 
 ``Fusion(backend)`` and ``Autodiff(backend)`` are backends too, and override ``execute``.
 Invariant: handles are immutable to everyone but the backend that made them.
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pyrite.backend.compiling import Compiling
 from pyrite.backend.levels import Levels
+from pyrite.backend.memory import Accounting
 from pyrite.backend.sharing import Sharing
 from pyrite.backend.waiting import Waiting
 from pyrite.op import OPS, Handle, Op, Plan, TensorBase, different_devices
@@ -26,7 +27,7 @@ from pyrite.types import DTYPES, Array, DType, TensorType
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Backend(Sharing, Waiting, Compiling, Levels):
+class Backend(Sharing, Waiting, Compiling, Accounting, Levels):
     """Where ops run.  Two backends are equal when they are the same device at the same level.
 
     A backend that does an op natively, better than by its rules, says so by name:

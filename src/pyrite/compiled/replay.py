@@ -8,7 +8,7 @@ from typing import Any
 
 from pyrite.backend.compiling import Program
 from pyrite.backend.fusion import Fusion
-from pyrite.backend.fusion.history import graph_of
+from pyrite.backend.fusion.history import Lines, graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
 from pyrite.compiled.expression import Expressions, States, with_numbers
@@ -27,6 +27,7 @@ class ReplayedCall:
     def __init__(self, call: CapturedCall, fusion: Fusion) -> None:
         self.call = call
         self._fusion = fusion
+        self._lines = Lines(call.at, call.sites)
         self._programs: dict[Hashable, Program] = {}
         sources = [*(o.source for o in call.outputs), *call.renewed.values()]
         #: The values that are wanted, and where each is among the results of a program.
@@ -107,13 +108,13 @@ class ReplayedCall:
             program = self._program(layouts, inputs, given)
         self._fusion.recorded.runs += 1
         holding = self._fusion.holding
-        return [holding(x) for x in program.run(given, self.call.sites)]
+        return [holding(x) for x in program.run(given, self._lines)]
 
     def _program(self, layouts: Hashable, inputs: Sequence[Lazy], given: Sequence[Any]) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
         graph = graph_of(self.call.at, [x.type for x in inputs], self._wanted)
-        program = self._fusion.recorded.program(graph, layouts, given)
+        program = self._fusion.recorded.program(graph, layouts, given, self.call.at)
         self._programs[layouts] = program
         return program
 

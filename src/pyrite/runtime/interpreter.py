@@ -21,7 +21,7 @@ from pyrite.kernel.text import to_text
 from pyrite.kernel.verify import verify
 from pyrite.runtime.bundle import LaunchList, NewBuffers
 from pyrite.runtime.poison import Reach
-from pyrite.runtime.protocol import BundledLaunch, MemoryReport, Wanted
+from pyrite.runtime.protocol import BundledLaunch, Held, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.types import Array, DType, Number, Shape, element_count
 
@@ -30,12 +30,19 @@ from pyrite.types import Array, DType, Number, Shape, element_count
 _UNWRITTEN = 0xAB
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class InterpreterBuffer:
     """Bytes of the host; of a view with a reach no others are touched."""
 
     data: Array
     reach: Reach | None = None
+    #: What made it, where that was noted.
+    origin: object | None = None
+
+    @property
+    def owner(self) -> InterpreterBuffer:
+        """Itself: a view is told apart."""
+        return self
 
     @property
     def nbytes(self) -> int:
@@ -187,6 +194,10 @@ class InterpreterRuntime:
         """Return how much memory is in use."""
         live = self._live()
         return MemoryReport(live, live, self._peak)
+
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
+        return sorted([Held(b.nbytes, b.origin) for b in self._buffers], key=lambda x: -x.nbytes)
 
     def trim(self) -> None:
         """There is nothing to give back."""

@@ -31,12 +31,32 @@ class MemoryReport:
     peak: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A buffer that somebody holds, and what made it, where that was noted: printed, it says so."""
+
+    nbytes: int
+    origin: object | None = None
+
+
 #: What a read asks for: buffers, and as what each is to be seen.
 Wanted = Sequence[tuple[Any, DType, Shape]]
 
 
+class Owner(Protocol):
+    """What a buffer and its views have in common, and is given back as a whole."""
+
+    #: What made it: who allocates a large buffer notes that here.
+    origin: object | None
+
+
 class Buffer(Protocol):
     """Memory of a runtime; given back when nobody holds it."""
+
+    @property
+    def owner(self) -> Owner:
+        """What it is a part of, or itself."""
+        ...
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +153,7 @@ class Runtime(Protocol):
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return a buffer with unspecified contents.  Raises DeviceError when there is no room."""
+        """Return a buffer with unspecified contents, or raise OutOfMemoryError."""
         ...
 
     def upload(self, array: Array) -> Buffer:
@@ -225,6 +245,10 @@ class Runtime(Protocol):
 
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""
+        ...
+
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
         ...
 
     def trim(self) -> None:

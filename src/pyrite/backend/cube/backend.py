@@ -21,6 +21,7 @@ from pyrite.backend.cube.body import graph_of, run_body
 from pyrite.backend.cube.custom import first_of
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import guarded, guarding
+from pyrite.backend.cube.inventory import memory_of, note_origin
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
 from pyrite.backend.cube.outside import apart, require_separate
@@ -38,8 +39,10 @@ from pyrite.backend.cube.recording import (
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
+from pyrite.backend.explanation import listeners
 from pyrite.backend.fallback import note_fallback
 from pyrite.backend.graph import Graph, Literal, Node, Operand
+from pyrite.backend.memory import LARGE, DeviceMemory
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
@@ -236,12 +239,19 @@ class CubeBackend(Backend):
 
         return compile_graph(self.launcher, graph, inputs, body_of, choose)
 
+    def memory(self) -> DeviceMemory:
+        """Return how much memory is in use, and by which tensors."""
+        return memory_of(self.runtime)
+
     def upload(self, array: Array) -> CubeTensor:
         """Return a dense tensor with a copy of the array."""
         type = TensorType(array.shape, dtype(array.dtype))
         require_dtype(self.runtime, "a tensor", type.dtype)
         _require_indexable("upload", type)
-        return CubeTensor.dense(self.runtime.upload(array), type)
+        made = CubeTensor.dense(self.runtime.upload(array), type)
+        if type.nbytes >= LARGE or listeners:
+            note_origin(made.buffer, type)
+        return made
 
     def adopt(self, array: Any) -> CubeTensor | None:
         """Return a `CubeTensor` of this runtime's memory as it is, or one of an array's memory."""

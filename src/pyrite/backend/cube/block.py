@@ -72,12 +72,20 @@ def hosted(uses: Mapping[int, Use], hosts: Mapping[int, Use]) -> dict[int, int]:
     return found
 
 
+def peak_of(uses: Sequence[Use]) -> list[int]:
+    """Return which uses are in memory when most bytes are: no block can be smaller.
+
+    >>> peak_of([Use(64, 0, 1), Use(64, 1, 2), Use(32, 2, 3)])
+    [0, 1]
+    """
+    launches = sorted({u.begin for u in uses})
+    found = [[n for n, u in enumerate(uses) if u.begin <= at <= u.end] for at in launches]
+    return max(found, key=lambda of: sum(uses[n].nbytes for n in of), default=[])
+
+
 def least_bytes(uses: Sequence[Use]) -> int:
     """Return the most bytes that are in use at one launch: no block can be smaller."""
-    return max(
-        (sum(u.nbytes for u in uses if u.begin <= at <= u.end) for at in {u.begin for u in uses}),
-        default=0,
-    )
+    return sum(uses[n].nbytes for n in peak_of(uses))
 
 
 def _aligned(nbytes: int, alignment: int) -> int:

@@ -7,25 +7,31 @@ slots in place of buffers, so that memory is planned for the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.compiling import Sites
+from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
 from pyrite.backend.cube.fault import AnyDoubt, joined
+from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.recording import Recording, RecordingLauncher
+from pyrite.backend.cube.recording import Made, Recording, RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
 from pyrite.backend.explanation.launched import Describe
 from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
+from pyrite.backend.memory import ProgramMemory, TensorMemory, counted
+from pyrite.errors import OutOfMemoryError
 from pyrite.op import Op, user_location
 
 #: From an op and its inputs to what runs it.
 Choice = Callable[[Op, Sequence[Input], Any], Lowering]
 
+#: So many tensors of a program are named where its memory is told.
+NAMED = 5
 #: The most characters of a kernel's name, which is made of the names of its ops.
 LONGEST_NAME = 48
 
@@ -43,7 +49,8 @@ class CubeProgram:
     """A recording of many ops; see `pyrite.backend.compiling.Program`.
 
     ``parts`` says of each of its launches which nodes of the graph it computes, ``origins`` of each
-    of its faults in which node it is, ``names`` how the nodes' ops are called.
+    of its faults in which node it is, ``names`` how the nodes' ops are called, ``makers`` of its
+    new results, by their operands, which nodes made them.
     """
 
     launcher: Launcher
@@ -52,6 +59,7 @@ class CubeProgram:
     origins: tuple[int, ...]
     reaches: tuple[Reach, ...]
     names: tuple[str, ...]
+    makers: Mapping[int, int]
 
     @property
     def launches(self) -> int:
@@ -67,7 +75,12 @@ class CubeProgram:
         """Return the results; each is in doubt as what it is made of."""
         recording = self.recording
         operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
-        bundle = recording.prepare(self.launcher, inputs, operands)
+        try:
+            bundle = recording.prepare(self.launcher, inputs, operands)
+        except OutOfMemoryError as error:
+            raise self._short_of_memory(error, sites) from None
+        if listeners or recording.large:
+            self._note_origins(operands, sites)
         doubts: Sequence[AnyDoubt] = ()
         if bundle is not None:
             launch: Callable[[list[Any]], None] = bundle.launch
@@ -86,6 +99,38 @@ class CubeProgram:
             CubeTensor(operands[at], type, strides, offset, doubt)
             for (at, type, strides, offset), doubt in zip(recording.results, found, strict=True)
         ]
+
+    def memory(self, sites: Sites) -> ProgramMemory:
+        """Return what a run takes beside its inputs, and what of it is largest at a time."""
+        recording = self.recording
+        found = peak_of([one.use for one in recording.made])
+        largest = sorted(found, key=lambda n: -recording.made[n].use.nbytes)[:NAMED]
+        return ProgramMemory(
+            self.launches,
+            recording.planned,
+            sum(recording.made[n].use.nbytes for n in found),
+            tuple([self._tensor(recording.made[n], sites) for n in largest]),
+        )
+
+    def _tensor(self, made: Made, sites: Sites) -> TensorMemory:
+        nodes = self.parts[made.use.begin] if self.parts else ()
+        line = next((sites[n] for n in reversed(nodes) if n in sites), None)
+        return TensorMemory(made.use.nbytes, made.type, line)
+
+    def _note_origins(self, operands: Sequence[Any], sites: Sites) -> None:
+        recording = self.recording
+        for at, type in recording.new if listeners else recording.large:
+            note_origin(operands[at], type, sites.get(self.makers[at]))
+
+    def _short_of_memory(self, error: OutOfMemoryError, sites: Sites) -> OutOfMemoryError:
+        """Return an error with what the program was to make."""
+        found = self.memory(sites)
+        named = " and ".join(str(tensor) for tensor in found.largest)
+        got, _, fix = str(error).rpartition("; ")
+        return OutOfMemoryError(
+            f"{got}; it was for a program of {counted(found.launches)} that makes "
+            f"{found.planned:,} bytes, at once {named}; {fix}"
+        )
 
     def _describing(self, sites: Sites) -> Describe:
         def describe(launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -156,14 +201,29 @@ def compile_graph(
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
+    recording = recorder.recording(results)
     return CubeProgram(
         launcher,
-        recorder.recording(results),
+        recording,
         tuple([tuple(dict.fromkeys(nodes[n] for n in part)) for part in run.parts]),
         tuple([nodes[n] for n in of_faults]),
         _reaches(whole, of_faults),
         names,
+        _makers(graph, recording),
     )
+
+
+def _makers(graph: Graph, recording: Recording) -> dict[int, int]:
+    """Return of which node each new result is, by its operand."""
+    places = {node: n for n, node in enumerate(graph.nodes)}
+    new = {at for at, _ in recording.new}
+    made: dict[int, int] = {}
+    for (at, *_), value in zip(recording.results, graph.results, strict=True):
+        node = graph.makers[value]
+        if node is not None and at in new:
+            # Views of it come later.
+            made.setdefault(at, places[node])
+    return made
 
 
 class _ProgramRun(GraphRun):

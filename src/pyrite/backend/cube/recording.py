@@ -18,12 +18,14 @@ from typing import Any, TypeVar
 from pyrite.backend.cube.block import Use, block_of, hosted
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
+from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
 from pyrite.backend.means import note_means
+from pyrite.backend.memory import LARGE, ProgramOrigin
 from pyrite.content import NoContentError, content_of
 from pyrite.kernel import Kernel
 from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
@@ -82,11 +84,22 @@ def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
 class Slot:
     """A buffer that there will be, by its number; an input's may have any size, and says 0."""
 
-    __slots__ = ("nbytes", "number")
+    __slots__ = ("nbytes", "number", "type")
 
     def __init__(self, number: int, nbytes: int) -> None:
         self.number = number
         self.nbytes = nbytes
+        #: What it holds, where that is a tensor's elements.
+        self.type: TensorType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A buffer that a run makes: when it is in use, as what, and whether a result lies there."""
+
+    use: Use
+    type: TensorType | None
+    is_result: bool
 
 
 class Unknown(Constant):
@@ -157,6 +170,12 @@ class RecordingLauncher(Launcher):
         self._slots.append(slot)
         return slot
 
+    def empty(self, type: TensorType) -> CubeTensor:
+        """Return a dense tensor in a slot, which knows its type."""
+        made = super().empty(type)
+        made.buffer.type = type  # type: ignore[attr-defined]
+        return made
+
     def number(self, constant: Constant, dtype: DType) -> Any:
         """Return a number, or the argument that will be one."""
         if isinstance(constant, Unknown):
@@ -218,6 +237,10 @@ class RecordingLauncher(Launcher):
         """Return what was noted, for a lowering of an op that had these results."""
         memory = self._memory([self._slot(r) for r in results])
         outer = {memory.places[self._slot(r).number] - self._given for r in results}
+        new = {
+            memory.places[slot.number]: slot.type or r.type
+            for r in results if (slot := self._slot(r)).number >= self._given
+        }  # fmt: skip
         operands: dict[Any, int] = {}
         first = self._given + len(memory.sizes) + len(memory.parts)
 
@@ -247,11 +270,23 @@ class RecordingLauncher(Launcher):
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
             bundle=self._bundle(steps) if steps else None,
+            made=self._buffers_made(results),
+            new=tuple(new.items()),
+            large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
             steps=tuple(steps),
             results=tuple(
                 (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
             name=name,
+        )
+
+    def _buffers_made(self, results: Sequence[CubeTensor]) -> tuple[Made, ...]:
+        slots = [self._slot(r) for r in results]
+        outer = {slot.number for slot in slots}
+        return tuple(
+            Made(Use(self._slots[n].nbytes, *use), self._slots[n].type, n in outer)
+            for n, use in self._uses(slots).items()
+            if n >= self._given
         )
 
     def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
@@ -362,7 +397,17 @@ class Recording:
     bundle: Bundle | None
     steps: tuple[BundledLaunch, ...]
     results: tuple[tuple[int, TensorType, Strides, int], ...]
+    #: What is made in a run, results included.
+    made: tuple[Made, ...]
     name: str = ""
+    #: The operands that are new results, with their types; and those of them that are large.
+    new: tuple[tuple[int, TensorType], ...] = ()
+    large: tuple[tuple[int, TensorType], ...] = ()
+
+    @property
+    def planned(self) -> int:
+        """The bytes that a run takes beside its inputs."""
+        return sum(self.sizes) + self.block
 
     def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
         """Make the launches for inputs; return the results."""
@@ -374,6 +419,8 @@ class Recording:
                 if i.doubt is not doubt and i.doubt is not None:
                     doubt = joined(doubt, i.doubt)
         bundle = self.prepare(launcher, inputs, operands)
+        for at, of in self.new if listeners else self.large:
+            note_origin(operands[at], of)
         if bundle is not None:
             run = told(launcher.runtime, self.steps, self._describe) if listeners else bundle.launch
             if self.faults:
@@ -400,6 +447,7 @@ class Recording:
         operands += self.memory.buffers(are_new=bool(listeners))
         if self.parts:
             block = launcher.runtime.allocate(self.block)
+            block.owner.origin = ProgramOrigin(len(self.steps))
             operands += [block.view(offset, nbytes) for offset, nbytes in self.parts]
         if self.bundle is not None:
             for position, dtype in self.arguments:

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
+from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.errors import CompileError
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
 from pyrite.op.rule import View
 from pyrite.types import Array, TensorType
+
+#: All that there are.
+FUSED: WeakSet[Fusion] = WeakSet()
 
 
 class Fusion(Backend):
@@ -41,6 +47,7 @@ class Fusion(Backend):
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
         self.recorded = RecordedCalls(inner)
         self._of_thread = threading.local()
+        FUSED.add(self)
 
     @property
     def details(self) -> str:  # type: ignore[override]
@@ -154,6 +161,11 @@ class Fusion(Backend):
         return Lazy(self.inner.type_of(value), _NOWHERE, value)
 
     # ---- values ----
+
+    def memory(self) -> DeviceMemory | None:
+        """Return how much memory is in use, and what the largest programs take."""
+        found = self.inner.memory()
+        return None if found is None else replace(found, programs=tuple(self.recorded.largest))
 
     def upload(self, array: Array) -> Lazy:
         """Return a handle of a copy of the array."""

@@ -6,7 +6,7 @@ types, and the programs, is found out once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyrite.backend.compiling import Program
@@ -43,10 +43,20 @@ class Call:
     numbers: int = 0
     #: Whether the user's line is to be noted: of what may find an index outside, or may yet.
     is_checked: bool = False
+    #: The user's line at which it was first recorded.
+    line: str = ""
     #: The calls that came next, by what they depend on; None for one that has to run by itself.
     next: dict[Hashable, Call | None] = field(default_factory=dict)
     #: Programs of all calls up to here, by which results are wanted and how inputs lie.
     programs: dict[Hashable, Program] = field(default_factory=dict)
+    _lines: tuple[str, ...] | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of all calls up to here."""
+        if self._lines is None:
+            self._lines = tuple([call.line for call in self.path])
+        return self._lines
 
     @property
     def path(self) -> list[Call]:
@@ -57,6 +67,26 @@ class Call:
             found.append(call)
             call = call.before
         return found[::-1]
+
+
+class Lines(Mapping[int, str]):
+    """The user's lines of the calls up to one: as noted this time, else when they first came."""
+
+    __slots__ = ("_call", "_noted")
+
+    def __init__(self, call: Call, noted: Mapping[int, str]) -> None:
+        self._call = call
+        self._noted = noted
+
+    def __getitem__(self, n: int) -> str:
+        noted = self._noted.get(n)
+        return self._call.lines[n] if noted is None else noted
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return self._call.count
 
 
 def graph_of(last: Call, inputs: Sequence[TensorType], wanted: Sequence[int]) -> Graph:

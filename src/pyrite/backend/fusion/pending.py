@@ -9,9 +9,10 @@ from weakref import ref
 
 from pyrite.backend.compiling import Known, Program
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import Call, Number, Operand, graph_of
+from pyrite.backend.fusion.history import Call, Lines, Number, Operand, graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.backend.graph import Graph, Literal, reaching
+from pyrite.backend.memory import ProgramMemory
 from pyrite.backend.protocol import Backend
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
@@ -19,6 +20,8 @@ from pyrite.op import Constant, Op, Plan, is_host_scalar, rules_key, user_locati
 from pyrite.recent import Recent
 from pyrite.types import bool_
 
+#: Of so many programs the memory is told.
+MOST_TOLD = 3
 #: Programs that a device holds at least.
 PROGRAMS = 1024
 #: So many calls run, wanted or not.
@@ -39,6 +42,8 @@ class RecordedCalls:
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
         #: How many programs were made, and how many runs there were.
         self.compiled = self.runs = 0
+        #: Of those programs that take most.
+        self.largest: list[ProgramMemory] = []
 
     def begin(self) -> Call:
         """Return where calls begin."""
@@ -46,13 +51,21 @@ class RecordedCalls:
             self.root, self.calls = Call(), 0
         return self.root
 
-    def program(self, graph: Graph, layouts: Hashable, inputs: Sequence[Any]) -> Program:
-        """Return the program of a graph for inputs that lie so."""
+    def _note_memory(self, memory: ProgramMemory | None) -> None:
+        if memory is not None:
+            found = sorted([*self.largest, memory], key=lambda m: -m.planned)
+            self.largest = found[:MOST_TOLD]
+
+    def program(
+        self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call
+    ) -> Program:
+        """Return the program of the graph of calls up to a last one, for inputs that lie so."""
         content = (graph.key, layouts)
         program = self.programs.get(content)
         if program is None:
             program = self.inner.compile(graph, inputs)
             self.programs.put(content, program)
+            self._note_memory(program.memory(Lines(last, {})))
             self.compiled += 1
         return program
 
@@ -167,8 +180,9 @@ class PendingCalls:
         results = at.results + len(plan.out)
         is_checked = not op.is_elementwise
         call = Call(
-            at, op, plan, plan.out, tuple(operands), at.count + 1, results, count, is_checked
-        )
+            at, op, plan, plan.out, tuple(operands), at.count + 1, results, count, is_checked,
+            user_location(),
+        )  # fmt: skip
         at.next[key] = call
         self.recorded.calls += 1
         return call
@@ -207,13 +221,13 @@ class PendingCalls:
                 known.clear()
             program = known[key] = self._program(key, inputs)
         self.recorded.runs += 1
-        results = program.run(inputs, self.sites)
+        results = program.run(inputs, Lines(self.at, self.sites))
         for (_, lazy), result in zip(wanted, results, strict=True):
             lazy.value = result
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
         graph = graph_of(self.at, [x.type for x in self.inputs], key[0])
-        program = self.recorded.program(graph, key[1:], inputs)
+        program = self.recorded.program(graph, key[1:], inputs, self.at)
         reached = set(reaching(graph))
         for n, call in enumerate(self.at.path):
             if n in reached:

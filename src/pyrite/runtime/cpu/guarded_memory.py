@@ -24,12 +24,13 @@ from pyrite.runtime.cpu.memory import (
     CpuBuffer,
     CpuView,
     Lease,
+    held,
     no_room,
     size_class,
 )
 from pyrite.runtime.cpu.pages import MAPPINGS, PAGE, Pages, has_pages, most_mappings
 from pyrite.runtime.poison import Reach, changed, poison
-from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.protocol import Held, MemoryReport
 from pyrite.types import Array
 
 #: Bytes of poison on a side where no page is: a vector of 16 float64.
@@ -192,6 +193,12 @@ class GuardedAllocator:
             self._take_back()
             return MemoryReport(self._live, self._live, self._peak)
 
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
+        with self._lock:
+            self._take_back()
+            return held(self._blocks)
+
     def trim(self, keep: int = 0) -> None:
         """Take back what ended."""
         with self._lock:
@@ -205,7 +212,7 @@ class GuardedAllocator:
         try:
             block = GuardedBlock(nbytes, self._guard, has_pages=has_room)
         except MemoryError:
-            raise no_room(nbytes, self._live) from None
+            raise no_room(nbytes, self._live, held(self._blocks)) from None
         self._blocks.add(block)
         return block
 

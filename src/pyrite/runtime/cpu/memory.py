@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -22,8 +22,9 @@ from typing import Any, Final
 import numpy as np
 import psutil
 
-from pyrite.errors import ArgumentError, DeviceError
-from pyrite.runtime.protocol import MemoryReport
+from pyrite.errors import ArgumentError, OutOfMemoryError
+from pyrite.runtime.protocol import Held, MemoryReport
+from pyrite.runtime.shortage import largest_of
 from pyrite.types import Array
 
 #: Of the beginning of each block: a cache line, and a vector of AVX-512.
@@ -53,12 +54,19 @@ class Block:
 class CpuBuffer:
     """A buffer; its block goes back to the allocator when nobody holds it: see `Lease`."""
 
-    __slots__ = ("__weakref__", "address", "block", "nbytes")
+    __slots__ = ("__weakref__", "address", "block", "nbytes", "origin")
 
     def __init__(self, block: Block, nbytes: int) -> None:
         self.block = block
         self.address = block.address
         self.nbytes = nbytes
+        #: What made it, where that was noted.
+        self.origin: object | None = None
+
+    @property
+    def owner(self) -> CpuBuffer:
+        """Itself."""
+        return self
 
     def view(self, offset: int, nbytes: int) -> CpuView:
         """Return a part of it, which keeps the whole alive."""
@@ -95,6 +103,11 @@ class CpuView:
         self.offset = offset
         self.address = base.address + offset
         self.nbytes = nbytes
+
+    @property
+    def owner(self) -> CpuBuffer:
+        """The whole."""
+        return self.base
 
     def view(self, offset: int, nbytes: int) -> CpuView:
         """Return a part of it, which keeps the whole alive."""
@@ -146,7 +159,7 @@ class Allocator:
     def allocate(self, nbytes: int, *, for_host: bool = False) -> CpuBuffer:
         """Return a buffer of unspecified contents, which the host may write at once if so asked.
 
-        Raises DeviceError when there is no memory left.
+        Raises OutOfMemoryError when there is no memory left.
         """
         capacity = size_class(nbytes)
         with self._lock:
@@ -171,6 +184,12 @@ class Allocator:
         with self._lock:
             self._take_back()
             return MemoryReport(self._live, self._reserved, self._peak)
+
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
+        with self._lock:
+            self._take_back()
+            return held(self._blocks)
 
     def trim(self, keep: int = 0) -> None:
         """Give free blocks back to the system, until ``keep`` bytes are left free.
@@ -204,7 +223,7 @@ class Allocator:
         try:
             return self._make(capacity)
         except MemoryError:
-            raise no_room(capacity, self._live) from None
+            raise no_room(capacity, self._live, held(self._blocks)) from None
 
     def _make(self, capacity: int) -> Block:
         block = Block(capacity)
@@ -224,12 +243,20 @@ class Allocator:
                 del self._free[capacity]
 
 
-def no_room(capacity: int, live: int) -> DeviceError:
+def held(blocks: Iterable[Block]) -> list[Held]:
+    """Return the buffers in blocks, the largest first."""
+    buffers = (block.lease() for block in blocks if block.lease is not None)
+    return sorted(
+        [Held(b.nbytes, b.origin) for b in buffers if b is not None], key=lambda x: -x.nbytes
+    )
+
+
+def no_room(capacity: int, live: int, held: Sequence[Held]) -> OutOfMemoryError:
     """Return the error of who asks for so many bytes when there are none."""
     free = psutil.virtual_memory().available
-    return DeviceError(
-        f"cpu requires room for {capacity:,} bytes, got none: the system has {free:,} "
-        f"free, {live:,} are in use here; use smaller batches, or checkpoint"
+    return OutOfMemoryError(
+        f"cpu requires room for {capacity:,} bytes, got none: the system has {free:,} free, "
+        f"{live:,} are in use here{largest_of(held)}; use smaller batches, or checkpoint"
     )
 
 

@@ -32,7 +32,7 @@ from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, MemoryReport, Wanted
+from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, Held, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
@@ -298,6 +298,10 @@ class CpuRuntime:
     def memory_report(self) -> MemoryReport:
         """Return how much memory is in use."""
         return self._allocator.report()
+
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
+        return self._allocator.held()
 
     def trim(self) -> None:
         """Give free memory back to the system."""

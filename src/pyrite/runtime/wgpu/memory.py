@@ -19,9 +19,10 @@ from typing import Any
 
 import wgpu
 
-from pyrite.errors import DeviceError, PyriteError
+from pyrite.errors import DeviceError, OutOfMemoryError, PyriteError
 from pyrite.runtime.interruption import Uninterrupted
-from pyrite.runtime.protocol import MemoryReport
+from pyrite.runtime.protocol import Held, MemoryReport
+from pyrite.runtime.shortage import largest_of
 from pyrite.runtime.wgpu.device_loss import Life
 from pyrite.runtime.wgpu.native import NativeError, Pointer
 
@@ -77,11 +78,13 @@ class Contents:
 class Lease:
     """The right to a storage; when nobody holds it the storage returns to its pool, if any."""
 
-    __slots__ = ("__weakref__", "contents", "nbytes")
+    __slots__ = ("__weakref__", "contents", "nbytes", "origin")
 
     def __init__(self, storage: Storage, nbytes: int) -> None:
         self.contents = Contents(storage)
         self.nbytes = nbytes
+        #: What made it, where that was noted.
+        self.origin: object | None = None
 
 
 class Expiry(weakref.ref[Lease]):
@@ -107,6 +110,11 @@ class Buffer:
         self.nbytes = nbytes
         #: What a bind group depends on.
         self.key = (lease.contents.storage.serial, offset, nbytes)
+
+    @property
+    def owner(self) -> Lease:
+        """The right to the whole."""
+        return self.lease
 
     @property
     def storage(self) -> Storage:
@@ -200,7 +208,7 @@ class Pool:
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer of that many bytes with unspecified contents.
 
-        Raises DeviceError, with a report, when there is no room even after `trim`.
+        Raises OutOfMemoryError, with a report, when there is no room even after `trim`.
         """
         capacity = self.capacity(nbytes)
         self.collect()
@@ -296,6 +304,12 @@ class Pool:
         self.collect()
         return MemoryReport(live=self.live, reserved=self.reserved, peak=self.peak)
 
+    def held(self) -> list[Held]:
+        """Return what somebody holds, the largest first."""
+        self.collect()
+        leases = [lease for expiry in self._leases if (lease := expiry()) is not None]
+        return sorted([Held(x.nbytes, x.origin) for x in leases], key=lambda x: -x.nbytes)
+
     def _reserve(self, capacity: int) -> Storage:
         try:
             gpu = self._create_within_limit(capacity)
@@ -315,8 +329,9 @@ class Pool:
             raise MemoryError(f"the limit of {self.limit:,} bytes")
         return self._create(capacity)
 
-    def _out_of_memory(self, capacity: int, reason: str) -> DeviceError:
-        return DeviceError(
+    def _out_of_memory(self, capacity: int, reason: str) -> OutOfMemoryError:
+        return OutOfMemoryError(
             f"allocate requires room for {capacity:,} bytes, got {reason}; in use are "
-            f"{self.live:,} bytes, at most {self.peak:,}; use a smaller batch, or let go of tensors"
+            f"{self.live:,} bytes, at most {self.peak:,}{largest_of(self.held())}; use a smaller "
+            "batch, or let go of tensors"
         )

@@ -23,7 +23,7 @@ import psutil
 
 from pyrite.errors import DeviceError
 from pyrite.kernel.ir import Kernel
-from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, MemoryReport, Wanted
+from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, Held, MemoryReport, Wanted
 from pyrite.runtime.resource import BindingResource, own_memory
 from pyrite.runtime.wgpu.adapter import Device, open_device
 from pyrite.runtime.wgpu.application_queue import queue_of
@@ -276,6 +276,11 @@ class WgpuRuntime:
         """Return how much device memory is in use, rounding to size classes included."""
         with self._life.lock:
             return self._pool.report()
+
+    def held(self) -> list[Held]:
+        """Return the buffers that somebody holds, the largest first."""
+        with self._life.lock:
+            return self._pool.held()
 
     def trim(self) -> None:
         """Give free memory back to the device."""
