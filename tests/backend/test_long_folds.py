@@ -275,6 +275,42 @@ def test_the_judge_is_near_the_truth(fold: str, data: str, lies: str, full: bool
     assert excess(fold, data, n, float32, "numpy", lies) <= JUDGE
 
 
+#: What a sum may be off by in kernels of this framework, however long it is: it adds in blocks.
+IN_BLOCKS = 160
+
+#: A shape with an axis of n, and the axes of a sum: alone, beside few neighbours and many, between.
+PLACES: dict[str, tuple[Callable[[int], tuple[int, ...]], int | tuple[int, ...] | None]] = {
+    "a row": (lambda n: (n,), None),
+    "rows": (lambda n: (3, n), 1),
+    "a column": (lambda n: (n, 1), 0),
+    "columns of an odd count": (lambda n: (n, 3), 0),
+    "columns": (lambda n: (n, 16), 0),
+    "columns in whole vectors": (lambda n: (n, 80), 0),
+    "columns between": (lambda n: (2, n, 8), 1),
+    "both axes of columns": (lambda n: (n // 100, 100, 7), (0, 1)),
+}
+
+
+@pytest.mark.sample(1, by="place")
+@pytest.mark.parametrize("lies", ["dense", "every second", "reversed"])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("device", [n for n in WORKING if n in ("cpu", "wgpu")])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_sum_of_equal_elements_is_off_by_no_more_where_it_is_long(
+    device: str, name: str, place: str, lies: str, full: bool
+) -> None:
+    shape, axis = PLACES[place]
+    n = 10 * LENGTH if full else 2 * LENGTH
+    element = np.float32(0.1)
+    made = pyrite.full(shape(2 * n), float(element), device=device)
+    longest = made.shape.index(max(made.shape))
+    steps = {"dense": slice(made.shape[longest] // 2), "every second": slice(None, None, 2)}
+    x = made[(*[slice(None)] * longest, steps.get(lies, slice(None, None, -1)))]
+    got = getattr(x, name)(axis=axis).numpy().astype(np.float64)
+    want = float(element) * (x.size // got.size if name == "sum" else 1)
+    assert np.abs(got / want - 1).max() * 2**24 <= IN_BLOCKS
+
+
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_sums_of_float64_are_added_in_pairs(axis: int | None) -> None:
     x = np.full((100_000, 2), 1001.3)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyrite.backend.cube.operand import Layout, Operand, halves, iota, unravel, workgroup_of
 from pyrite.backend.cube.skeleton.fold.config import (
+    BLOCK,
     Problem,
     ReductionConfig,
     candidates,
@@ -118,14 +119,35 @@ class _FoldKernel:
             [*unravel(b, row, self.problem.outputs[:-1]), column] if self.problem.outputs else []
         )
         masks = [self.mask(column, i) for i in range(self.config.vectors)]
-        with b.for_(begin + self.lane, end, step=self.config.lanes, carried=self.empty()) as loop:
-            inner = unravel(b, loop.index, self.problem.reduced)
-            position = self.spread(loop.index)
-            joined: list[Value] = []
-            for i, state in enumerate(self.states(loop.carried)):
+
+        def taken(index: Value) -> Iterator[State]:
+            inner = unravel(b, index, self.problem.reduced)
+            position = self.spread(index)
+            for i, mask in enumerate(masks):
                 at = [*outer[:-1], outer[-1] + i * width] if i else outer
-                taken = self.loaded([*at, *inner], position, masks[i])
-                joined += self.fold.join(self.k, state, taken)
+                yield self.loaded([*at, *inner], position, mask)
+
+        step = self.config.lanes
+        return self.folded(begin + self.lane, end, step, taken, self.config.levels)
+
+    def folded(
+        self,
+        first: Value,
+        end: Value,
+        step: int,
+        taken: Callable[[Value], Iterable[State]],
+        levels: int,
+    ) -> list[State]:
+        """Return the states that take in what is at each step, block by block in levels."""
+        block = step * BLOCK ** (levels - 1)
+        with self.b.for_(first, end, step=block, carried=self.empty()) as loop:
+            more = taken(loop.index)
+            if levels > 1:
+                stop = self.b.min(loop.index + block, end)
+                more = self.folded(loop.index, stop, step, taken, levels - 1)
+            joined: list[Value] = []
+            for state, other in zip(self.states(loop.carried), more, strict=True):
+                joined += self.fold.join(self.k, state, other)
             loop.yield_(*joined)
         return self.states(loop.results)
 
@@ -150,13 +172,14 @@ class _FoldKernel:
         is_even = vectors == 1 or size % (step * vectors * self.config.parts) == 0
         whole = end if is_whole else end - (width - 1)
         stop = whole if is_even else end - (step * vectors - 1)
-        with b.for_(first, stop, step=step * vectors, carried=self.empty()) as loop:
-            joined: list[Value] = []
-            for i, state in enumerate(self.states(loop.carried)):
-                taken = self.taken(outer, loop.index + i * step if i else loop.index, None)
-                joined += self.fold.join(self.k, state, taken)
-            loop.yield_(*joined)
-        state = self.joined(self.states(loop.results))
+
+        def vectors_at(index: Value) -> Iterator[State]:
+            for i in range(vectors):
+                yield self.taken(outer, index + i * step if i else index, None)
+
+        state = self.joined(
+            self.folded(first, stop, step * vectors, vectors_at, self.config.levels)
+        )
         if not is_even:
             taken_in = (end - first) // (step * vectors) * (step * vectors)
             state = self.rest(outer, first + taken_in, whole, state)
