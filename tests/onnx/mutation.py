@@ -247,7 +247,7 @@ def recursive(model: ModelProto, rng: random.Random) -> None:
 def other_opset(model: ModelProto, rng: random.Random) -> None:
     imported = rng.choice(model.opset_import)
     if rng.random() < 0.3:
-        imported.domain = rng.choice(("", "ai.onnx.ml", "com.microsoft", "pyrite.fused", "x"))
+        imported.domain = rng.choice(("", "ai.onnx.ml", "com.microsoft", "pyrite.pattern", "x"))
     imported.version = rng.choice((-1, 0, 1, 5, 9, 13, 17, 21, 25, 28, 1 << 40))
 
 

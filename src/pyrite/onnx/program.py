@@ -20,10 +20,11 @@ from pyrite.errors import DTypeError, ModelRunError, PyriteError
 from pyrite.onnx.converter import Converter, Kind, converter
 from pyrite.onnx.element import Element
 from pyrite.onnx.exporter.tracer import ModelTracer
-from pyrite.onnx.fusion import fused
 from pyrite.onnx.graph import Graph, Node
 from pyrite.onnx.memory import HostMemory
-from pyrite.onnx.optimization import pruned
+from pyrite.onnx.pattern import LOADED
+from pyrite.onnx.pattern.rewriting import rewritten
+from pyrite.onnx.pattern.view import View
 from pyrite.onnx.static import GROWING, steering_values
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -170,7 +171,7 @@ def compiled(graph: Graph, steering: frozenset[str] | None = None) -> Program:
     steering: the values that steer the graph that this is a body of.
     """
     steering = steering_values(graph) if steering is None else steering
-    smaller = pruned(fused(graph))
+    smaller = rewritten(graph, LOADED, View(graph, {}, graph.weights))
     weights = {name: weight.key for name, weight in smaller.weights.items()}
     steps = tuple(_step(node, steering) for node in smaller.nodes)
     return Program(graph, _released(steps, graph), graph.captured, MappingProxyType(weights))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyrite.onnx.converter import CONVERTERS, Converter, converter
-from pyrite.onnx.fusion import FUSED
 from pyrite.onnx.graph import Graph, Node, ValueType, Weight
+from pyrite.onnx.pattern.view import PATTERN
 
 #: Domains whose ops are left out on purpose.
 _EXCLUDED = {
     "ai.onnx.preview.training": "training ops; train the model with pyrite.optim",
-    FUSED: "this domain is Pyrite's own, and no file's",
+    PATTERN: "this domain is Pyrite's own, and no file's",
 }
 
 #: Attributes of old files that say nothing: how to lay out a loop, which had no meaning since.

@@ -3,12 +3,12 @@
 from pyrite.onnx.ops import (
     attention,
     control,
-    fused,
     gather,
     math,
     ml,
     nn,
     padding,
+    pattern,
     quantize,
     random,
     reduction,
@@ -22,6 +22,6 @@ from pyrite.onnx.ops import (
 )
 
 __all__ = [
-    "attention", "control", "fused", "gather", "math", "ml", "nn", "padding", "quantize", "random",
-    "reduction", "resize", "rnn", "sequence", "shape", "signal", "vision", "window",
+    "attention", "control", "gather", "math", "ml", "nn", "padding", "pattern", "quantize",
+    "random", "reduction", "resize", "rnn", "sequence", "shape", "signal", "vision", "window",
 ]  # fmt: skip

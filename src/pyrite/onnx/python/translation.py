@@ -13,12 +13,13 @@ from typing import Any
 
 from pyrite.onnx.converter import converter
 from pyrite.onnx.graph import Graph, Node
+from pyrite.onnx.pattern.view import PATTERN
 from pyrite.onnx.python.code import Code, local
 from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.folding import folded
 from pyrite.onnx.python.operation import Called, called
 from pyrite.onnx.python.scope import Scopes
-from pyrite.onnx.python.use import CONTROLS, PATTERN, SIZE_RULES, TRANSLATORS, Several, Use
+from pyrite.onnx.python.use import CONTROLS, SIZE_RULES, TRANSLATORS, Several, Use
 from pyrite.onnx.python.value import TENSOR, Fixed, Sizes, Value, Variable
 from pyrite.types import Array
 

@@ -32,9 +32,6 @@ SIZE_RULES: dict[str, Callable[[Use], Value | None]] = {}
 #: By op: writes a node with bodies into the statements of a translation.
 CONTROLS: dict[str, Callable[[Use], None]] = {}
 
-#: The domain of what `pattern` finds that is no op of ONNX.
-PATTERN = "pyrite.pattern"
-
 
 def translates(*ops: str) -> Callable[[Translator], Translator]:
     """Return a decorator that files a function as the translator of ops of ONNX's own domain."""

@@ -18,12 +18,10 @@ from pyrite.onnx.inspection import Inspection, inspect_apart
 from pyrite.onnx.loading import require_supported
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.optimization import pruned
-from pyrite.onnx.python import attending as attending  # patterns and translators file themselves
-from pyrite.onnx.python import control as control
+from pyrite.onnx.python import control as control  # translators file themselves
 from pyrite.onnx.python import elementwise as elementwise
 from pyrite.onnx.python import layer as layer
 from pyrite.onnx.python import movement as movement
-from pyrite.onnx.python import pattern as pattern
 from pyrite.onnx.python import recurrent as recurrent
 from pyrite.onnx.python import resizing as resizing
 from pyrite.onnx.python import sizes as sizes
@@ -31,7 +29,7 @@ from pyrite.onnx.python.body import with_own_names
 from pyrite.onnx.python.classes import Classes
 from pyrite.onnx.python.code import Anchor, Imported, Local, Member, Operator, Part, literal, local
 from pyrite.onnx.python.draft import Draft
-from pyrite.onnx.python.finder import with_patterns, without_aliases
+from pyrite.onnx.python.finding import with_patterns, without_aliases
 from pyrite.onnx.python.layout import broken
 from pyrite.onnx.python.member import Layer, Members
 from pyrite.onnx.python.module import ANCHOR, Body, Element, Reader

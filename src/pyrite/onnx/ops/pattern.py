@@ -1,26 +1,20 @@
-"""What `pyrite.onnx.fusion` finds: layers that files spell in single ops."""
+"""What `pyrite.onnx.pattern` finds and ONNX has no op for."""
 
 from __future__ import annotations
 
 from pyrite.onnx.converter import Scalar, converts
-from pyrite.onnx.fusion import FUSED
+from pyrite.onnx.pattern.view import PATTERN
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import broadcast
 
 
-@converts("Linear", domain=FUSED)
-def linear(x: Tensor, weight: Tensor, bias: Tensor, *, transposed: int) -> Tensor:
+@converts("Linear", domain=PATTERN)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, transposed: int = 0) -> Tensor:
     """Return x @ weight + bias; a transposed weight is (out, in), as PyTorch's."""
     return x.linear(weight if transposed else weight.mT, bias)
 
 
-@converts("Gelu", domain=FUSED)
-def gelu(x: Tensor) -> Tensor:
-    """Return x * P(X <= x), exactly."""
-    return x.gelu()
-
-
-@converts("Attention", domain=FUSED)
+@converts("Attention", domain=PATTERN)
 def attention(
     query: Tensor,
     keys: Tensor,
