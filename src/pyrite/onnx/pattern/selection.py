@@ -11,7 +11,7 @@ from pyrite.onnx.pattern.rewriting import Pattern
 #: What is one kernel here, and several in a file.
 LOADED: tuple[Pattern, ...] = (BIASED, SCORES, GELU, GELU_TANH, SILU, LAYER_NORM)
 
-#: What is one layer or method here.  Those of recurrent layers are `pyrite.onnx.python.recurrence`'s.
+#: What is one layer or method here; beside `pyrite.onnx.python.recurrence.RECURRENT`.
 WRITTEN: tuple[Pattern, ...] = (
     BIASED, GEMM_BIASED, GEMM, TURNED, HEADS, GELU, GELU_TANH, SILU, LAYER_NORM,
 )  # fmt: skip
