@@ -209,7 +209,7 @@ def test_every_output_has_a_name(device: Device) -> None:
 
 
 def test_an_attribute_that_wgsl_cannot_say_is_an_error(device: Device) -> None:
-    @custom_op(infer=same, kernels=[kernel(SQUARE)])
+    @custom_op(infer=same, kernels=[kernel(SQUARE, static="limit")])
     def limited(x: Tensor, /, *, limit: float) -> Tensor:
         """X²."""
         ...

@@ -1,7 +1,8 @@
 """Kernels written in WGSL, for wgpu devices.
 
 An application writes the entry point; what depends on a call is declared after its text: bindings,
-element types, shapes, attributes and the size of a workgroup.  WGSL lets declarations stand in any
+element types, shapes, attributes and the size of a workgroup; numbers come with each launch
+(`pyrite.wgpu.number`).  WGSL lets declarations stand in any
 order, so the text is as it was written, in an editor too, and an error names its line.
 
 Invariant: the module is checked, as in a browser: no access leaves a buffer.
@@ -23,6 +24,7 @@ from pyrite.op import Op, attributes_key, public
 from pyrite.runtime.protocol import Runtime
 from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime, check_workgroup
 from pyrite.types import DType, Number, float16, float32, float64, int32, int64, uint32, uint64
+from pyrite.wgpu.number import Numbers
 
 #: What a dtype is called, and the feature that a device needs for it.
 _TYPES: dict[DType, tuple[str, str | None]] = {
@@ -46,9 +48,11 @@ class WGSLKernel(CustomKernel[Executable]):
         workgroup_size: tuple[int, ...],
         grid: Grid | None,
         outputs: tuple[str, ...],
+        static: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(name, workgroup_size, grid)
         self.source = source
+        self.static = static
         self.outputs = outputs
 
     def runs_on(self, runtime: Runtime) -> bool:
@@ -65,14 +69,26 @@ class WGSLKernel(CustomKernel[Executable]):
         return (*op.inputs, *self.outputs)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
-        """Append one run; a new set of types, shapes or attributes is compiled first."""
+        """Append one run; a new set of types, shapes or constants is compiled first."""
         grid = self.workgroups(launcher, call, math.prod(self.workgroup_size))
-        key = (call.op, call.types, attributes_key(call.op, call.attrs), grid)
-        executable = self.form(launcher, key, lambda: self._compile(launcher, call, grid))
+        numbers = self._numbers(call)
+        rest = {n: v for n, v in call.attrs.items() if n not in numbers.dtypes}
+        kinds = tuple(numbers.dtypes.items())
+        key = (call.op, call.types, attributes_key(call.op, rest), kinds, grid)
+        executable = self.form(launcher, key, lambda: self._compile(launcher, call, grid, numbers))
         dense = [filling(launcher, t) for t in call.tensors if t is not None]
-        launcher.runtime.launch(executable, [t.buffer for t in dense], grid)
+        launcher.runtime.launch(executable, [*(t.buffer for t in dense), *numbers.values], grid)
 
-    def text(self, call: Call, grid: Sequence[int], device: Device) -> str:
+    def _numbers(self, call: Call) -> Numbers:
+        if unknown := sorted(self.static - call.attrs.keys()):
+            raise KernelError(
+                f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
+                f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
+            )
+        first = next(t for t in call.tensors if t is not None)
+        return Numbers.of(call.attrs, self.static, first.dtype)
+
+    def text(self, call: Call, grid: Sequence[int], device: Device, numbers: Numbers) -> str:
         """Return the module of a call: the source, then the declarations that belong to it."""
         given = [(n, t) for n, t in zip(call.names, call.tensors, strict=True) if t is not None]
         names = {name: self._type(t.dtype, device) for name, t in given}
@@ -85,17 +101,23 @@ class WGSLKernel(CustomKernel[Executable]):
         ]
         for binding, (name, tensor) in enumerate(given):
             lines += _binding(binding, name, names[name], tensor, name in self.outputs)
-        lines += [_constant(name, value) for name, value in call.attrs.items() if _is_known(value)]
-        return enabled + self.source + "\n" + "\n".join(lines) + "\n"
+        constants = [(n, v) for n, v in call.attrs.items() if n not in numbers.dtypes]
+        lines += [_constant(name, value) for name, value in constants if _is_known(value)]
+        first, tensor = given[0]
+        lines += numbers.declarations(len(given), names[first], tensor.dtype.is_float)
+        return enabled + numbers.begun(self.source) + "\n" + "\n".join(lines) + "\n"
 
-    def _compile(self, launcher: Launcher, call: Call, grid: Sequence[int]) -> Executable:
+    def _compile(
+        self, launcher: Launcher, call: Call, grid: Sequence[int], numbers: Numbers
+    ) -> Executable:
         runtime = launcher.runtime
         assert isinstance(runtime, WgpuRuntime)
         check_workgroup(self.name, self.workgroup_size, runtime.device)
         inputs = sum(t is not None for t in call.inputs)
         writes = (False,) * inputs + (True,) * len(call.outputs)
-        signature = Signature(self.name, (None,) * len(writes), writes, len(grid))
-        return runtime.compile_wgsl(self.text(call, grid, runtime.device), signature)
+        parameters = ((None,) * len(writes)) + tuple(numbers.dtypes.values())
+        signature = Signature(self.name, parameters, writes, len(grid))
+        return runtime.compile_wgsl(self.text(call, grid, runtime.device, numbers), signature)
 
     def _type(self, dtype: DType, device: Device) -> str:
         name, feature = _TYPES.get(dtype, (None, None))
@@ -124,6 +146,7 @@ def kernel(
     workgroup_size: int | Sequence[int] = 64,
     grid: Grid | None = None,
     outputs: str | Sequence[str] = "out",
+    static: str | Sequence[str] = (),
 ) -> WGSLKernel:
     """Return WGSL as a kernel, to be given to `pyrite.custom_op`.
 
@@ -136,13 +159,15 @@ def kernel(
     ``workgroup_size_x``, ``_y``      the size of a workgroup
     ``element(id)``                   which element of the first output an invocation is for, given
                                       its ``global_invocation_id``; may be ``out_size`` or more
-    attributes of the op              constants, if they are numbers, bools or tuples of numbers
+    an int or a float of the op       an ``i32``, or an ``f32`` (an ``elem``, if that is of floats):
+                                      given at each launch, so that another one compiles nothing
+    bools, tuples of numbers          constants; numbers that are ``static`` too
 
     ``grid(*types, **attrs)`` gives the counts of workgroups, from the types of inputs and outputs;
     without it there is one invocation for each element of the first output.  Elements that no
     invocation writes are unspecified.  ``outputs`` names them, ``name`` is for messages.
 
-    The module is compiled for each set of types, shapes and attributes when an op first calls it;
+    The module is compiled for each set of types, shapes and constants when an op first calls it;
     KernelError then says which line is wrong, and DTypeError which dtype WGSL lacks.
     """
     if not isinstance(source, str):
@@ -158,7 +183,8 @@ def kernel(
             f"workgroup_size={sizes}"
         )
     names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    return WGSLKernel(source, name, sizes, grid, names)
+    constants = frozenset((static,) if isinstance(static, str) else static)
+    return WGSLKernel(source, name, sizes, grid, names, constants)
 
 
 def _require_sizes(name: str, source: str, sizes: tuple[int, ...]) -> None:
@@ -211,6 +237,6 @@ def _literal(name: str, value: Number) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise KernelError(
             f"attribute {name} requires a finite number to be a constant of WGSL, got {value}; "
-            "make it an input"
+            "leave it out of static=, or make it an input"
         )
     return repr(value)

@@ -256,6 +256,8 @@ class Executable:
 
     def _fits_immediates(self, arguments: struct.Struct) -> bool:
         device = self.device
+        if not self.is_trusted:  # an application's WGSL declares a uniform
+            return False
         return device.has_immediates and arguments.size <= device.limits["max-immediate-size"]
 
     def _compile(self, all_writable: bool, is_folded: bool, parts: tuple[int, ...]) -> Variant:
