@@ -39,7 +39,8 @@ def test_importing_pyrite_imports_nothing_heavy() -> None:
 
 
 def test_importing_pyrite_imports_only_what_tensors_and_gradients_need() -> None:
-    # The time is that of the modules: 0.4 ms for each of Pyrite's, of which there were 300.
+    # The time is that of the modules, 0.4 ms for each of Pyrite's, of which there were 300; of what
+    # they bring along, 3 ms for hashlib's OpenSSL.  `benchmarks/import_time.py` measures it.
     program = """
 import sys, numpy
 before = {*sys.modules}
@@ -55,9 +56,9 @@ print(*sys.modules.keys() - before)
         *("_version", "autodiff", "backend", "config", "content", "errors", "op", "philox"),
         *("recent", "synchronization", "tensor", "types"),
     }
-    assert len(own) <= 185
-    # What they bring along is less than this of the standard library.
-    assert len(loaded) - len(own) <= 30, sorted(set(loaded) - set(own))
+    assert len(own) <= 175
+    assert len(loaded) - len(own) <= 20, sorted(set(loaded) - set(own))
+    assert "hashlib" not in loaded
 
 
 @pytest.mark.parametrize("name", ["nn", "optim", "data", "explain", "compile", "CacheWarning"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyrite.errors import GradientError
 from pyrite.op import public
@@ -14,8 +13,7 @@ from pyrite.tensor.transaction import read
 from pyrite.tensor.tree import tree_items, tree_leaves
 
 
-@dataclass(frozen=True, slots=True)
-class Emission:
+class Emission(NamedTuple):
     """States that a forward pass renewed, and how: from their values before to those after."""
 
     states: tuple[State, ...]

@@ -13,7 +13,6 @@ may do what they like) or with plans that are not kept; nor a walk in which a va
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -104,8 +103,7 @@ class RecordedCall(NamedTuple):
     done: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedWalk:
+class RecordedWalk(NamedTuple):
     """The backward pass of a form.
 
     ``values`` holds constants in the places of their numbers; ``gradients`` the node of a leaf, and

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,7 @@ from pyrite.errors import DeviceError
 from pyrite.op import located
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A backend that names may mean.  Its module is imported when one of them is first used."""
 
     #: Module and class.

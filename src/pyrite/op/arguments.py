@@ -6,7 +6,6 @@ kept, under what was given and its classes: 1, 1.0 and True are equal.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,9 +13,8 @@ from pyrite.op.foreign import renamed
 from pyrite.op.key import rules_key
 from pyrite.op.plan import Form, attributes_form
 from pyrite.op.record import Op
+from pyrite.op.signature import NO_DEFAULT, Signature
 from pyrite.types import DType
-
-_NO_DEFAULT: Final = inspect.Parameter.empty
 
 #: How many ways of giving attributes are kept for an op.
 _KEPT: Final = 512
@@ -33,16 +31,16 @@ class Sorter:
         "_required", "_signature",
     )  # fmt: skip
 
-    def __init__(self, op: Op, signature: inspect.Signature) -> None:
-        arity, parameters = len(op.inputs), list(signature.parameters.values())
+    def __init__(self, op: Op, signature: Signature) -> None:
+        arity = len(op.inputs)
         self._op, self._signature, self._arity = op, signature, arity
-        self._fillers = [p.default for p in parameters[:arity]]
-        self._named = [p.name for p in parameters[arity:] if p.kind is p.POSITIONAL_OR_KEYWORD]
-        self._least = sum(default is _NO_DEFAULT for default in self._fillers)
+        self._fillers = [signature.default(name) for name in op.inputs]
+        self._named = signature.positional
+        self._least = sum(default is NO_DEFAULT for default in self._fillers)
         # None of a variable number of inputs is ordinary.
         self._most = -1 if op.variadic else arity + len(self._named)
         self._defaults = dict(op.attributes)
-        self._required = [n for n, default in self._defaults.items() if default is _NO_DEFAULT]
+        self._required = [n for n, default in self._defaults.items() if default is NO_DEFAULT]
         self._known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -83,14 +81,14 @@ class Sorter:
                 return None
             attrs[name] = value
         for name in self._required:
-            if attrs[name] is _NO_DEFAULT:
+            if attrs[name] is NO_DEFAULT:
                 return None
         return args[:arity] if count >= arity else (*args, *self._fillers[count:]), attrs
 
     def _bound(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        op, signature = self._op, self._signature
+        op, signature = self._op, self._signature.inspected()
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -20,12 +20,11 @@ from pyrite.op.location import RAW, located, refused
 from pyrite.op.output import call_into
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
+from pyrite.op.signature import Signature
 from pyrite.types import TensorType
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_NO_DEFAULT = inspect.Parameter.empty
 
 
 def primitive(
@@ -195,7 +194,7 @@ def _made(
     function: Callable[P, R], *, vjp: Any = None, joint: Any = None, **rules: Any
 ) -> tuple[Op, Callable[P, R]]:
     """Return the record of a decorated signature, and the method that users call."""
-    signature = inspect.signature(function)
+    signature = Signature.of(function)
     inputs, attributes, variadic, optional = _split_parameters(signature)
     name = function.__name__.strip("_")
     if (rule := rules.get("rule")) is not None:
@@ -216,25 +215,23 @@ def _made(
 
 
 def _split_parameters(
-    signature: inspect.Signature,
+    signature: Signature,
 ) -> tuple[tuple[str, ...], dict[str, Any], bool, frozenset[int]]:
     """Return inputs, attributes with defaults, whether variadic, and which inputs may be None."""
-    parameters = signature.parameters.values()
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
-    optional = frozenset(i for i, p in enumerate(inputs) if "None" in str(p.annotation))
-    attributes = {
-        p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    }
-    return tuple(p.name for p in inputs), attributes, variadic, optional
+    variadic = (signature.variadic,) if signature.variadic is not None else ()
+    inputs = (*signature.positional_only, *variadic)
+    kinds = [str(signature.annotations.get(name, "")) for name in inputs]
+    optional = frozenset(i for i, kind in enumerate(kinds) if "None" in kind)
+    names = (*signature.positional, *signature.keyword_only)
+    return inputs, {name: signature.default(name) for name in names}, bool(variadic), optional
 
 
-def _entry(op: Op, function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
+def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P, R]:
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     sorter = Sorter(op, signature)
     is_own = op.reads is None and op.body_reads is None
     sort = sorter.sorted if is_own else sorter.sorted_with_rules
-    writes_out = bool(op.kernels) and "out" not in signature.parameters
+    writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:

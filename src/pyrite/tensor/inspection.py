@@ -5,9 +5,8 @@ Source: array API standard 2024.12, data type functions, data-apis.org/array-api
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 
@@ -36,8 +35,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FloatInfo:
+class FloatInfo(NamedTuple):
     """The limits of a float dtype."""
 
     bits: int
@@ -48,8 +46,7 @@ class FloatInfo:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerInfo:
+class IntegerInfo(NamedTuple):
     """The limits of an integer dtype."""
 
     bits: int

@@ -10,8 +10,7 @@ bfloat16 are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, composite, sample
@@ -97,8 +96,7 @@ def _rnn_attributes(*types: Given, nonlinearity: str, is_reversed: bool) -> Attr
 # ---- sequences ----
 
 
-@dataclass(frozen=True, slots=True)
-class _Sequence:
+class _Sequence(NamedTuple):
     """The inputs of a layer, in the dtype in which they are computed."""
 
     x: Any

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyrite.backend.evaluation.arrays import Arrays
 from pyrite.op.rule import (
@@ -21,8 +20,7 @@ from pyrite.op.rule import (
 from pyrite.types import Shape, TensorType, element_count, int64
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A call of an op whose rule gives the places of points in a shape."""
 
     arrays: Arrays

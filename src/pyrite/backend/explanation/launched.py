@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # a backend without kernels has listeners too, and need not know what a kernel is
     from pyrite.kernel import Kernel
     from pyrite.runtime.protocol import BundledLaunch, Runtime
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(NamedTuple):
     """A kernel that ran: of which ops, called at which lines of the user's, and how long.
 
     ``start`` and ``seconds`` are of the host's clock, from the launch until the device was done;
