@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,31 @@ def test_a_second_size_of_a_convolution_finds_its_kernel(way: str) -> None:
     first, *others = built
     assert first > 0
     assert others == [0, 0]
+
+
+STRIDED: dict[str, Callable[[pyrite.Tensor], pyrite.Tensor]] = {
+    "pool": lambda x: x.max_pool2d(2),
+    "broadcast": lambda x: x + x[:, :1],
+    "every second": lambda x: x[..., ::2] * 2,
+    "move": lambda x: x.pad(((0, 0), (0, 0), (1, 1), (0, 0)), mode="reflect"),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_a_second_size_finds_its_kernel_where_the_first_is_built_in(name: str) -> None:
+    """Numbers of elements are taken apart by divisions, which cost less by sizes that are known."""
+    backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+    built = []
+    for sizes in ((4, 6), (6, 10), (8, 18)):
+        x = pyrite.tensor(np.random.default_rng(0).normal(size=(3, 2, *sizes)).astype("float32"))
+        before = backend.launcher.kernels
+        found, wanted = (STRIDED[name](x.to(on)) for on in (Device(backend), "numpy"))
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+        built.append(backend.launcher.kernels - before)
+        backend.launcher.ahead.finish()
+
+    assert built[0] > 0
+    assert built[1:] == [0, 0]
 
 
 def run(way: str, device: Any, x: Any, weight: Any, g: Any, how: Any) -> pyrite.Tensor:

@@ -94,7 +94,8 @@ class Launcher:
 
         ``build`` makes it of the problem, with symbols for its extents (`pyrite.kernel.extent`),
         and a number of axes; ``key`` has what it depends on besides.  With ``knows_first`` the
-        extents that come first have a kernel of their own, where they are built in.
+        extents that come first have a kernel of their own, where they are built in; the one for all
+        others is compiled ahead.
         """
         grid = self.machine.grid(workgroups)
         member, extents = self.member(problem, key, build, len(grid), knows_first=knows_first)
@@ -113,8 +114,12 @@ class Launcher:
     ) -> tuple[Member, tuple[int, ...]]:  # fmt: skip
         """Return the compiled kernel that serves a problem, and the problem's extents."""
         if knows_first and self.is_first((problem, key)):
-            first, make = (key, "first"), build
-            key, build = first, lambda of, axes: make(with_known(of), axes)
+            shared, make = key, build
+            key, build = (shared, "first"), lambda of, axes: make(with_known(of), axes)
+            self.compile_ahead(
+                (pattern_of(problem)[0], shared, axes),
+                lambda launcher: launcher.member(problem, shared, make, axes),
+            )
         with self._lock:
             found, extents = self._families.found(problem, key, axes)
         return found or self._made(problem, key, build, axes), extents

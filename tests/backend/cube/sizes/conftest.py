@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import CubeBackend, ahead
 from pyrite.backend.device import Device
+from pyrite.config import config
 from pyrite.kernel.machine import Machine
 from pyrite.runtime.interpreter import InterpreterRuntime
 
@@ -17,6 +18,13 @@ MACHINES = {
     "cpu": Machine.cpu(16, 32),
     "gpu": InterpreterRuntime().machine,
 }
+
+
+@pytest.fixture(autouse=True)
+def _ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile kernels ahead, at once: what a second size needs where the first are built in."""
+    monkeypatch.setattr(config, "ahead", True)
+    monkeypatch.setattr(ahead, "PAUSE", 0.0)
 
 
 @pytest.fixture(params=MACHINES)
@@ -53,6 +61,7 @@ def counting(backend: CubeBackend) -> Callable[[Case, Sequence[Any]], list[int]]
             before = backend.launcher.kernels
             result, wanted = case(device, size)
             np.testing.assert_allclose(result.numpy(), wanted, rtol=2e-5, atol=1e-5)
+            backend.launcher.ahead.finish()
             found.append(backend.launcher.kernels - before)
         return found
 

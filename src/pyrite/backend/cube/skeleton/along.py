@@ -254,11 +254,13 @@ def along_rows(
     *,
     widest: int = WIDTHS[-1],
     vectors: int = 1,
+    knows_first: bool = False,
 ) -> None:
     """Run a body for each row of the targets, which have one shape.
 
     ``name`` tells the body from others, and the problem is all that it depends on besides the
-    dtypes, the strides and the shape of the targets.
+    dtypes, the strides and the shape of the targets.  ``knows_first`` is for bodies that are faster
+    where sizes are built in: the first ones are.
     """
     shape = targets[0].shape
     if element_count(shape) == 0:
@@ -267,4 +269,4 @@ def along_rows(
     rows = Rows(problem, read, written, widest, vectors, shape)
     bindings = [b for t in (*sources, *targets) for b in bindings_of(t)]
     fused = Fused(body=Body(name, name, body))
-    launch(launcher, ALONG, rows, bindings, config=config, fused=fused)
+    launch(launcher, ALONG, rows, bindings, config=config, fused=fused, knows_first=knows_first)

@@ -240,7 +240,12 @@ def map_together(
     problem, config = problem_of(inputs, targets, launcher.machine, config)
     fused = Fused(body=Body(name, (name, variant), rule))
     bindings = elementwise_bindings(launcher, problem, inputs, targets)
-    launch(launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused)
+    # Numbers of elements are taken apart into coordinates by divisions.
+    knows_first = len(problem.inner) > 0
+    launch(
+        launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused,
+        knows_first=knows_first,
+    )  # fmt: skip
 
 
 def problem_of(

@@ -37,7 +37,17 @@ def move_masked(
 
     require_counted("a move", maps)
     most = widest(maps, len(maps[0].shape) - 1)
-    along_rows(launcher, "move", (maps, fill), sources, [whole], body, config, widest=most)
+    along_rows(
+        launcher,
+        "move",
+        (maps, fill),
+        sources,
+        [whole],
+        body,
+        config,
+        widest=most,
+        knows_first=True,
+    )
 
 
 class _Row:

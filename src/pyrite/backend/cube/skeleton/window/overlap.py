@@ -223,4 +223,14 @@ def fold(
         Folding(along, problem[0], held).write(end)
 
     vectors = axes[-1].stride if axes[-1].is_near else 1
-    along_rows(launcher, name, (axes, variant), sources, [target], body, config, vectors=vectors)
+    along_rows(
+        launcher,
+        name,
+        (axes, variant),
+        sources,
+        [target],
+        body,
+        config,
+        vectors=vectors,
+        knows_first=True,
+    )

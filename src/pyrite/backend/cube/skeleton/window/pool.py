@@ -241,4 +241,6 @@ def pool(
         Pool(along, problem.axes, replace(fold, bounds=problem.bounds)).write()
 
     problem = _Problem(fold.fold.key, fold.dtype, fold.neutral, axes, fold.bounds)
-    along_rows(launcher, "pool", problem, [x], targets, body, config, widest=widest(axes))
+    along_rows(
+        launcher, "pool", problem, [x], targets, body, config, widest=widest(axes), knows_first=True
+    )

@@ -235,7 +235,9 @@ def resample(
 
     problem = _Problem(tuple(lines), skips, config.sums_rows, x.shape[-1])
     tables = [places] if weights is None else [places, weights]
-    along_rows(launcher, "resample", problem, [x, *tables], [target], body, config.along)
+    along_rows(
+        launcher, "resample", problem, [x, *tables], [target], body, config.along, knows_first=True
+    )
 
 
 def lines_of(attrs: Mapping[str, Any]) -> list[Line]:

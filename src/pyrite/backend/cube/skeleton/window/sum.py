@@ -161,7 +161,7 @@ def shares(launcher: Launcher, slide: Slide, bounds: Bounds, g: CubeTensor) -> C
         along.write(share)
 
     windows = _Shares(slide.axes, slide.lead, bounds)
-    along_rows(launcher, "shares", windows, [g], [target], body)
+    along_rows(launcher, "shares", windows, [g], [target], body, knows_first=True)
     return target
 
 

@@ -85,7 +85,9 @@ def fold_taps(
 
     most = 1 if unless else widest([simple.index], len(simple.shape) - 1)
     variant = (fold.key, simple, unless)
-    along_rows(launcher, "taps", variant, [source], given, body, config, widest=most)
+    along_rows(
+        launcher, "taps", variant, [source], given, body, config, widest=most, knows_first=True
+    )
 
 
 class _Row:
