@@ -30,6 +30,7 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import DeviceLike
 from pyrite.backend.device import device as as_device
+from pyrite.config import config
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.direct import DirectArgument, run
@@ -94,6 +95,9 @@ class PythonKernel(CustomKernel[Form]):
         #: What the last calls ran, by `call_key`.
         self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Form]] = WeakKeyDictionary()
         self._reads = Functions(function)
+        self._grid_reads = Functions(grid)
+        #: Whether any form of it prints, for which its launches are waited for.
+        self._prints = False
         if isinstance(function, FunctionType):
             source_of(function)
 
@@ -192,6 +196,15 @@ class PythonKernel(CustomKernel[Form]):
         if self.outputs.names:
             self.outputs.on_device(launcher, names, sources, targets)
 
+    def state(self) -> Hashable | None:
+        """Return what stands for all that the function and its grid read; None where it prints."""
+        if self._prints:
+            return None
+        try:
+            return (self._reads_key(), self._grid_reads.key(), config.static_sizes)
+        except NoContentError:
+            return None
+
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""
         grid = self.workgroups(launcher, call, self.workgroup_size[0])
@@ -219,6 +232,7 @@ class PythonKernel(CustomKernel[Form]):
         grid: tuple[int, ...],
     ) -> None:
         """Run a form, wait, and print what it printed."""
+        self._prints = True
         words = launcher.runtime.upload(empty_words())
         arguments = sorted([*form.arguments, (form.prints.position, words)], key=lambda a: a[0])
         launcher.run(form.executable, bindings, grid, form.faults, arguments)
@@ -226,9 +240,9 @@ class PythonKernel(CustomKernel[Form]):
         print(form.prints.text(read), end="")
 
     def _recent_of(self, launcher: Launcher) -> Recent[Hashable, Form]:
-        found = self._recent.get(launcher)
+        found = self._recent.get(launcher.base)
         if found is None:
-            found = self._recent[launcher] = Recent(FORMS)
+            found = self._recent[launcher.base] = Recent(FORMS)
         return found
 
     def _form_of(
@@ -251,7 +265,7 @@ class PythonKernel(CustomKernel[Form]):
         pattern: Hashable,
     ) -> Form:
         """Return the kernel of a problem, compiled if there is none that serves it."""
-        families = self._families.setdefault(launcher, Recent(FORMS))
+        families = self._families.setdefault(launcher.base, Recent(FORMS))
         family = families.get(pattern)
         if family is None:
             families.put(pattern, family := Family())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from pyrite.backend.cube.custom import Call, CustomKernel
 from pyrite.backend.cube.launcher import Launcher
@@ -45,6 +45,11 @@ class KernelStages(CustomKernel[object]):
         for kernel in self.kernels:
             names = kernel.names_of(call.op, len(call.outputs))
             kernel.launch(launcher, Call(call.op, names, call.inputs, call.outputs, call.attrs))
+
+    def state(self) -> Hashable | None:
+        """Return what stands for all that they read."""
+        states = tuple(kernel.state() for kernel in self.kernels)
+        return None if None in states else states
 
     def refusals(self) -> dict[str, str]:
         """Return why devices cannot run one of them, by their names."""

@@ -68,6 +68,8 @@ class CubeBackend(Backend):
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
         self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
+        #: Calls of ops of applications that were made once.
+        self._called: Recent[Hashable, bool] = Recent(RECORDINGS)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
@@ -90,6 +92,8 @@ class CubeBackend(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[CubeTensor] | None:
         """Execute one op as it was planned, mostly by what a call of its plan has recorded."""
+        if op.kernels:
+            return self._execute_own(op, inputs, plan)
         key = key_of_plan(plan, inputs) if plan.is_kept else None
         recording = None if key is None else self._planned.get(key)
         if recording is None:
@@ -103,6 +107,31 @@ class CubeBackend(Backend):
             if key is not None:
                 self._planned.put(key, recording)
         return recording.replay(self.launcher, inputs)
+
+    def _execute_own(
+        self, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> Sequence[CubeTensor] | None:
+        """Execute an op with kernels of its own: from its second call on as the first was recorded.
+
+        A number among the attributes makes another plan, which may never come again.
+        """
+        key = state = None
+        if plan.is_kept and len(op.kernels) == 1:
+            state = op.kernels[0].state()
+        if state is not None:
+            key = (state, key_of_plan(plan, inputs))
+            recording = self._planned.get(key)
+            if recording is not None:
+                return recording.replay(self.launcher, inputs)
+        lowering = self._lowering_of_call(op, inputs, plan.attrs)
+        if key is None or lowering is None or self._called.get(key) is None:
+            results = self._unrecorded_or_none(lowering, op, inputs, plan)
+            if key is not None and results is not None and lowering is not None:
+                self._called.put(key, True)
+            return results
+        made = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
+        self._planned.put(key, made)
+        return made.replay(self.launcher, inputs)
 
     def _lowering_of_call(
         self, op: Op, inputs: Sequence[Any], attrs: Attributes
@@ -124,7 +153,7 @@ class CubeBackend(Backend):
         self, lowering: Lowering | None, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
     ) -> Recording | None:
         """Return what a lowering does for such inputs, None where it must run each time."""
-        if op.sync or op.kernels:
+        if op.sync:
             return None
         key = key_of(op, inputs, attrs)
         found = None if key is None else self._recordings.get(key)

@@ -115,6 +115,10 @@ class CustomKernel(ABC, Generic[F]):
     ) -> None:
         """Append what gives outputs the values that they hold before: none."""
 
+    def state(self) -> Hashable | None:
+        """Return what its launches depend on beside a call; None where they are made each time."""
+        return None
+
     def results(
         self, op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: Sequence[TensorType]
     ) -> Sequence[Array] | None:
@@ -141,7 +145,7 @@ class CustomKernel(ABC, Generic[F]):
         Raises UnsupportedKernelError, each time, where the device lacks what it needs.
         """
         with self._lock:
-            forms = self._forms.setdefault(launcher, {})
+            forms = self._forms.setdefault(launcher.base, {})
             found = forms.get(key)
         if found is None:
             found = _made(make)

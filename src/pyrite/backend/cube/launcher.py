@@ -45,6 +45,11 @@ class Launcher:
         self.ahead = CompileAhead()
 
     @property
+    def base(self) -> Launcher:
+        """The launcher that has the kernels: itself."""
+        return self
+
+    @property
     def kernels(self) -> int:
         """How many keys have a kernel."""
         return len(self._executables) + self._families.members
@@ -187,13 +192,13 @@ class Launcher:
         """
         launch, count = self.runtime.launch, len(bindings)
         if not faults:
-            launch(executable, _with(bindings, arguments), grid)
+            launch(executable, with_arguments(bindings, arguments), grid)
             return
 
         def run(given: list[Any]) -> None:
             # A word is given for each number, and bound once.
             one = [*given[: count + 1], *given[count + 1 :: 2]]
-            launch(executable, _with(one, arguments), grid)
+            launch(executable, with_arguments(one, arguments), grid)
 
         self.faults.launch(faults, [*bindings], run)
 
@@ -211,7 +216,7 @@ class Launcher:
         return executable
 
 
-def _with(
+def with_arguments(
     bindings: Sequence[Buffer | Number], arguments: Sequence[tuple[int, Any]]
 ) -> Sequence[Buffer | Number]:
     """Return bindings with numbers in their places, which rise."""

@@ -19,7 +19,7 @@ from pyrite.backend.cube.block import Use, block_of, hosted
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.inventory import note_origin
-from pyrite.backend.cube.launcher import Launcher, number_of
+from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
@@ -164,6 +164,11 @@ class RecordingLauncher(Launcher):
             return Unknown(position, x.type)
         return x
 
+    @property
+    def base(self) -> Launcher:
+        """The launcher that has the kernels."""
+        return self._launcher
+
     def allocate(self, nbytes: int) -> Any:
         """Return a slot."""
         slot = Slot(len(self._slots), nbytes)
@@ -225,6 +230,21 @@ class RecordingLauncher(Launcher):
         """Return the problem with the extents with which its pattern came first."""
         return self._launcher.first_of(problem)
 
+    def run(
+        self,
+        executable: Any,
+        bindings: Sequence[Any],
+        grid: tuple[int, ...],
+        faults: Sequence[str] = (),
+        arguments: Sequence[tuple[int, Any]] = (),
+    ) -> None:
+        """Note a launch of a kernel of an application: one word for all of its faults."""
+        given = [*bindings]
+        for position, fault in enumerate(faults):
+            word, number = self._with_fault((), fault)
+            given += (number,) if position else (word, number)
+        self._launches.append(_Launch(executable, with_arguments(given, arguments), grid))
+
     def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
         if fault is None:
             return bindings
@@ -254,7 +274,8 @@ class RecordingLauncher(Launcher):
         bindings = [b for of in self._launches for b in of.bindings]
         arguments = [b for b in bindings if isinstance(b, Argument)]
         # Faults come behind all others, as `Faults.launch` gives them.
-        for binding in (*arguments, *(b for b in bindings if isinstance(b, Fault))):
+        faults = [Fault(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)]
+        for binding in (*arguments, *faults):
             place(binding)
         steps = [
             BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)
