@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyrite
 from pyrite import nn
 from pyrite.errors import DTypeError, ModuleError
 from pyrite.nn.habits import INSTEAD
+from pyrite.op.foreign import renamed
 
 
 @pytest.mark.parametrize("name", INSTEAD)
@@ -101,6 +103,87 @@ def test_an_argument_of_pytorchs_name_is_an_error_that_says_what_to_write(what: 
     call, message = ARGUMENTS[what]
     with pytest.raises(TypeError, match=message):
         call()
+
+
+#: By layer, what PyTorch's takes, in its declaration or its call, and nothing here stands for.
+UNSUPPORTED = {
+    "AvgPool2d": {"divisor_override"}, "AvgPool3d": {"divisor_override"},
+    "BatchNorm1d": {"bias"}, "BatchNorm2d": {"bias"}, "BatchNorm3d": {"bias"},
+    "ConvTranspose1d": {"padding_mode", "output_size"},
+    "ConvTranspose2d": {"padding_mode", "output_size"},
+    "ConvTranspose3d": {"padding_mode", "output_size"},
+    "Embedding": {"max_norm", "norm_type", "scale_grad_by_freq"},
+    "EmbeddingBag": {"include_last_offset", "max_norm", "norm_type", "scale_grad_by_freq"},
+    "GroupNorm": {"bias"},
+    "InstanceNorm1d": {"bias", "momentum", "track_running_stats"},
+    "InstanceNorm2d": {"bias", "momentum", "track_running_stats"},
+    "InstanceNorm3d": {"bias", "momentum", "track_running_stats"},
+    "MultiheadAttention": {"add_bias_kv"},
+    "PoissonNLLLoss": {"log_input"},
+    "Softplus": {"threshold"},
+    "Transformer": {"bias", "custom_decoder", "custom_encoder", "memory_is_causal"},
+    "TransformerDecoder": {"norm", "memory_is_causal"},
+    "TransformerDecoderLayer": {"bias", "memory_is_causal"},
+    "TransformerEncoder": {"norm"},
+    "TransformerEncoderLayer": {"bias"},
+    "Upsample": {"recompute_scale_factor"},
+}  # fmt: skip
+
+
+def test_each_argument_of_pytorchs_layers_is_taken_or_answered_or_listed() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.__version__.startswith("2.13."):
+        pytest.skip(f"the list is of PyTorch 2.13, this is {torch.__version__}")
+
+    def arguments(function: Any) -> list[str]:
+        found = inspect.signature(function).parameters.values()
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return [p.name for p in found if p.kind not in several and p.name != "self"]
+
+    def lacking(ours: Any, theirs: Any) -> set[str]:
+        here = inspect.signature(ours).parameters
+        return {
+            name for name in arguments(theirs) if name not in here and not renamed([name], here)
+        }
+
+    lacks = {}
+    for name in [*nn.__all__, "MultiheadAttention"]:
+        ours = nn.MultiHeadAttention if name == "MultiheadAttention" else getattr(nn, name)
+        theirs = getattr(torch.nn, name, None)
+        if theirs is None or not inspect.isclass(ours) or not issubclass(ours, nn.Module):
+            continue
+        if found := lacking(ours, theirs.__init__) | lacking(ours.forward, theirs.forward):
+            lacks[name] = found
+    assert lacks == UNSUPPORTED
+
+
+def test_an_argument_of_a_call_is_answered_with_the_layers_path() -> None:
+    x = pyrite.ones((1, 2, 8))
+    net = nn.TransformerEncoderLayer(8, 2, 16)
+    with pytest.raises(
+        TypeError,
+        match=r"got src_key_padding_mask; src_key_padding_mask: write a mask, "
+        r"~src_key_padding_mask\[:, None, None, :\], which is True where a key counts",
+    ):
+        net(x, src_key_padding_mask=x)
+    mask = pyrite.tensor([[False, True]])  # PyTorch's: the second token is padding
+    hidden = net(x, mask=~mask[:, None, None, :])
+    assert hidden[0, 0].allclose(net(x[:, :1])[0, 0], atol=1e-6)
+    with pytest.raises(TypeError, match=r"^ReLU requires no arguments, got inplace; inplace: "):
+        nn.ReLU(inplace=True)
+    with pytest.raises(TypeError, match=r"^DataLoader requires arguments among dataset, "):
+        pyrite.data.DataLoader([1], 1, num_workers=2)
+
+
+def test_a_type_error_of_a_users_forward_pass_stays_what_it_is() -> None:
+    class Net(nn.Module):
+        def forward(self, x: Any, *, dim: int) -> Any:
+            return x + object.__new__(3)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"not a type object"):
+        Net()(pyrite.ones(2), dim=1)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nonesuch'$"):
+        nn.ReLU()(pyrite.ones(2), nonesuch=1)
 
 
 def test_an_argument_that_nobody_has_is_the_error_that_python_makes() -> None:

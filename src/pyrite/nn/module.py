@@ -145,6 +145,11 @@ class Module(TreeNode, metaclass=_Declared):
             raise _noted(DTypeError(f"{name} requires tensors, {instead(met)}")) from None
         except PyriteError as error:
             raise _noted(error)  # noqa: B904 - the same error
+        except TypeError as error:
+            found = misnamed(type(self).__name__, self.forward, error, kwargs)
+            if found is None:
+                raise
+            raise _noted(found) from None
         finally:
             _trail.reset(token)
 

@@ -16,6 +16,7 @@ _ARRAYS = {
 
 #: What PyTorch and NumPy call arguments that have another name here, the likelier one first.
 RENAMED: dict[str, tuple[str, ...]] = {
+    "add_zero_attn": ("quiet",),
     "d_model": ("features",),
     "dim": ("axis",),
     "dim0": ("axis1",),
@@ -25,11 +26,17 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "embed_dim": ("features",),
     "end_dim": ("end_axis",),
     "hidden_size": ("hidden_features",),
+    "hx": ("state",),
+    "input": ("x", "prediction", "query", "source", "indices"),
+    "input1": ("x",),
+    "input2": ("y",),
     "input_size": ("in_features",),
     "kdim": ("key_features",),
     "keepdim": ("keepdims",),
     "layer_norm_eps": ("eps",),
     "lr": ("learning_rate",),
+    "max_val": ("max_value",),
+    "min_val": ("min_value",),
     "nhead": ("heads",),
     "nonlinearity": ("activation",),
     "num_decoder_layers": ("layers",),
@@ -37,22 +44,50 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "num_heads": ("heads",),
     "num_layers": ("layers",),
     "num_workers": ("workers",),
+    "src": ("source", "x"),
+    "src_is_causal": ("is_causal",),
     "start_dim": ("start_axis",),
+    "tgt": ("target", "x"),
+    "tgt_is_causal": ("is_causal",),
+    "var": ("variance",),
     "vdim": ("value_features",),
+    "x1": ("x",),
+    "x2": ("y",),
 }
 
 #: Their arguments that nothing here has: what to write instead, or why nothing.
 _INSTEAD = {
+    "_freeze": "write freeze() behind it",
+    "_weight": "write replace(weight=pyrite.Parameter(...)) behind it",
+    "attn_mask": "write mask, which is True where attention is allowed",
+    "average_attn_weights": "leave it out, weights of attention are in no memory",
+    "batch_first": "leave it out, the batch is the first axis",
+    "decoder_layer": "write the sizes of a layer, (features, heads, hidden_features, layers)",
+    "enable_nested_tensor": "leave it out, tensors are not nested",
+    "encoder_layer": "write the sizes of a layer, (features, heads, hidden_features, layers)",
     "inplace": "leave it out, a tensor never changes",
+    "mask_check": "leave it out, tensors are not nested",
     "memory_format": "leave it out, layouts are chosen by the device",
+    "need_weights": "leave it out, weights of attention are in no memory",
     "non_blocking": "leave it out, nothing waits but a read",
     "out": "take what is returned, a tensor never changes",
     "persistent_workers": "leave it out, workers stay for all epochs",
     "pin_memory": "leave it out, batches are copied as the device wants them",
+    "reduce": "write reduction",
     "requires_grad": "make it a pyrite.Parameter, or take gradients by pyrite.value_and_grad",
+    "return_indices": "call the op that returns them, x.max_pool2d_with_indices(...)",
     "size_average": "write reduction",
+    "sparse": "leave it out, gradients are dense",
+    "src_mask": "write source_mask or mask, which is True where attention is allowed",
+    "tgt_mask": "write mask, which is True where attention is allowed",
     "unbiased": "write correction=1 for True, correction=0 for False",
-}
+} | {
+    name: f"write a mask, ~{name}[:, None, None, :], which is True where a key counts"
+    for name in (
+        "key_padding_mask", "memory_key_padding_mask", "src_key_padding_mask",
+        "tgt_key_padding_mask",
+    )
+}  # fmt: skip
 
 
 def renamed(given: Iterable[str], parameters: Collection[str]) -> str:

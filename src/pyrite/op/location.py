@@ -117,19 +117,25 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         except AttributeError as error:
             met = met_among(args, error.obj)
             if met is not None:
-                message = f"{function.__name__} requires tensors, {instead(met)}"
+                message = f"{_name(function)} requires tensors, {instead(met)}"
                 raise located(DTypeError(message)) from None
-            if (found := refused(function.__name__, error, args, kwargs)) is None:
+            if (found := refused(_name(function), error, args, kwargs)) is None:
                 raise
             raise found from None
         except RAW as error:
-            name = function.__name__
+            name = _name(function)
             found = misnamed(name, function, error, kwargs) or refused(name, error, args, kwargs)
             if found is None:
                 raise
             raise found from None
 
     return wrapped
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return what a user calls it: the class, of an ``__init__``."""
+    *_, owner, name = ("", *function.__qualname__.split("."))
+    return owner if name == "__init__" else name
 
 
 def misnamed(
@@ -146,8 +152,9 @@ def misnamed(
     if not fix:
         return None
     names = ", ".join(word for word in parameters if word != "self")
+    known = f"arguments among {names}" if names else "no arguments"
     got = ", ".join(word for word in named if word not in parameters)
-    return located(ArgumentTypeError(f"{name} requires arguments among {names}, got {got}{fix}"))
+    return located(ArgumentTypeError(f"{name} requires {known}, got {got}{fix}"))
 
 
 def raised_at(error: BaseException) -> tuple[str | None, bool]:

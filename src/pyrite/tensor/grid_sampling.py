@@ -269,7 +269,7 @@ def _affine_type(theta: TensorType, *, size: Shape, align_corners: bool) -> Tens
         sample((1, 3, 4), size=(1, 2, 2, 1, 3), align_corners=True),
     ),
 )
-def affine_grid(theta: Tensor, /, *, size: Shape, align_corners: bool = False) -> Tensor:
+def affine_grid(theta: Tensor, /, size: Shape, *, align_corners: bool = False) -> Tensor:
     """The grid of an affine map for `grid_sample`: (N, 2, 3) -> (N, H, W, 2).
 
     Or (N, 3, 4) -> (N, D, H, W, 3).  ``size`` is that of the result, (N, C, H, W); the point of an
