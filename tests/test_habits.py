@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,77 @@ def test_what_is_advised_for_a_function_runs_and_the_name_is_not_here(
     eval(INSTEAD[name], names)
 
 
+#: What PyTorch or NumPy gives for the arguments of the answer, by the name that they have for it.
+THEIRS: dict[str, Callable[[Any], Any]] = {
+    "addbmm": lambda t: t.torch.addbmm(t.a, t.torch.stack([t.a, t.b]), t.torch.stack([t.a, t.a])),
+    "addr": lambda t: t.torch.addr(t.a, t.u, t.u),
+    "append": lambda t: np.append(t.arrays.x, t.arrays.y),
+    "array_split": lambda t: np.array_split(t.arrays.x, 2),
+    "average": lambda t: np.average(t.arrays.x, weights=t.arrays.y),
+    "cartesian_prod": lambda t: t.torch.cartesian_prod(t.v, t.v),
+    "cbrt": lambda t: np.cbrt(t.arrays.x),
+    "chain_matmul": lambda t: t.a @ t.b @ t.a,
+    "diag_embed": lambda t: t.torch.diag_embed(t.v),
+    "digitize": lambda t: np.digitize(t.arrays.x, t.arrays.v),
+    "divmod": lambda t: np.divmod(t.arrays.x, t.arrays.y),
+    "ediff1d": lambda t: np.ediff1d(t.arrays.v),
+    "flatnonzero": lambda t: np.flatnonzero(t.arrays.x),
+    "hsplit": lambda t: t.torch.hsplit(t.a, 2),
+    "inner": lambda t: t.torch.inner(t.x, t.y),
+    "is_nonzero": lambda t: t.torch.is_nonzero(t.x[0]),
+    "kl_div": lambda t: t.torch.nn.functional.kl_div(t.x, t.y),
+    "ldexp": lambda t: np.ldexp(t.arrays.x, t.arrays.y.astype(int)),
+    "logaddexp2": lambda t: np.logaddexp2(t.arrays.x, t.arrays.y),
+    "matrix_power": lambda t: t.torch.matrix_power(t.a, 2),
+    "modf": lambda t: np.modf(t.arrays.x),
+    "nanstd": lambda t: np.nanstd(t.arrays.x),
+    "norm": lambda t: t.torch.norm(t.x),
+    "normalize": lambda t: t.torch.nn.functional.normalize(t.x, dim=0),
+    "pdist": lambda t: t.torch.pdist(t.a),
+    "ptp": lambda t: np.ptp(t.arrays.x),
+    "rint": lambda t: np.rint(t.arrays.x),
+    "rsub": lambda t: t.torch.rsub(t.x, t.y),
+    "soft_margin_loss": lambda t: t.torch.nn.functional.soft_margin_loss(t.x, t.x.sign()),
+    "std_mean": lambda t: t.torch.std_mean(t.x),
+    "trapezoid": lambda t: np.trapezoid(t.arrays.v),
+    "triu_indices": lambda t: t.torch.triu_indices(3, 3),
+    "vdot": lambda t: t.torch.vdot(t.v, t.v),
+    "vecmat": lambda t: np.vecmat(t.arrays.v[:2], t.arrays.a),
+    "vsplit": lambda t: t.torch.vsplit(t.a, 2),
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.filterwarnings("ignore:.*kl_div|reduction. ")
+@pytest.mark.filterwarnings("ignore:.*chain_matmul|torch.norm")
+def test_what_is_advised_computes_what_theirs_does(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    arrays: dict[str, Any] = {
+        "x": [0.5, 2.0, 3.7], "y": [2.0, 1.0, 3.0], "v": [0.5, 1.0, 2.0], "u": [0.5, 1.0],
+        "a": [[1.0, -2.0], [0.3, 4.0]], "b": [[0.5, 1.5], [2.0, -1.0]],
+    }  # fmt: skip
+    ours = {key: pyrite.tensor(np.array(value)) for key, value in arrays.items()}
+    if name == "addr":
+        ours["v"] = ours["u"]
+    theirs = SimpleNamespace(**{k: torch.tensor(np.array(v)) for k, v in arrays.items()})
+    theirs.torch = torch
+    theirs.arrays = SimpleNamespace(**{k: np.array(v) for k, v in arrays.items()})
+    got = eval(INSTEAD[name], {"pyrite": pyrite, "nn": nn, **ours})
+    want = THEIRS[name](theirs)
+    pairs = zip(got, want, strict=True) if isinstance(got, tuple | list) else [(got, want)]
+    for mine, their in pairs:
+        found = mine.numpy() if isinstance(mine, pyrite.Tensor) else mine
+        np.testing.assert_allclose(found, np.asarray(their), rtol=1e-6)
+
+
 def test_a_function_that_changes_its_tensor_there_is_another_one_here() -> None:
     module: Any = pyrite
     with pytest.raises(
         AttributeError, match=r"no attribute 'relu_'; use x = pyrite\.relu\(x\), si"
     ):
         module.relu_  # noqa: B018
+    with pytest.raises(AttributeError, match=r"use x = pyrite\.xlogy\(x, other\), since"):
+        module.xlogy_  # noqa: B018
 
 
 @pytest.mark.parametrize("name", nn._INSTEAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,47 @@ def test_what_is_advised_works_and_the_name_is_not_here(name: str) -> None:
 def test_a_name_that_changes_a_tensor_there_is_a_new_tensor_here() -> None:
     x: Any = pyrite.ones((2,))
 
-    with pytest.raises(AttributeError, match=r"no attribute 'add_'; use x = x\.add\(\.\.\.\), sin"):
+    with pytest.raises(AttributeError, match=r"no attribute 'add_'; use x = x\.add\(other\), sin"):
         x.add_(1.0)
     with pytest.raises(AttributeError, match=r"no attribute 'nonesuch_'$"):
         x.nonesuch_(1.0)
+
+
+def test_what_is_advised_for_a_change_in_place_runs() -> None:
+    torch = pytest.importorskip("torch")
+    x = pyrite.tensor([[0.5, 1.0], [0.2, 0.9]])
+    i = pyrite.tensor([1, 0])
+    names = {
+        "x": x, "y": x, "a": x, "b": x, "other": x, "axis": 0, "axis1": 0, "axis2": 1, "max": 1.0,
+        "min": 0.0, "end": x, "weight": 0.5, "exponent": 2, "indices": i, "source": x, "sign": x,
+        "updates": x, "places": x > 0.5, "values": x[0, 0],
+    }  # fmt: skip
+    seen = set()
+    for name in dir(torch.Tensor):
+        if name.startswith("_") or not name.endswith("_") or hasattr(x, name) or name in INSTEAD:
+            continue
+        with pytest.raises(AttributeError) as caught:
+            getattr(x, name)
+        advised = re.search(r"; use (x = .*), since a tensor never changes", str(caught.value))
+        if advised is None:
+            continue
+        seen.add(name)
+        of_integers = name.startswith(("bitwise", "gcd", "lcm"))
+        names["x"] = i if of_integers else (x[None] if name == "baddbmm_" else x)
+        names["other"] = i if of_integers else x
+        if name == "baddbmm_":
+            names |= {"a": x[None], "b": x[None]}
+        elif name == "addmv_":
+            names |= {"x": x[0], "a": x, "b": x[0]}
+        elif name.startswith("cum"):
+            names["x"] = x[0]
+        else:
+            names |= {"a": x, "b": x}
+        names["indices"] = i if name == "index_add_" else pyrite.zeros((2, 2), dtype="int32")
+        if name.startswith("logical"):
+            names |= {"x": x > 0.5, "other": x > 0.5}
+        exec(advised[1], names)
+    assert len(seen) > 90
 
 
 def test_a_parameter_says_the_same() -> None:

@@ -6,6 +6,8 @@ code, which the tests run; docs/unsupported-names.md lists the names that have n
 
 from __future__ import annotations
 
+from pyrite.tensor.torch_names import required
+
 #: By the name that `pyrite` lacks; x and y are tensors, a and b matrices, v a vector.
 INSTEAD = {
     "absolute": "pyrite.abs(x)",
@@ -32,8 +34,10 @@ INSTEAD = {
     "binary_cross_entropy": "nn.BCELoss()(p, p)",
     "bool_": "pyrite.bool",
     "broadcast_tensors": "pyrite.broadcast_arrays(x, y)",
-    "byte": "pyrite.uint8",
-    "cartesian_prod": "pyrite.stack([g.flatten() for g in pyrite.meshgrid(v, v)], 1)",
+    "byte": "pyrite.uint8 or pyrite.int8",
+    "cartesian_prod": (
+        "pyrite.stack([g.flatten() for g in pyrite.meshgrid(v, v, indexing='ij')], axis=1)"
+    ),
     "cbrt": "x.sign() * x.abs() ** (1 / 3)",
     "chain_matmul": "a @ b @ a",
     "clone": "x.clone()",
@@ -44,7 +48,7 @@ INSTEAD = {
     "detach": "x.detach()",
     "diag_embed": "pyrite.diag(v)",
     "diagflat": "pyrite.diag(v)",
-    "digitize": "x.bucketize(v)",
+    "digitize": "x.bucketize(v, right=True)",
     "divmod": "(x // y, x % y)",
     "double": "pyrite.float64",
     "ediff1d": "pyrite.diff(v)",
@@ -80,7 +84,7 @@ INSTEAD = {
     "invert": "pyrite.bitwise_invert(i)",
     "is_floating_point": "x.dtype.is_float",
     "is_grad_enabled": "x.is_tracked",
-    "is_nonzero": "pyrite.bool",
+    "is_nonzero": "x.all().item()",
     "is_same_size": "x.shape == y.shape",
     "is_tensor": "isinstance(x, pyrite.Tensor)",
     "isneginf": "x == -pyrite.inf",
@@ -91,7 +95,7 @@ INSTEAD = {
     "le": "x <= y",
     "left_shift": "pyrite.bitwise_left_shift(i, 1)",
     "load": "nn.Linear(2, 2).load(path)",
-    "logaddexp2": "pyrite.logaddexp(x, y) / pyrite.log(pyrite.tensor(2.0))",
+    "logaddexp2": "(2.0**x + 2.0**y).log2()",
     "logsigmoid": "x.log_sigmoid()",
     "long": "pyrite.int64",
     "lt": "x < y",
@@ -115,7 +119,7 @@ INSTEAD = {
     "norm": "x.vector_norm()",
     "normalize": "x.vector_normalize()",
     "numel": "x.size",
-    "pdist": "a.cdist(a)",
+    "pdist": "a.cdist(a)[pyrite.ones((2, 2)).triu(1) > 0]",
     "poisson_nll_loss": "nn.PoissonNLLLoss()(x, y)",
     "power": "x**2",
     "promote_types": "pyrite.result_type(x, y)",
@@ -137,7 +141,7 @@ INSTEAD = {
     "rsub": "y - x",
     "save": "model.save(path)",
     "scalar_tensor": "pyrite.tensor(1.0)",
-    "select": "x[0]",
+    "select": "x[0] or pyrite.where(x > 1, x, y)",
     "set_default_dtype": "pyrite.tensor(values, dtype=pyrite.float64)",
     "set_printoptions": "pyrite.set_print_options(precision=4)",
     "sgn": "pyrite.sign(x)",
@@ -171,7 +175,6 @@ _OTHER = {
     "amp": "model.astype(pyrite.bfloat16), for there is no autocast",
     "autocast": "model.astype(pyrite.bfloat16), for there is no autocast",
     "autograd": "pyrite.value_and_grad(f) or pyrite.grad(f)",
-    "compile": "pyrite.fusion(device), whose ops run as one program",
     "cuda": "pyrite.device('wgpu') or 'torch:cuda'; pyrite devices lists what works",
     "distributed": "nothing yet: a model trains on one device",
     "enable_grad": "nothing: value_and_grad records, whatever is around it",
@@ -197,5 +200,6 @@ def instead(name: str, has: object) -> str:
     if name in INSTEAD or name in _OTHER:
         return f"; use {INSTEAD.get(name) or _OTHER[name]}"
     if plain != name and hasattr(has, plain):
-        return f"; use x = pyrite.{plain}(x), since a tensor never changes"
+        arguments = ", ".join(["x", *required(getattr(has, plain))[1:]])
+        return f"; use x = pyrite.{plain}({arguments}), since a tensor never changes"
     return ""

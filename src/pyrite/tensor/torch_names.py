@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 #: By the name that a tensor lacks; the tests run what stands first in each.
 INSTEAD = {
     "absolute": "x.abs()",
@@ -16,7 +20,7 @@ INSTEAD = {
     "arctan": "x.atan()",
     "arctan2": "x.atan2(y)",
     "arctanh": "x.atanh()",
-    "bernoulli": "pyrite.bernoulli(0.5, x.shape)",
+    "bernoulli": "pyrite.bernoulli(x)",
     "bfloat16": "x.astype(pyrite.bfloat16)",
     "bool": "x.astype(pyrite.bool)",
     "byte": "x.astype(pyrite.uint8)",
@@ -49,7 +53,7 @@ INSTEAD = {
     "histogram": "pyrite.histogram(x)",
     "hsplit": "x.tensor_split(2, 1)",
     "imag": "pyrite.imag(x)",
-    "index_copy": "x.select_assign(0, i, x)",
+    "index_copy": "x.select_assign(0, i, y)",
     "index_fill": "x.select_assign(0, i, value)",
     "index_put": "x.at[0].set(y[0])",
     "int": "x.astype(pyrite.int32)",
@@ -61,27 +65,27 @@ INSTEAD = {
     "is_same_size": "x.shape == y.shape",
     "isneginf": "x == -pyrite.inf",
     "isposinf": "x == pyrite.inf",
-    "isreal": "x == x",
+    "isreal": "pyrite.full(x.shape, True, device=x.device)",
     "itemsize": "x.dtype.itemsize",
     "ldexp": "x * 2.0**y",
     "le": "x <= y",
-    "logaddexp2": "x.logaddexp(y) / 0.6931471805599453",
+    "logaddexp2": "(2.0**x + 2.0**y).log2()",
     "long": "x.astype(pyrite.int64)",
     "lt": "x < y",
     "masked_fill": "pyrite.where(mask, value, x)",
     "masked_fill_": "pyrite.where(mask, value, x)",
-    "masked_scatter": "x.at[mask].set(value)",
+    "masked_scatter": "x.at[mask].set(y.flatten()[: mask.sum().item()])",
     "msort": "x.sort(0)",
-    "multinomial": "pyrite.multinomial(x + 1, 1)",
+    "multinomial": "pyrite.multinomial(x, 1)",
     "nbytes": "x.size * x.dtype.itemsize",
     "ndimension": "x.ndim",
     "ne": "x != y",
     "nelement": "x.size",
-    "new_empty": "pyrite.empty(shape, device=x.device)",
-    "new_full": "pyrite.full(shape, value, device=x.device)",
-    "new_ones": "pyrite.ones(shape, device=x.device)",
-    "new_tensor": "pyrite.tensor([1, 2], device=x.device)",
-    "new_zeros": "pyrite.zeros(shape, device=x.device)",
+    "new_empty": "pyrite.empty(shape, dtype=x.dtype, device=x.device)",
+    "new_full": "pyrite.full(shape, value, dtype=x.dtype, device=x.device)",
+    "new_ones": "pyrite.ones(shape, dtype=x.dtype, device=x.device)",
+    "new_tensor": "pyrite.tensor([1, 2], dtype=x.dtype, device=x.device)",
+    "new_zeros": "pyrite.zeros(shape, dtype=x.dtype, device=x.device)",
     "norm": "x.vector_norm()",
     "normal_": "pyrite.normal_like(x)",
     "numel": "x.size",
@@ -129,4 +133,15 @@ def _in_place(name: str, owner: type) -> str | None:
     plain = name.removesuffix("_")
     if plain == name or plain.endswith("_") or not hasattr(owner, plain):
         return None
-    return f"x = x.{plain}(...), since a tensor never changes"
+    arguments = ", ".join(required(getattr(owner, plain))[1:])
+    return f"x = x.{plain}({arguments}), since a tensor never changes"
+
+
+def required(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a function cannot be called without.
+
+    >>> required(lambda x, other, eps=0.0: x)
+    ['x', 'other']
+    """
+    parameters = signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty]
