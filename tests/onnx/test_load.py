@@ -218,6 +218,25 @@ def test_sizes_of_one_name_agree() -> None:
         opened(text)(floats(3), floats(1))
 
 
+def test_text_of_a_file_steers_no_terminal() -> None:
+    model = made("net (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }")
+    bad = "\x1b[31m\u202ex"
+    model.graph.node[0].input[0] = model.graph.input[0].name = bad
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = bad
+    shown = repr(load_with(model.SerializeToString(), inspect_here, device="numpy"))
+    model.graph.node[0].op_type = bad
+    with pytest.raises(ModelImportError) as unknown:
+        load_with(model.SerializeToString(), inspect_here)
+    model.graph.node[0].name, model.graph.node[0].op_type = bad, "Relu"
+    model.graph.node[0].input.append("none")
+    with pytest.raises(ModelImportError) as refused:
+        load_with(model.SerializeToString(), inspect_here)
+
+    for text in (shown, str(unknown.value), str(refused.value)):
+        assert text.isprintable()
+        assert r"\x1b[31m\u202ex" in text
+
+
 def test_an_error_in_a_node_names_it() -> None:
     text = "net (float[N] a, float[M] b) => (float[K] c) { c = Add (a, b) }"
     with pytest.raises(ShapeError) as caught:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pyrite.onnx.element import Element
+from pyrite.onnx.message import shown
 from pyrite.types import Array, Shape
 
 #: A size that is known, one that has a name, or one of which nothing is known.
@@ -30,7 +31,7 @@ class ValueType:
         element = self.element.name if self.element else self.kind
         if self.shape is None:
             return element
-        return f"{element}[{', '.join('?' if s is None else str(s) for s in self.shape)}]"
+        return f"{element}[{', '.join('?' if s is None else shown(str(s)) for s in self.shape)}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +94,7 @@ class Node:
     @property
     def label(self) -> str:
         """How messages name it."""
-        op = f"{self.domain}.{self.op}" if self.domain else self.op
+        op = shown(f"{self.domain}.{self.op}" if self.domain else self.op)
         called = self.name or next(filter(None, self.outputs), "")
         return f"{op} {called!r} (opset {self.version})"
 

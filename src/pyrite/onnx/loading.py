@@ -13,6 +13,7 @@ from pyrite.errors import ArgumentError, ModelImportError, PyriteError
 from pyrite.onnx import ops as ops  # the converters file themselves
 from pyrite.onnx.graph import Graph, Weight
 from pyrite.onnx.inspection import Inspection, inspect_apart
+from pyrite.onnx.message import said
 from pyrite.onnx.module import OnnxModule, Weights
 from pyrite.onnx.naming import paths
 from pyrite.onnx.optimization import folded, pruned
@@ -81,8 +82,9 @@ def load_with(
     except PyriteError:
         raise
     except _DAMAGE as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise ModelImportError(f"load requires a whole model, got one with {said}") from error
+        raise ModelImportError(
+            f"load requires a whole model, got one with {said(error)}"
+        ) from error
 
 
 #: What becomes of a field that contradicts another, wherever that is met.

@@ -14,6 +14,7 @@ from pyrite.errors import ArgumentError, DTypeError, ShapeError
 from pyrite.nn.module import Module
 from pyrite.onnx.graph import Graph, ValueType
 from pyrite.onnx.memory import HostMemory
+from pyrite.onnx.message import shown
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.program import Context, Program, narrowed, run_whole
 from pyrite.tensor.creation import asarray
@@ -76,8 +77,8 @@ class OnnxModule(Weights):
     def extra_repr(self) -> str:
         """Return the name of the graph and its inputs, with their types."""
         graph = self._program.graph
-        shown = (f"{name}: {graph.types.get(name, ValueType())}" for name in graph.inputs)
-        return ", ".join(shown)
+        inputs = (f"{shown(name)}: {graph.types.get(name, ValueType())}" for name in graph.inputs)
+        return ", ".join(inputs)
 
     @property
     def graph(self) -> Graph:

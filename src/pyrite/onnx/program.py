@@ -22,6 +22,7 @@ from pyrite.onnx.element import Element
 from pyrite.onnx.exporter.tracer import ModelTracer
 from pyrite.onnx.graph import Graph, Node
 from pyrite.onnx.memory import HostMemory
+from pyrite.onnx.message import said
 from pyrite.onnx.pattern import LOADED
 from pyrite.onnx.pattern.rewriting import rewritten
 from pyrite.onnx.pattern.view import View
@@ -261,17 +262,13 @@ def run(
             raise
         except Exception as error:
             # What a file says may be anything, and one clear error is to come of it.
-            raise ModelRunError(f"{step.node.label} cannot be run: {_said(error)}") from error
+            raise ModelRunError(f"{step.node.label} cannot be run: {said(error)}") from error
         if met is not None and all(isinstance(value, np.ndarray) for value in outputs):
             met[position] = outputs
         scope.update(zip(step.node.outputs, outputs, strict=False))
         for name in step.releases:
             scope.pop(name, None)
     return [scope[name] for name in graph.outputs]
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def outputs_of(step: Step, scope: Mapping[str, Any], context: Context) -> Sequence[Any]:

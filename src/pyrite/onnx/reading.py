@@ -23,6 +23,7 @@ from pyrite.onnx.converter import CONVERTERS
 from pyrite.onnx.element import element
 from pyrite.onnx.graph import Graph, Node, Size, ValueType, Weight
 from pyrite.onnx.inspection import Inspection, InspectionError
+from pyrite.onnx.message import one_line
 from pyrite.onnx.weight import sparse_weight, weight
 from pyrite.opening import PathLike, open_file
 
@@ -66,8 +67,8 @@ def read_graph(model: ModelProto, folder: Path | None, inspection: Inspection) -
         content = inspection(_skeleton(model, large).SerializeToString(), sorted(CONVERTERS))
         inferred = ModelProto.FromString(content)
     except (InspectionError, DecodeError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise ModelImportError(f"load requires a valid model, got: {said[:2000]}") from None
+        said = one_line(str(error))[:2000]
+        raise ModelImportError(f"load requires a valid model, got: {said}") from None
     versions = {_domain(o.domain): o.version for o in inferred.opset_import}
     graph = _Reader(folder, versions, large).graph(inferred.graph, "", {})
     if graph.captured:

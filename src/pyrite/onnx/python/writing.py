@@ -16,6 +16,7 @@ from pyrite.errors import ArgumentError, ModelImportError, PyriteError
 from pyrite.onnx.graph import Graph, ValueType
 from pyrite.onnx.inspection import Inspection, inspect_apart
 from pyrite.onnx.loading import require_supported
+from pyrite.onnx.message import said
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.optimization import pruned
 from pyrite.onnx.python import control as control  # translators file themselves
@@ -112,8 +113,9 @@ def written(source: PathLike | bytes, inspection: Inspection, name: str = "") ->
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
             MemoryError, AssertionError) as error:  # fmt: skip
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise ModelImportError(f"to_python requires a whole model, got one with {said}") from error
+        raise ModelImportError(
+            f"to_python requires a whole model, got one with {said(error)}"
+        ) from error
 
 
 def _source(graph: Graph, name: str) -> Source:
