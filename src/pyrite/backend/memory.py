@@ -28,6 +28,15 @@ class Origin(NamedTuple):
         return f"{self.type} of {self.line}"
 
 
+class Origins(tuple[Origin, ...]):
+    """Tensors in parts of one buffer."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self))
+
+
 class ProgramOrigin(NamedTuple):
     """The values of a program that no handle holds, in one block."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrite.backend.memory import DeviceMemory, Origin, TensorMemory
+from pyrite.backend.memory import DeviceMemory, Origin, Origins, TensorMemory
 from pyrite.op import user_location
 from pyrite.runtime.protocol import Buffer, Held, Runtime
 from pyrite.types import TensorType
@@ -10,18 +10,28 @@ from pyrite.types import TensorType
 
 def note_origin(buffer: Buffer, type: TensorType, line: str | None = None) -> None:
     """Note the line at which a tensor was made, by default that of the call that runs."""
-    buffer.owner.origin = Origin(type, user_location() if line is None else line)
+    owner = buffer.owner
+    made = Origin(type, user_location() if line is None else line)
+    if owner.origin is None:
+        owner.origin = made
+    else:
+        before = owner.origin if isinstance(owner.origin, Origins) else (owner.origin,)
+        owner.origin = Origins((*before, made))
 
 
 def memory_of(runtime: Runtime) -> DeviceMemory:
     """Return what a runtime has in use."""
     report = runtime.memory_report()
-    tensors = tuple([_tensor(held) for held in runtime.held()])
+    found = [tensor for held in runtime.held() for tensor in _tensors(held)]
+    tensors = tuple(sorted(found, key=lambda tensor: -tensor.nbytes))
     return DeviceMemory(runtime.name, report.live, report.reserved, report.peak, tensors)
 
 
-def _tensor(held: Held) -> TensorMemory:
+def _tensors(held: Held) -> list[TensorMemory]:
     origin = held.origin
-    if isinstance(origin, Origin):
-        return TensorMemory(held.nbytes, origin.type, origin.line)
-    return TensorMemory(held.nbytes, None, None if origin is None else str(origin))
+    made = Origins((origin,)) if isinstance(origin, Origin) else origin
+    if not isinstance(made, Origins):
+        return [TensorMemory(held.nbytes, None, None if made is None else str(made))]
+    own = [TensorMemory(of.type.nbytes, of.type, of.line) for of in made]
+    left = held.nbytes - sum(tensor.nbytes for tensor in own)
+    return [*own, TensorMemory(left, None, None)] if left > 0 else own

@@ -11,16 +11,17 @@ A recording holds compiled kernels and no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pyrite.backend.cube.block import Use, block_of, hosted
+from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
 from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
@@ -255,18 +256,19 @@ class RecordingLauncher(Launcher):
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
-        memory = self._memory([self._slot(r) for r in results])
-        outer = {memory.places[self._slot(r).number] - self._given for r in results}
+        placement = self._placed([self._slot(r) for r in results])
+        places, parts = self._operands(placement)
+        outer = {placement.buffer_of(self._slot(r).number) for r in results}
         new = {
-            memory.places[slot.number]: slot.type or r.type
+            places[slot.number]: slot.type or r.type
             for r in results if (slot := self._slot(r)).number >= self._given
         }  # fmt: skip
         operands: dict[Any, int] = {}
-        first = self._given + len(memory.sizes) + len(memory.parts)
+        first = self._given + len(placement.sizes) + len(parts)
 
         def place(binding: Any) -> int | Fixed:
             if isinstance(binding, Slot):
-                return memory.places[binding.number]
+                return places[binding.number]
             if isinstance(binding, Argument | Fault):
                 return operands.setdefault(binding, first + len(operands))
             return Fixed(binding)
@@ -282,12 +284,12 @@ class RecordingLauncher(Launcher):
             for of in self._launches
         ]
         return Recording(
-            sizes=tuple(memory.sizes),
+            sizes=placement.sizes,
             memory=self.runtime.bundle_memory(
-                memory.sizes, [n for n in range(len(memory.sizes)) if n not in outer]
+                placement.sizes, [n for n in range(len(placement.sizes)) if n not in outer]
             ),
-            block=memory.block,
-            parts=tuple(memory.parts),
+            block=placement.block,
+            parts=tuple(parts),
             faults=tuple(self._faults),
             arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
             bundle=self._bundle(steps) if steps else None,
@@ -296,16 +298,31 @@ class RecordingLauncher(Launcher):
             large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
             steps=tuple(steps),
             results=tuple(
-                (memory.places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
+                (places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
             name=name,
         )
+
+    def _operands(self, placement: Placement) -> tuple[dict[int, int], list[Part]]:
+        """Return which operand each slot is, and the parts of buffers among them.
+
+        The inputs' are first, then the buffers, then the parts.
+        """
+        places = {n: n for n in range(self._given)}
+        numbers: dict[Part, int] = {}
+        first = self._given + len(placement.sizes)
+        for name, place in placement.places.items():
+            if isinstance(place, Part):
+                places[name] = first + numbers.setdefault(place, len(numbers))
+            else:
+                places[name] = self._given + place
+        return places, [*numbers]
 
     def _buffers_made(self, results: Sequence[CubeTensor]) -> tuple[Made, ...]:
         slots = [self._slot(r) for r in results]
         outer = {slot.number for slot in slots}
         return tuple(
-            Made(Use(self._slots[n].nbytes, *use), self._slots[n].type, n in outer)
+            Made(use, self._slots[n].type, n in outer)
             for n, use in self._uses(slots).items()
             if n >= self._given
         )
@@ -319,54 +336,28 @@ class RecordingLauncher(Launcher):
         assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
         return tensor.buffer
 
-    def _memory(self, results: Sequence[Slot]) -> _Memory:
-        """Return which operand each slot is.
+    def _placed(self, results: Sequence[Slot]) -> Placement:
+        """Return where each slot lies that is not an input's.
 
-        A slot whose last launch was before gives its buffer to one of its size.  Where that leaves
-        much unused, what is no result's is in the memory of a result to come or in one block; not
-        on a GPU, where one buffer could not be read and written in one launch.
+        Results of an input's type are what a step of training renews.
+
+        What is no result's is in one block where that takes less; not on a GPU, where one buffer
+        could not be read and written in one launch.
         """
-        uses = {n: Use(self._slots[n].nbytes, *use) for n, use in self._uses(results).items()}
-        made = {n: use for n, use in uses.items() if n >= self._given}
-        shared = self._shared(made)
-        inner = {n: use for n, use in made.items() if n not in {slot.number for slot in results}}
-        runtime = self.runtime
-        if len(inner) < LEAST_PARTS or not runtime.is_host or guarding(runtime) is not None:
-            return shared
-        blocked = self._blocked({n: made[n] for n in made.keys() - inner.keys()}, inner)
-        return blocked if blocked.nbytes < WORTH_A_BLOCK * shared.nbytes else shared
+        made = {n: use for n, use in self._uses(results).items() if n >= self._given}
+        names = dict.fromkeys(slot.number for slot in results)
+        outer = {n: made[n] for n in names if n in made}
+        inner = {n: use for n, use in made.items() if n not in outer}
+        runtime, guard = self.runtime, guarding(self.runtime)
+        apart = in_storages(outer, inner, is_exact=guard is not None)
+        if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
+            return apart
+        given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
+        renewed = [n for n in outer if self._slots[n].type in given]
+        blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed)
+        return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
 
-    def _shared(self, made: Mapping[int, Use]) -> _Memory:
-        """Return slots by their own buffers, which serve one after the other."""
-        memory = _Memory({n: n for n in range(self._given)})
-        until: list[int] = []
-        for number, use in sorted(made.items(), key=lambda item: item[1].begin):
-            sizes = enumerate(memory.sizes)
-            free = (i for i, n in sizes if n == use.nbytes and until[i] < use.begin)
-            at = next(free, len(until))
-            if at == len(until):
-                memory.sizes.append(use.nbytes)
-                until.append(use.end)
-            until[at] = use.end
-            memory.places[number] = self._given + at
-        return memory
-
-    def _blocked(self, outer: Mapping[int, Use], inner: Mapping[int, Use]) -> _Memory:
-        """Return slots of results by their own buffers, others in these before, or in a block."""
-        memory = self._shared(outer)
-        hosts = hosted(inner, outer)
-        memory.places |= {n: memory.places[host] for n, host in hosts.items()}
-        left = {n: use for n, use in inner.items() if n not in hosts}
-        block = block_of(list(left.values()), self.runtime.alignment)
-        memory.block = block.nbytes
-        numbers: dict[tuple[int, int], int] = {}
-        for (number, use), offset in zip(left.items(), block.offsets, strict=True):
-            n = numbers.setdefault((offset, use.nbytes), len(numbers))
-            memory.places[number] = self._given + len(memory.sizes) + n
-        memory.parts += numbers
-        return memory
-
-    def _uses(self, results: Sequence[Slot]) -> dict[int, tuple[int, int]]:
+    def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
         """Return the first and last launch of each slot, by its number."""
         uses: dict[int, tuple[int, int]] = {}
         for n, launch in enumerate(self._launches):
@@ -375,25 +366,7 @@ class RecordingLauncher(Launcher):
                     uses[b.number] = (uses.get(b.number, (n, n))[0], n)
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
-        return uses
-
-
-@dataclass(slots=True)
-class _Memory:
-    """Of each slot the operand that it is, and what there is to make.
-
-    That is buffers of ``sizes``, and parts of a block by offset and size.
-    """
-
-    places: dict[int, int]
-    sizes: list[int] = field(default_factory=list)
-    block: int = 0
-    parts: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def nbytes(self) -> int:
-        """All that there is to make."""
-        return sum(self.sizes) + self.block
+        return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
 
 
 # ---- what is replayed ----
@@ -404,7 +377,7 @@ class Recording:
     """One lowering for inputs of some types and layouts.
 
     Operands are the buffers of the inputs, those of ``memory``, which have ``sizes``, ``parts`` of
-    one ``block`` by offset and size, the inputs' numbers ``arguments``, by position and dtype, and
+    these and of one ``block``, the inputs' numbers ``arguments``, by position and dtype, and
     for each of ``faults`` an error word and a number.  ``results`` are made of the buffer of an
     operand, type, strides and offset, and are in doubt as the inputs are.  ``name`` is an op's.
     """
@@ -412,7 +385,7 @@ class Recording:
     sizes: tuple[int, ...]
     memory: BundleMemory
     block: int
-    parts: tuple[tuple[int, int], ...]
+    parts: tuple[Part, ...]
     faults: tuple[str, ...]
     arguments: tuple[tuple[int, DType], ...]
     bundle: Bundle | None
@@ -467,9 +440,12 @@ class Recording:
         """
         operands += self.memory.buffers(are_new=bool(listeners))
         if self.parts:
-            block = launcher.runtime.allocate(self.block)
-            block.owner.origin = ProgramOrigin(len(self.steps))
-            operands += [block.view(offset, nbytes) for offset, nbytes in self.parts]
+            buffers = operands[len(operands) - len(self.sizes) :]
+            if self.block:
+                block = launcher.runtime.allocate(self.block)
+                block.owner.origin = ProgramOrigin(len(self.steps))
+                buffers.append(block)
+            operands += [buffers[p.buffer].view(p.offset, p.nbytes) for p in self.parts]
         if self.bundle is not None:
             for position, dtype in self.arguments:
                 operands.append(number_of(inputs[position], dtype))

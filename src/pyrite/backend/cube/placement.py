@@ -1,0 +1,227 @@
+"""Where the buffers of a program lie: in one block, in memory of results to come, in storages.
+
+A result has a buffer of its own, for it is let go by itself.  Before it is written its
+memory serves what is in use until then.  Nothing here knows a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from pyrite.backend.cube.block import Use, least_bytes
+
+#: A plan that takes no more than this much of what any one takes is not improved.
+NEAR: Final = 1.03
+#: Rooms of results have space for so many of the largest tensors.
+ROOMS: Final = (2, 4, 8)
+#: So many orders are drawn, sizes by factors between these.
+TRIES: Final = 12
+SPREAD: Final = (0.7, 1.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a buffer, by its number; that of the block is -1."""
+
+    buffer: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What there is to make, in bytes, and where each use lies: a buffer, or a part of one."""
+
+    sizes: tuple[int, ...]
+    block: int
+    places: Mapping[int, int | Part]
+
+    @property
+    def nbytes(self) -> int:
+        """All that there is to make."""
+        return sum(self.sizes) + self.block
+
+    def buffer_of(self, name: int) -> int | None:
+        """Return the buffer in which a use lies; None of an input."""
+        place = self.places.get(name)
+        return place.buffer if isinstance(place, Part) else place
+
+
+#: Another plan is taken if it takes no more than that of what the best so far takes.
+WORTH_SHARING: Final = 0.99
+#: Results share buffers where they are as many and as large.
+MOST_ALONE: Final = 8
+LEAST_SHARED: Final = 256
+#: The block as a buffer.
+BLOCK: Final = -1
+
+
+def in_one_block(
+    results: Mapping[int, Use], inner: Mapping[int, Use], alignment: int,
+    renewed: Collection[int] = (),
+) -> Placement:  # fmt: skip
+    """Return results in buffers of their own, all else in a block or where results will be.
+
+    Greedy by size, the largest first, each at the lowest place that is free for as long as it is in
+    use; where that is not near the bound, by other orders, some of them drawn, and with those of
+    the results that are ``renewed`` in buffers of several.
+    Source: Pisarchyk & Lee 2020, arXiv:2001.03288, section 5.
+    """
+    least = least_bytes([*results.values(), *inner.values()])
+    best: Placement | None = None
+    for tensors in (0, *ROOMS):
+        rooms = _alone(results)
+        if tensors:
+            rooms = _together(results, renewed, tensors * _largest(inner), alignment)
+        if tensors and len(rooms) == len(results):
+            continue
+        for order in _orders(inner, TRIES if tensors else 0):
+            found = _packed(rooms, inner, order, alignment)
+            if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
+                best = found
+            if best.nbytes <= NEAR * least:
+                return best
+    assert best is not None, "there is an order"
+    return best
+
+
+@dataclass(slots=True)
+class _Room:
+    """A buffer in which results will be: by offset what is there, and when."""
+
+    size: int
+    taken: list[tuple[int, Use]]
+    names: list[int]
+
+
+def _alone(results: Mapping[int, Use]) -> list[_Room]:
+    return [_Room(use.nbytes, [(0, use)], [name]) for name, use in results.items()]
+
+
+def _largest(uses: Mapping[int, Use]) -> int:
+    return max((use.nbytes for use in uses.values()), default=0)
+
+
+def _together(
+    results: Mapping[int, Use], renewed: Collection[int], size: int, alignment: int
+) -> list[_Room]:
+    """Return rooms of about a size, each of several results that are renewed.
+
+    Who holds one of them holds the others' memory: so only results that take the places of inputs
+    share, parameters and an optimiser's state, which are let go with the next step; and no scalars.
+    """
+    shared = {n: results[n] for n in renewed if LEAST_SHARED <= results[n].nbytes < size}
+    if len(shared) < MOST_ALONE:
+        return _alone(results)
+    rooms = _alone({n: use for n, use in results.items() if n not in shared})
+    room = _Room(0, [], [])
+    for name in sorted(shared, key=lambda n: shared[n].begin):
+        if room.size >= size:
+            rooms.append(room)
+            room = _Room(0, [], [])
+        at = -(-room.size // alignment) * alignment
+        room.taken.append((at, shared[name]))
+        room.names.append(name)
+        room.size = at + shared[name].nbytes
+    return [*rooms, room]
+
+
+def _orders(uses: Mapping[int, Use], tries: int) -> Iterator[list[int]]:
+    """Return in which orders uses may be placed, so many of them drawn, the same each time."""
+
+    def by(key: Callable[[Use], Any]) -> list[int]:
+        return sorted(uses, key=lambda n: key(uses[n]))
+
+    yield by(lambda u: -u.nbytes)
+    yield by(lambda u: -u.nbytes * (u.end - u.begin + 1))
+    yield by(lambda u: (u.begin - u.end, -u.nbytes))
+    yield by(lambda u: (u.begin, -u.nbytes))
+    random = Random(0)
+    for _ in range(tries):
+        yield by(lambda u: -u.nbytes * random.uniform(*SPREAD))
+
+
+def _packed(
+    rooms: Sequence[_Room], inner: Mapping[int, Use], order: Sequence[int], alignment: int
+) -> Placement:
+    places: dict[int, int | Part] = {}
+    for n, room in enumerate(rooms):
+        for name, (at, use) in zip(room.names, room.taken, strict=True):
+            places[name] = n if len(room.names) == 1 else Part(n, at, use.nbytes)
+    taken = {n: list(room.taken) for n, room in enumerate(rooms)}
+    taken[BLOCK] = []
+    by_size = sorted(range(len(rooms)), key=lambda n: rooms[n].size)
+    block = 0
+    for name in order:
+        use = inner[name]
+        buffer, offset = BLOCK, _lowest(use, taken[BLOCK], alignment)
+        if offset + use.nbytes > block:
+            buffer, offset = _in_room(use, by_size, rooms, taken, alignment) or (BLOCK, offset)
+        if buffer == BLOCK:
+            block = max(block, offset + use.nbytes)
+        taken[buffer].append((offset, use))
+        is_whole = buffer != BLOCK and rooms[buffer].size == use.nbytes
+        places[name] = buffer if is_whole else Part(buffer, offset, use.nbytes)
+    return Placement(tuple([room.size for room in rooms]), block, places)
+
+
+def _in_room(
+    use: Use, numbers: Sequence[int], rooms: Sequence[_Room],
+    taken: Mapping[int, Sequence[tuple[int, Use]]], alignment: int,
+) -> tuple[int, int] | None:  # fmt: skip
+    """Return the first room, and the place in it, that has memory for a use."""
+    for n in numbers:
+        size = rooms[n].size
+        if use.nbytes <= size and (at := _lowest(use, taken[n], alignment)) + use.nbytes <= size:
+            return n, at
+    return None
+
+
+def _lowest(use: Use, taken: Sequence[tuple[int, Use]], alignment: int) -> int:
+    """Return the lowest place that is free for as long as a use lasts."""
+    at = 0
+    met = [(offset, other.nbytes) for offset, other in taken if other.meets(use)]
+    for offset, nbytes in sorted(met):
+        if at + use.nbytes <= offset:
+            break
+        at = max(at, -(-(offset + nbytes) // alignment) * alignment)
+    return at
+
+
+def in_storages(
+    results: Mapping[int, Use], inner: Mapping[int, Use], *, is_exact: bool = False
+) -> Placement:
+    """Return each use in a storage, which serves one after the other.
+
+    Two parts of one storage cannot be read and written by one launch on a GPU, so none is parted.
+    The largest first, each in the smallest that is free for as long as it is in use; with
+    ``is_exact`` in one of its own size.
+    """
+    numbers = {name: n for n, name in enumerate(results)}
+    sizes = [use.nbytes for use in results.values()]
+    taken = [[use] for use in results.values()]
+    places: dict[int, int | Part] = dict(numbers)
+    for name in sorted(inner, key=lambda n: (-inner[n].nbytes, inner[n].begin)):
+        use = inner[name]
+        free = [
+            n for n, others in enumerate(taken)
+            if (sizes[n] == use.nbytes or (sizes[n] > use.nbytes and not is_exact))
+            and not any(use.meets(other) for other in others)
+        ]  # fmt: skip
+        if free:
+            at = min(free, key=lambda n: (sizes[n], _gap(use, taken[n])))
+        else:
+            at = len(sizes)
+            sizes.append(use.nbytes)
+            taken.append([])
+        taken[at].append(use)
+        places[name] = at
+    return Placement(tuple(sizes), 0, places)
+
+
+def _gap(use: Use, others: Sequence[Use]) -> int:
+    """Return how many launches lie between a use and the nearest in a storage."""
+    return min((max(o.begin - use.end, use.begin - o.end) for o in others), default=0)
