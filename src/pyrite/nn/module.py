@@ -11,12 +11,9 @@ Invariant: ``forward`` never changes a module, so one module serves any number o
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from fnmatch import fnmatchcase
 from inspect import Signature, signature
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyrite.autodiff.mode import training, training_mode
@@ -24,11 +21,13 @@ from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError, RecordError
 from pyrite.nn import weights
 from pyrite.nn.habits import INSTEAD
+from pyrite.nn.hierarchy import modules_of, rebuilt
 from pyrite.nn.observation import observers
-from pyrite.nn.part import At, frozen, tied
+from pyrite.nn.part import At, frozen, tied, with_frozen
+from pyrite.nn.trail import noted, trail
 from pyrite.nn.transport import sendable
 from pyrite.nn.tree_html import tree_html
-from pyrite.nn.tree_text import tree_text
+from pyrite.nn.tree_text import settings, tree_text
 from pyrite.op import instead, located, public
 from pyrite.op.foreign import met_among
 from pyrite.op.location import misnamed
@@ -36,28 +35,12 @@ from pyrite.opening import reader
 from pyrite.record import Record
 from pyrite.record.atomic import PathLike
 from pyrite.record.remap import Rules
-from pyrite.tensor.frozen import FrozenDict, FrozenList
 from pyrite.tensor.parameter import Identified, Parameter, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import TreeNode, tree_items, tree_leaves, tree_map
 from pyrite.types import DTypeLike
 
 M = TypeVar("M", bound="Module")
-
-#: The modules whose forward passes run in this context, innermost first.
-_trail: ContextVar[tuple[Module, ...]] = ContextVar("pyrite_modules", default=())
-
-
-def module_path() -> str | None:
-    """Return which layer's forward pass runs: ``Net 'hidden': Linear(4, 8)``; None outside any."""
-    trail = _trail.get()
-    return _path_of(trail) if trail else None
-
-
-def running_layer() -> Module | None:
-    """Return the layer whose forward pass runs; None outside any."""
-    trail = _trail.get()
-    return trail[0] if trail else None
 
 
 class _Declared(ABCMeta):
@@ -126,7 +109,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``; an error names the path of the layer in which it arose."""
-        token = _trail.set((self, *_trail.get()))
+        token = trail.set((self, *trail.get()))
         try:
             self._require_inputs(args, kwargs)
             if training() is not None:
@@ -135,23 +118,23 @@ class Module(TreeNode, metaclass=_Declared):
                 with training_mode(self._is_tracked()):
                     output = self.forward(*args, **kwargs)
             for observer in observers.get():
-                observer.observe(_trail.get(), output)
+                observer.observe(trail.get(), output)
             return output
         except AttributeError as error:
             met = met_among(args, error.obj)
             if met is None:
                 raise
             name = type(self).__name__
-            raise _noted(DTypeError(f"{name} requires tensors, {instead(met)}")) from None
+            raise noted(DTypeError(f"{name} requires tensors, {instead(met)}")) from None
         except PyriteError as error:
-            raise _noted(error)  # noqa: B904 - the same error
+            raise noted(error)  # noqa: B904 - the same error
         except TypeError as error:
             found = misnamed(type(self).__name__, self.forward, error, kwargs)
             if found is None:
                 raise
-            raise _noted(found) from None
+            raise noted(found) from None
         finally:
-            _trail.reset(token)
+            trail.reset(token)
 
     def _require_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raise where it cannot be called with these: nowhere, but for layers with weights."""
@@ -181,7 +164,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """Return (path, module) pairs, outermost first, itself under ``""``."""
-        return list(_modules(self, ""))
+        return list(modules_of(self, ""))
 
     def num_params(self) -> int:
         """Return the number of elements of all parameters."""
@@ -226,17 +209,17 @@ class Module(TreeNode, metaclass=_Declared):
 
         Without a pattern, all.  Raises ModuleError when a pattern matches nothing.
         """
-        return self._with_frozen(patterns, True)
+        return with_frozen(self, patterns, True)
 
     @public
     def unfreeze(self, *patterns: str) -> Self:
         """Return the module with parameters trained again."""
-        return self._with_frozen(patterns, False)
+        return with_frozen(self, patterns, False)
 
     def with_training(self, on: bool | None) -> Self:
         """Return the module that trains, or does not, whatever the context; None undoes it."""
-        rebuilt: Self = _rebuild(self, lambda m: Module.tree_rebuild(m, {"_training": on}))
-        return rebuilt
+        made: Self = rebuilt(self, lambda m: Module.tree_rebuild(m, {"_training": on}))
+        return made
 
     @public
     def replace(self, **fields: Any) -> Self:
@@ -374,23 +357,6 @@ class Module(TreeNode, metaclass=_Declared):
     def _is_tracked(self) -> bool:
         return any(p.trainable and p._backend.level for p in self.parameters())
 
-    def _with_frozen(self, patterns: tuple[str, ...], frozen: bool) -> Self:
-        named = self.named_parameters()
-        for pattern in patterns:
-            if not any(fnmatchcase(path, pattern) for path, _ in named):
-                paths = ", ".join(path for path, _ in named)
-                raise ModuleError(
-                    f"freeze requires a path of a parameter, got {pattern!r}; it has {paths}"
-                )
-        chosen = {
-            p.id
-            for path, p in named
-            if not patterns or any(fnmatchcase(path, pattern) for pattern in patterns)
-        }
-        return tree_map(
-            lambda t: t.frozen(frozen) if isinstance(t, Parameter) and t.id in chosen else t, self
-        )
-
     def __setattr__(self, name: str, value: Any) -> None:
         if self._is_frozen:
             raise ModuleError(
@@ -404,15 +370,7 @@ class Module(TreeNode, metaclass=_Declared):
 
     def extra_repr(self) -> str:
         """Return the configuration shown in ``repr``: plain fields that are not the defaults."""
-        defaults = {n: p.default for n, p in signature(type(self).__init__).parameters.items()}
-        plain = (
-            (name, value)
-            for name, value in self.tree_children().items()
-            if value is not None and not tree_leaves(value) and not _holds_module(value)
-        )
-        return ", ".join(
-            f"{name}={value!r}" for name, value in plain if not _is(value, defaults.get(name))
-        )
+        return settings(self)
 
     def __repr__(self) -> str:
         return tree_text(self)
@@ -426,59 +384,3 @@ def _branches_of(module: Module) -> tuple[str, ...] | None:
         return None
     names, _ = TreeNode.tree_branches(module)
     return tuple(names)
-
-
-def _modules(value: Any, path: str) -> Iterator[tuple[str, Module]]:
-    if isinstance(value, Module):
-        yield path, value
-        children: Any = value.tree_children().items()
-    elif isinstance(value, tuple | list):
-        children = enumerate(value)
-    elif isinstance(value, Mapping):
-        children = value.items()
-    else:
-        return
-    for name, child in children:
-        yield from _modules(child, f"{path}.{name}" if path else str(name))
-
-
-def _holds_module(value: Any) -> bool:
-    return next(_modules(value, ""), None) is not None
-
-
-def _is(value: Any, default: Any) -> bool:
-    """Whether a field holds its default: for a size per axis, also the one that stands for all."""
-    if isinstance(value, tuple) and isinstance(default, int):
-        return set(value) == {default}
-    return type(value) is type(default) and bool(value == default)
-
-
-def _noted(error: PyriteError) -> PyriteError:
-    """Return the error with the layer in which it arose: the innermost one that it came through."""
-    if error.module_path is None:
-        error.module_path = module_path()
-        error.add_note(f"in {error.module_path}")
-    return located(error)
-
-
-def _rebuild(value: Any, change: Callable[[Module], Module]) -> Any:
-    """Return the value with every module in it changed, innermost first."""
-    if isinstance(value, Module):
-        children = {k: _rebuild(v, change) for k, v in value.tree_children().items()}
-        return change(value.tree_rebuild(children))
-    if type(value) in (tuple, FrozenList):
-        return type(value)([_rebuild(v, change) for v in value])
-    if isinstance(value, FrozenDict):
-        return FrozenDict({k: _rebuild(v, change) for k, v in value.items()})
-    return value
-
-
-def _path_of(trail: Sequence[Any]) -> str:
-    """Return ``Net 'encoder.linear1': Linear(4, 8)`` for a trail of modules."""
-    names = []
-    for inner, outer in pairwise(trail):
-        names.append(next((path for path, m in _modules(outer, "") if m is inner), "?"))
-    innermost, root = trail[0], trail[-1]
-    where = ".".join(name for name in reversed(names) if name)
-    own = f"{type(innermost).__name__}({innermost.extra_repr()})"
-    return f"{type(root).__name__} {where!r}: {own}" if where else own

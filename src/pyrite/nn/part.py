@@ -7,7 +7,7 @@ at all of them; a `Parameter` of its own unties it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,9 +17,9 @@ from pyrite.errors import DTypeError, ModuleError, ShapeError
 from pyrite.op import instead, public
 from pyrite.op.foreign import is_foreign
 from pyrite.tensor.frozen import FrozenDict, FrozenList
-from pyrite.tensor.parameter import Identified
+from pyrite.tensor.parameter import Identified, Parameter
 from pyrite.tensor.tensor import Tensor
-from pyrite.tensor.tree import TreeNode, is_branch, tree_leaves, tree_map, with_children
+from pyrite.tensor.tree import TreeNode, is_branch, tree_items, tree_leaves, tree_map, with_children
 
 M = TypeVar("M")
 
@@ -134,6 +134,25 @@ def frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return FrozenDict({k: frozen(v) for k, v in value.items()})
     return value
+
+
+def with_frozen(model: M, patterns: Sequence[str], is_frozen: bool) -> M:
+    """Return the model with parameters in or out of training; see ``Module.freeze``."""
+    named = [(path, t) for path, t in tree_items(model) if isinstance(t, Parameter)]
+    for pattern in patterns:
+        if not any(fnmatchcase(path, pattern) for path, _ in named):
+            paths = ", ".join(path for path, _ in named)
+            raise ModuleError(
+                f"freeze requires a path of a parameter, got {pattern!r}; it has {paths}"
+            )
+    chosen = {
+        p.id
+        for path, p in named
+        if not patterns or any(fnmatchcase(path, pattern) for pattern in patterns)
+    }
+    return tree_map(
+        lambda t: t.frozen(is_frozen) if isinstance(t, Parameter) and t.id in chosen else t, model
+    )
 
 
 # ---- finding parts ----

@@ -8,10 +8,13 @@ Net (58 parameters)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
+from pyrite.nn.hierarchy import holds_module
 from pyrite.tensor.parameter import Parameter
 from pyrite.tensor.tensor import Tensor
+from pyrite.tensor.tree import tree_leaves
 
 
 @runtime_checkable
@@ -26,6 +29,27 @@ class Shown(Protocol):
 def tree_text(module: Shown) -> str:
     """Return the module's name and configuration, and below it whatever it holds."""
     return "\n".join((head(module), *_lines(module, "")))
+
+
+def settings(module: Shown) -> str:
+    """Return a module's plain fields that are not the defaults: ``in_features=4, bias=False``."""
+    of_init: Any = type(module).__init__
+    defaults = {name: p.default for name, p in signature(of_init).parameters.items()}
+    plain = (
+        (name, value)
+        for name, value in module.tree_children().items()
+        if value is not None and not tree_leaves(value) and not holds_module(value)
+    )
+    return ", ".join(
+        f"{name}={value!r}" for name, value in plain if not _is(value, defaults.get(name))
+    )
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a field holds its default: for a size per axis, also the one that stands for all."""
+    if isinstance(value, tuple) and isinstance(default, int):
+        return set(value) == {default}
+    return type(value) is type(default) and bool(value == default)
 
 
 def head(module: Shown) -> str:

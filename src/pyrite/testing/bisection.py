@@ -19,7 +19,7 @@ from pyrite.autodiff import Gradients
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ArgumentError
-from pyrite.nn.module import module_path
+from pyrite.nn.trail import module_path
 from pyrite.op import Attributes, Constant, Handle, Op, Plan, apply, public, user_location
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.stream import replaying_draws

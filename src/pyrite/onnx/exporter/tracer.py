@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 from pyrite.backend.protocol import Backend
 from pyrite.errors import ModelExportError
-from pyrite.nn.module import Module, running_layer
+from pyrite.nn.module import Module
+from pyrite.nn.trail import running_layer
 from pyrite.onnx.exporter.registry import is_own
 from pyrite.op import Attributes, Constant, Op, Plan, TensorBase, user_location
 from pyrite.tensor.tensor import Tensor
