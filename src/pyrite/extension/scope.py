@@ -74,6 +74,8 @@ class KernelScope(Reporting):
         self._is_by_element = False
         #: Whether the function is at work, which declares no parameters.
         self.is_written = False
+        #: Whether a loop is recorded for the number of its rounds alone.
+        self.is_counting = False
         #: For the rules of nodes, which ask for no more of a kernel than the dtype of indices.
         self._head = Kernel(name, (), Region((), ()), self.workgroup_size, grid)
 
@@ -244,6 +246,11 @@ class KernelScope(Reporting):
         self, value: Value, name: str, coordinates: Sequence[Value], inside: Value | None
     ) -> None:
         """Note an element that is read."""
+
+    @property
+    def walks_back(self) -> bool:
+        """Whether loops are to be counted, since a derivative runs them back."""
+        return False
 
     def note_open_ended(self) -> None:
         """Note a loop that is not counted."""

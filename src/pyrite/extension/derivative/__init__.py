@@ -6,8 +6,7 @@ made by atomics, so that sums of floats are not to the last bit, unless each ele
 the invocation of its own coordinates.
 
 It has to be made of reads of inputs, writes and atomic additions to outputs, arithmetic, k.math,
-branches and counted loops.  What else it does is an error of its line, when the derivative is
-wanted.
+branches and loops.  What else it does is an error of its line, when the derivative is wanted.
 """
 
 from pyrite.extension.derivative.kernel import vjp_of as vjp_of

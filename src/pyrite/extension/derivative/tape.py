@@ -69,22 +69,29 @@ class DerivedScope(KernelScope):
         self.tape = Tape()
         self.is_primal = True
 
+    @property
+    def walks_back(self) -> bool:
+        """Whether what is recorded is the kernel itself, of which all is noted."""
+        return self.is_primal and not self.is_counting
+
     def note_read(
         self, value: Value, name: str, coordinates: Sequence[Value], inside: Value | None
     ) -> None:
         """Note an element that is read."""
-        if self.is_primal:
+        if self.walks_back:
             nodes = tuple(c.node for c in coordinates)
             self.tape.reads[value.node] = Read(name, nodes, _node(inside))
 
     def note_applied(self, name: str, operands: Sequence[Value], result: Value) -> None:
         """Note a function of the mathematics."""
         nodes = tuple(x.node for x in operands)
-        if self.is_primal and result.dtype.is_float and result.node not in nodes:
+        if self.walks_back and result.dtype.is_float and result.node not in nodes:
             self.tape.applied[result.node] = Applied(name, nodes, user_location())
 
     def note_write(self, write: Write) -> None:
         """Note what is written, where it is."""
+        if not self.walks_back:
+            return
         marker = self.emit("prefetch", None, (write.cotangent.memory.node, write.place))
         self.tape.writes[marker] = write
 
@@ -97,16 +104,16 @@ class DerivedScope(KernelScope):
     def refuse(self, what: str, fix: str) -> NoReturn:
         """Raise KernelError of what a kernel does."""
         raise KernelError(
-            f"kernel '{self.name}' requires reads, writes, arithmetic, branches and counted loops "
+            f"kernel '{self.name}' requires reads, writes, arithmetic, branches and loops "
             f"to be differentiated, got {what}; {fix}, or give its op a vjp"
         )
 
     def note_open_ended(self) -> None:
         """Refuse a loop that is not counted."""
-        if self.is_primal:
+        if self.walks_back:
             self.refuse(
                 "a loop that is not counted",
-                "write for i in range(n) without break, and choose inside of it",
+                "write it in Python: while condition",
             )
 
     def shared(self, dtype: DTypeLike, size: int, *, access: Access = "read_write") -> Scratch:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyrite.extension.flow.branch import Branch
 from pyrite.extension.flow.carry import Carry
+from pyrite.extension.flow.counting import CountedWhile
 from pyrite.extension.flow.loop import Counted, Leaving, RecordedLoop, Rounds, While
 from pyrite.extension.flow.spans import Range, Span
 from pyrite.extension.flow.state import Left, Nothing, Unset, decided
@@ -58,14 +59,16 @@ class Flow:
         span = self._span(items)
         if span is None:
             return Rounds(iter(items), names, state, running)
+        if running is None or self._scope.walks_back:
+            # Of a loop that is left early the other rounds do nothing: its body is under a flag.
+            return Counted(self._scope, span, Carry(self._scope, names, state, None), state)
         carry = Carry(self._scope, names, state, running)
-        if running is None:
-            return Counted(self._scope, span, carry, state)
         return Leaving(self._scope, span, carry, state, names.index(running))
 
     def while_(self, names: tuple[str, ...], state: tuple[Any, ...], running: str | None) -> While:
         """Open a ``while``."""
-        return While(self._scope, Carry(self._scope, names, state, running), state)
+        kind = CountedWhile if self._scope.walks_back else While
+        return kind(self._scope, Carry(self._scope, names, state, running), state)
 
     def require(self, condition: Any, message: Callable[[], Any]) -> None:
         """Run an ``assert``."""
