@@ -11,9 +11,9 @@ import pytest
 from pyrite.autodiff import grad, saved_bytes
 from pyrite.autodiff.tape import autodiff
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.tensor.attention import dropout_threshold
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.random import random_bits, words
+from pyrite.tensor.random_word import dropout_threshold
 from pyrite.tensor.stream import random_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import bfloat16, float16, float32, float64

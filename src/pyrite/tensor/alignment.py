@@ -7,13 +7,13 @@ such paths has a slope, so that the losses can be differentiated any number of t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pyrite.errors import ArgumentError, DTypeError, ShapeError
-from pyrite.op import Attributes
+from pyrite.op import Attributes, Sample, composite, sample
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.loss import Reduction
 from pyrite.tensor.tensor import Tensor
@@ -48,6 +48,38 @@ def require_labels(op: str, targets: TensorType, lengths: Sequence[TensorType], 
     for name, t in (("input_lengths", lengths[0]), ("target_lengths", lengths[1])):
         if t.shape != (batch,):
             raise ShapeError(f"{op} requires {name} of shape ({batch},), got {t.shape}")
+
+
+def gradient_of(
+    canonical: Callable[..., Attributes],
+    infer: Callable[..., TensorType],
+    samples: Sequence[Sample],
+    *,
+    batch: int,
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Return the decorator of a loss's gradient for its log-probabilities.
+
+    Its operands are those of the loss, behind the cotangents of the losses (N,), and what it gives
+    has the type of the log-probabilities.  batch: their axis of samples.
+    """
+
+    def attributes(g: TensorType, *operands: TensorType, **attrs: Any) -> Attributes:
+        return canonical(*operands, **attrs)
+
+    def type_of(g: TensorType, log_probs: TensorType, *rest: TensorType, **attrs: Any) -> Any:
+        infer(log_probs, *rest, **attrs)
+        return log_probs
+
+    return composite(
+        canonical=attributes,
+        infer=type_of,
+        accepts="float",
+        promotes=(0, 1),
+        samples=tuple(
+            sample((s.inputs[0].shape[batch],), *s.inputs, **s.attrs)  # type: ignore[union-attr]
+            for s in samples
+        ),
+    )
 
 
 def blank_of(op: str, log_probs: TensorType, blank: int) -> Attributes:

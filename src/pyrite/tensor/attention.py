@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
-from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.errors import ShapeError
 from pyrite.op import (
     OPS,
-    Attributes,
     Constant,
-    Spec,
     TensorBase,
     bind,
     bools,
@@ -32,21 +29,22 @@ from pyrite.op import (
     sample,
 )
 from pyrite.philox import WORDS
+from pyrite.tensor.attention_type import (
+    attention_attributes,
+    attention_types,
+    backward_attributes,
+    backward_types,
+)
 from pyrite.tensor.contraction import Contraction
 from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.mathematics import Mathematics
+from pyrite.tensor.random_word import dropout_attributes, dropout_type, dropped, random_words
 from pyrite.tensor.reduction import Reduction
 from pyrite.tensor.stream import current_stream
-from pyrite.types import Number, Shape, TensorType, bool_, broadcast, uint32
+from pyrite.types import Number, Shape, TensorType, bool_
 
 T = TypeVar("T", bound="Attention")
-#: The type of an input that may be None.
-Given = TensorType | None
-
-_OP = "scaled_dot_product_attention"
-
-
 # ---- heads ----
 
 
@@ -65,149 +63,6 @@ def _join_type(x: TensorType) -> TensorType:
         raise ShapeError(f"join_heads requires x (N, H, T, D) with H >= 1, got {x.shape}")
     n, heads, t, size = x.shape
     return TensorType((n, t, heads * size), x.dtype)
-
-
-# ---- dropout ----
-
-
-def dropout_threshold(p: float) -> int:
-    """Return the word below which an element is dropped: p of all 32-bit words lie below.
-
-    >>> dropout_threshold(0.5) == 2**31
-    True
-    """
-    return min(round(p * 2**32), 2**32 - 1)
-
-
-def _dropout_attributes(x: TensorType, bits: TensorType, *, p: float) -> Attributes:
-    return {"p": _probability("dropout", p)}
-
-
-def _probability(op: str, p: float) -> float:
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{op} requires 0 <= p <= 1, got {p}")
-    return float(p)
-
-
-def _dropout_type(x: TensorType, bits: TensorType, *, p: float) -> TensorType:
-    _require_words("dropout", bits, x.shape)
-    return x
-
-
-def _require_words(op: str, bits: TensorType, shape: Shape) -> None:
-    if bits.dtype is not uint32 or bits.shape != shape:
-        raise ShapeError(
-            f"{op} requires random bits uint32{list(shape)}, got {bits}; "
-            f"draw them: pyrite.random_bits({shape})"
-        )
-
-
-def _random_words(shape: Shape) -> Spec:
-    return Spec(shape, "uint", 0, 2**32)
-
-
-def _dropped(k: Any, x: Any, bits: Any, *, p: float) -> Any:
-    kept = x * (1.0 / (1.0 - p) if p < 1.0 else 0.0)
-    return k.where(bits < dropout_threshold(p), 0.0, kept)
-
-
-# ---- types of attention ----
-
-
-def _canonical(
-    query: TensorType,
-    *rest: Given,
-    is_causal: bool,
-    scale: float | None,
-    softcap: float | None,
-    dropout_p: float,
-) -> Attributes:
-    if softcap is not None and not softcap > 0:
-        raise ArgumentError(f"{_OP} requires softcap > 0, got {softcap}")
-    size = query.shape[-1] if query.shape else 1
-    return {
-        "is_causal": bool(is_causal),
-        "scale": 1.0 / math.sqrt(max(1, size)) if scale is None else float(scale),
-        "softcap": None if softcap is None else float(softcap),
-        "dropout_p": _probability(_OP, dropout_p),
-    }
-
-
-def _types(
-    query: TensorType,
-    key: TensorType,
-    value: TensorType,
-    mask: Given,
-    bias: Given,
-    dropout_key: Given,
-    *,
-    dropout_p: float,
-    **_: Any,
-) -> tuple[TensorType, ...]:
-    _require_matching(query, key, value)
-    scores = (*query.shape[:-1], key.shape[-2])
-    for name, added in (("mask", mask), ("bias", bias)):
-        if added is not None and _broadcast_or_none(added.shape, scores) != scores:
-            raise ShapeError(
-                f"{_OP} requires a {name} that broadcasts to {scores}, the scores (..., queries, "
-                f"keys), got {added.shape}"
-            )
-    if mask is not None and mask.dtype is not bool_:
-        raise DTypeError(
-            f"{_OP} requires a bool mask, got {mask.dtype.name}; what is added to the scores is "
-            "the bias"
-        )
-    if dropout_key is not None:
-        _require_words(_OP, dropout_key, (2,))
-    elif dropout_p > 0:
-        raise ArgumentError(
-            f"{_OP} requires a dropout_key where dropout_p > 0, got None for "
-            f"dropout_p={dropout_p}; draw one: pyrite.random_bits((2,))"
-        )
-    out = TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
-    return (out, TensorType(query.shape[:-1], query.dtype.compute))
-
-
-def _require_matching(query: TensorType, key: TensorType, value: TensorType) -> None:
-    q, k, v = query.shape, key.shape, value.shape
-    fits = (
-        len(q) == len(k) == len(v) >= 2
-        and q[-1] == k[-1]
-        and k[:-1] == v[:-1]
-        and q[:-3] == k[:-3]
-        and (q[-3:-2] == k[-3:-2] or (k[-3] > 0 and q[-3] % k[-3] == 0))
-    )
-    if not fits:
-        raise ShapeError(
-            f"{_OP} requires query (..., H, T, D), key (..., K, S, D) and value (..., K, S, E) "
-            f"where K divides H, got {q}, {k} and {v}"
-        )
-    if k[-2] == 0:
-        raise ShapeError(f"{_OP} requires at least one key, got key of shape {k}")
-
-
-def _broadcast_or_none(shape: Shape, scores: Shape) -> Shape | None:
-    try:
-        return broadcast(_OP, shape, scores)
-    except ShapeError:
-        return None
-
-
-def _backward_attributes(
-    g: TensorType, g_sum: TensorType, out: TensorType, log_sum: TensorType, *inputs: Given,
-    argnums: Sequence[int], **attrs: Any,
-) -> Attributes:  # fmt: skip
-    query = inputs[0]
-    assert query is not None
-    return {**_canonical(query, **attrs), "argnums": tuple(argnums)}
-
-
-def _backward_types(
-    g: TensorType, g_sum: TensorType, out: TensorType, log_sum: TensorType, *inputs: Given,
-    argnums: Sequence[int], **attrs: Any,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    found = [inputs[position] for position in argnums]
-    return tuple(t for t in found if t is not None)
 
 
 # ---- arithmetic ----
@@ -298,15 +153,15 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
     __slots__ = ()
 
     @primitive(
-        scalar=_dropped,
-        canonical=_dropout_attributes,
-        infer=_dropout_type,
+        scalar=dropped,
+        canonical=dropout_attributes,
+        infer=dropout_type,
         vjp=(lambda g, _, _x, bits, *, p: g._dropout(bits, p=p), None),
         accepts="float",
         promotes=(0,),
         samples=(
-            sample((2, 3), _random_words((2, 3)), p=0.4),
-            sample((), _random_words(()), p=0.0),
+            sample((2, 3), random_words((2, 3)), p=0.4),
+            sample((), random_words(()), p=0.0),
         ),
     )
     def _dropout(self, bits: Self, /, *, p: float) -> Self:
@@ -341,8 +196,8 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
     # ---- attention ----
 
     @composite(
-        canonical=_canonical,
-        infer=_types,
+        canonical=attention_attributes,
+        infer=attention_types,
         vjp=_attention_vjp,
         accepts="float",
         promotes=(0, 1, 2, 4),
@@ -350,7 +205,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             sample((2, 3, 4), (2, 5, 4), (2, 5, 2), None, None, None),
             sample((2, 4, 3, 2), (2, 2, 3, 2), (2, 2, 3, 2), None, None, None, is_causal=True),
             sample((3, 2), (4, 2), (4, 2), bools((3, 4)), (3, 1), None, scale=0.5, softcap=2.0),
-            sample((2, 3, 2), (2, 5, 2), (2, 5, 2), None, None, _random_words((2,)), dropout_p=0.3),
+            sample((2, 3, 2), (2, 5, 2), (2, 5, 2), None, None, random_words((2,)), dropout_p=0.3),
         ),
     )
     def _scaled_dot_product_attention(
@@ -376,8 +231,8 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
         return in_dtype(out, self.dtype), (greatest + total.log()).reshape(query.shape[:-1])
 
     @composite(
-        canonical=_backward_attributes,
-        infer=_backward_types,
+        canonical=backward_attributes,
+        infer=backward_types,
         accepts="float",
         promotes=(0, 2, 4, 5, 6, 8),
         samples=(
@@ -387,7 +242,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
             ),
             sample(
                 (2, 3, 2), (2, 3), (2, 3, 2), (2, 3), (2, 3, 2), (1, 3, 2), (1, 3, 2), None, None,
-                _random_words((2,)),
+                random_words((2,)),
                 is_causal=True, scale=None, softcap=None, dropout_p=0.3, argnums=(1,),
             ),
         ),

@@ -19,6 +19,7 @@ from pyrite.tensor.alignment import (
     Lengths,
     as_lengths,
     blank_of,
+    gradient_of,
     is_possible,
     loss_of,
     reduced,
@@ -42,12 +43,6 @@ def _canonical(log_probs: TensorType, *rest: Any, blank: int, zero_infinity: boo
     return {**blank_of(_OP, log_probs, blank), "zero_infinity": bool(zero_infinity)}
 
 
-def _backward_canonical(
-    g: TensorType, log_probs: TensorType, *rest: Any, blank: int, zero_infinity: bool
-) -> Attributes:
-    return _canonical(log_probs, blank=blank, zero_infinity=zero_infinity)
-
-
 def _type(
     log_probs: TensorType,
     targets: TensorType,
@@ -62,13 +57,6 @@ def _type(
     batch = log_probs.shape[1]
     require_labels(_OP, targets, lengths, batch)
     return TensorType((batch,), log_probs.dtype)
-
-
-def _backward_type(
-    g: TensorType, log_probs: TensorType, *rest: TensorType, **attrs: Any
-) -> TensorType:
-    _type(log_probs, *rest, **attrs)
-    return log_probs
 
 
 # ---- the dynamic program ----
@@ -182,16 +170,7 @@ def _vjp(
     return found, None, None, None
 
 
-@composite(
-    canonical=_backward_canonical,
-    infer=_backward_type,
-    accepts="float",
-    promotes=(0, 1),
-    samples=tuple(
-        sample((s.inputs[0].shape[1],), *s.inputs, **s.attrs)  # type: ignore[union-attr]
-        for s in _SAMPLES
-    ),
-)
+@gradient_of(_canonical, _type, _SAMPLES, batch=1)
 def _ctc_loss_backward(
     g: Tensor,
     log_probs: Tensor,

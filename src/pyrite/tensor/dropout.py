@@ -10,8 +10,8 @@ import math
 
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Spec, composite, public, sample
-from pyrite.tensor.attention import dropout_threshold
 from pyrite.tensor.random import random_bits
+from pyrite.tensor.random_word import dropout_threshold
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
 

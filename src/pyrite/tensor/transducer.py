@@ -21,6 +21,7 @@ from pyrite.tensor.alignment import (
     Lengths,
     as_lengths,
     blank_of,
+    gradient_of,
     loss_of,
     reduced,
     require_labels,
@@ -43,10 +44,6 @@ def _canonical(log_probs: TensorType, *rest: Any, blank: int) -> Attributes:
     return blank_of(_OP, log_probs, blank)
 
 
-def _backward_canonical(g: TensorType, log_probs: TensorType, *rest: Any, blank: int) -> Attributes:
-    return blank_of(_OP, log_probs, blank)
-
-
 def _type(
     log_probs: TensorType, targets: TensorType, *lengths: TensorType, blank: int
 ) -> TensorType:
@@ -61,13 +58,6 @@ def _type(
             f"{targets.shape}"
         )
     return TensorType((log_probs.shape[0],), log_probs.dtype)
-
-
-def _backward_type(
-    g: TensorType, log_probs: TensorType, *rest: TensorType, blank: int
-) -> TensorType:
-    _type(log_probs, *rest, blank=blank)
-    return log_probs
 
 
 # ---- the dynamic program ----
@@ -162,16 +152,7 @@ def _vjp(
     return _rnnt_loss_backward(g, log_probs, targets, *lengths, blank=blank), None, None, None
 
 
-@composite(
-    canonical=_backward_canonical,
-    infer=_backward_type,
-    accepts="float",
-    promotes=(0, 1),
-    samples=tuple(
-        sample((s.inputs[0].shape[0],), *s.inputs, **s.attrs)  # type: ignore[union-attr]
-        for s in _SAMPLES
-    ),
-)
+@gradient_of(_canonical, _type, _SAMPLES, batch=0)
 def _rnnt_loss_backward(
     g: Tensor,
     log_probs: Tensor,
