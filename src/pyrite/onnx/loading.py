@@ -16,7 +16,10 @@ from pyrite.onnx.inspection import Inspection, inspect_apart
 from pyrite.onnx.message import said
 from pyrite.onnx.module import OnnxModule, Weights
 from pyrite.onnx.naming import paths
-from pyrite.onnx.optimization import folded, pruned
+from pyrite.onnx.optimization import pruned
+from pyrite.onnx.pattern import INFERENCE
+from pyrite.onnx.pattern.rewriting import rewritten
+from pyrite.onnx.pattern.view import View
 from pyrite.onnx.program import compiled, narrowed
 from pyrite.onnx.reading import read_graph, read_model
 from pyrite.onnx.role import Role, roles
@@ -77,7 +80,9 @@ def load_with(
     try:
         graph = read_graph(*read_model(source), inspection)
         require_supported(graph)
-        graph = folded(graph) if optimize == "inference" else pruned(graph)
+        graph = pruned(graph)
+        if optimize == "inference":
+            graph = rewritten(graph, INFERENCE, View(graph, {}, graph.weights))
         return built(graph, place, narrow_int64, trainable)
     except PyriteError:
         raise

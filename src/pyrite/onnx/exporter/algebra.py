@@ -283,12 +283,10 @@ class OnnxAlgebra:
 
     def shift_left(self, x: Any, n: Any) -> Term:
         x, n = self.pair(x, n)
-        if x.dtype.kind != "uint":
-            bits = self._shifted(x, n, "LEFT")
-        else:
-            bits = x.node("BitShift", n, direction="LEFT")
         width = x.dtype.itemsize * 8
-        return self.where((n >= width) | (n < 0), 0, bits)
+        if x.dtype.kind == "uint":
+            return self._kept(x.node("BitShift", n, direction="LEFT"), n < width)
+        return self.where((n >= width) | (n < 0), 0, self._shifted(x, n, "LEFT"))
 
     def _shifted(self, x: Term, n: Term, direction: str) -> Term:
         """Shift signed integers as the unsigned ones of the same bits."""
@@ -305,7 +303,16 @@ class OnnxAlgebra:
             far = self.where((n >= width) | (n < 0), width - 1, n)
             bits = self._shifted(self.where(x < 0, ~x, x), far, "RIGHT")
             return self.where(x < 0, ~bits, bits)
-        return self.where(n >= width, 0, x.node("BitShift", n, direction="RIGHT"))
+        return self._kept(x.node("BitShift", n, direction="RIGHT"), n < width)
+
+    def _kept(self, bits: Term, is_kept: Term) -> Term:
+        """Return unsigned integers where a condition holds, else 0.
+
+        onnxruntime chooses none of 32 and 64 bits by Where, and multiplies none of 8.
+        """
+        if bits.dtype.itemsize < 4:
+            return self.where(is_kept, bits, 0)
+        return bits * Term(self._call, self._call.cast(is_kept.value, bits.dtype))
 
     def popcount(self, x: Term) -> Term:
         """Return how many bits are set: each is asked for along an axis of its own."""

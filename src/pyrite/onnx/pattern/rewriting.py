@@ -54,7 +54,8 @@ def rewritten(graph: Graph, patterns: Iterable[Pattern], view: View) -> Graph:
         made = next((each for each in found if each is not None), None)
         if made is not None:
             view.put(made)
-    return pruned(replace(graph, nodes=view.nodes()))
+    weights = MappingProxyType({**graph.weights, **view.made})
+    return pruned(replace(graph, nodes=view.nodes(), weights=weights))
 
 
 def node_of(

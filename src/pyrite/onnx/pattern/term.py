@@ -77,15 +77,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A weight of the file with so many axes, that lies on the device."""
+    """A weight of the file that lies on the device, with so many axes, or any number."""
 
     label: str
-    rank: int
+    rank: int | None = None
 
     def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
         """Give the match with the weight, typed by what the file holds."""
         weight = view.weight(read.name)
-        if weight is not None and len(weight.shape) == self.rank:
+        if weight is not None and self.rank in (None, len(weight.shape)):
             typed = Read(read.name, ValueType(weight.element, weight.shape))
             yield from Operand(self.label).match(typed, view, found)
 

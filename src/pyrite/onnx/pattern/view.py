@@ -27,6 +27,8 @@ class View:
     constants: Mapping[str, Array]
     #: The weights that nodes may read: of the graph, and for a body of those around it.
     weights: Mapping[str, Weight]
+    #: Weights that patterns made.
+    made: dict[str, Weight] = field(default_factory=dict)
     _makers: dict[str, Node] = field(default_factory=dict)
     _reads: Counter[str] = field(default_factory=Counter)
     _instead: dict[Node, Node | None] = field(default_factory=dict)
@@ -64,6 +66,10 @@ class View:
     def weight(self, name: str) -> Weight | None:
         """Return a weight of the file that lies on the device."""
         return None if name in self.constants else self.weights.get(name)
+
+    def hold(self, name: str, weight: Weight) -> None:
+        """Add a weight that a pattern made of others."""
+        self.made[name] = weight
 
     def put(self, made: Mapping[Node, Node | None]) -> None:
         """Put nodes in the place of others; None takes one out."""

@@ -91,7 +91,7 @@ def _is_last_scattered(call: Call, indices: Value, *, shape: Sequence[Size], axi
 
 @exports("is_last_scattered_nd")
 def _is_last_scattered_nd(call: Call, indices: Value, *, shape: Sequence[Size]) -> Value:
-    """The same for vectors of indices."""
+    """Write the number of each vector of indices to its place, and read the greatest back."""
     (depth,) = call.static("a number of axes", indices.shape[-1:])
     places, number = call.cast(indices, int64), _numbered(call, indices.shape[:-1])
     none = call.emit("Expand", call.number(-1, int64), call.integers(shape[:depth]))

@@ -56,7 +56,7 @@ def _bincount_within(call: Call, x: Value, weights: Value | None, *, size: Size)
 
 @exports("argwhere_within")
 def _argwhere_within(call: Call, x: Value, *, size: int, fill_value: int) -> Value:
-    """The rows of NonZero, filled up behind and cut."""
+    """Fill the rows of NonZero up behind, and cut them."""
     if x.ndim == 0:
         return call.emit("Identity", call.array(np.zeros((size, 0)), call.out[0].dtype))
     places = call.emit("NonZero", call.cast(x, bool_), dtype=int64)

@@ -108,7 +108,7 @@ def _input_gradient(
     call: Call, g: Value, weight: Value, *, sizes: Sequence[Size], stride: Sequence[int],
     padding: Pairs, dilation: Sequence[int], groups: int,
 ) -> Value:  # fmt: skip
-    """A transposed convolution; ONNX's output_padding makes up for what the stride left over."""
+    """Write a transposed convolution, whose output_padding adds what the stride left over."""
     axes = zip(sizes, g.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     extra = [
         n - ((m - 1) * s - before - after + extent(k, d)) for n, m, k, s, (before, after), d in axes
