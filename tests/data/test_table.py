@@ -104,3 +104,16 @@ def test_missing_cells_that_nothing_is_said_of_are_named(
     columns = {"n": cells(1, None, 3), "s": cells(None, "b", None)}
     with pytest.raises(error, match=message):
         complete(columns, missing, "f")
+
+
+def test_rows_that_there_are_not_are_refused() -> None:
+    table = Table({"x": [1, 2, 3]})
+    assert table.rows([]).names == ("x",)
+    assert table.rows([-1, 0])["x"].tolist() == [3, 1]
+    assert table.rows([True, False, True])["x"].tolist() == [1, 3]
+    with pytest.raises(IndexRangeError, match="rows requires -3 <= index < 3, got 7"):
+        table.rows([0, 7])
+    with pytest.raises(ShapeError, match=r"rows requires a mask \(3,\), got shape \(2,\)"):
+        table.rows([True, False])
+    with pytest.raises(DTypeError, match="rows requires a list of integers, got float64"):
+        table.rows([0.5])

@@ -157,7 +157,7 @@ class SelectionDataset(Dataset[T]):
 
     def __init__(self, source: Indexable[T], indices: ArrayLike) -> None:
         self._source = source
-        self._indices = _positions(indices, len(source))
+        self._indices = checked_positions(indices, len(source), "select")
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -261,15 +261,19 @@ def checked_index(index: int, length: int) -> int:
     return index + length if index < 0 else index
 
 
-def _positions(indices: ArrayLike, length: int) -> Indices:
-    """indices as checked positions, none negative."""
+def checked_positions(indices: ArrayLike, length: int, name: str) -> Indices:
+    """Return indices as positions, none negative: int64 (n,).
+
+    Raises DTypeError, for the op `name`, if they are no list of integers; IndexRangeError if one is
+    outside of so many items.
+    """
     array = np.asarray(indices)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise DTypeError(
-            f"select requires a list of integers, got {array.dtype} of shape {array.shape}"
+            f"{name} requires a list of integers, got {array.dtype} of shape {array.shape}"
         )
     outside = array[(array < -length) | (array >= length)] if array.size else array
     if outside.size:
-        raise IndexRangeError(f"select requires {-length} <= index < {length}, got {outside[0]}")
+        raise IndexRangeError(f"{name} requires {-length} <= index < {length}, got {outside[0]}")
     positions = array.astype(np.int64)
     return np.where(positions < 0, positions + length, positions)

@@ -8,13 +8,14 @@ Invariant: the columns are as long as the table, and nobody changes them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pyrite.data.dataset import Dataset, checked_index
+from pyrite.data.dataset import Dataset, checked_index, checked_positions
 from pyrite.errors import ArgumentError, DataError, DTypeError, ShapeError
 
 MissingCells = Literal["error", "nan", "drop"] | Mapping[str, Any]
@@ -76,8 +77,16 @@ class Table(Dataset[dict[str, Any]]):
         return self.only(*(name for name in self.names if name not in names))
 
     def rows(self, positions: ArrayLike) -> Table:
-        """Return the table of the rows at these positions, or where a mask (N,) is True."""
+        """Return the table of the rows at these positions, or where a mask (N,) is True.
+
+        Raises IndexRangeError for another row; ShapeError for a mask of another length; DTypeError
+        for what is neither.
+        """
         chosen = np.asarray(positions)
+        if chosen.dtype != np.bool_:
+            chosen = checked_positions(chosen, len(self), "rows")
+        elif chosen.shape != (len(self),):
+            raise ShapeError(f"rows requires a mask ({len(self)},), got shape {chosen.shape}")
         return Table({name: column[chosen] for name, column in self._columns.items()})
 
     def matrix(self, dtype: DTypeLike = np.float32) -> NDArray[Any]:
@@ -97,7 +106,10 @@ class Table(Dataset[dict[str, Any]]):
             )
         if not self._columns:
             raise ArgumentError("matrix requires at least one column, got none")
-        parts = [column.reshape(len(self), -1) for column in self._columns.values()]
+        parts = [
+            column.reshape(len(self), math.prod(column.shape[1:]))
+            for column in self._columns.values()
+        ]
         return np.concatenate(parts, axis=1, dtype=np.dtype(dtype), casting="unsafe")
 
     def codes(self, name: str) -> tuple[NDArray[np.int64], list[Any]]:

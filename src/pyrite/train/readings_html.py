@@ -14,6 +14,9 @@ ROWS: Final = 12
 WIDTH: Final = 110
 HEIGHT: Final = 28
 
+#: Numbers end under each other, and columns do not move when their curves appear.
+_CELL: Final = f'style="text-align:right;padding:.1em .6em;min-width:{WIDTH}px"'
+
 Column = tuple[str, str]
 """A split and a metric."""
 
@@ -27,8 +30,10 @@ def readings_html(results: Iterable[tuple[int, str, Sequence[Reading]]]) -> str:
     if not columns:
         return "<div>no readings</div>"
     epochs = sorted({epoch for column in columns.values() for epoch in column})
-    heads = "".join(f"<th>{escape(split)}<br/>{escape(name)}</th>" for split, name in columns)
-    curves = "".join(f"<td>{_curve(column)}</td>" for column in columns.values())
+    heads = "".join(
+        f"<th {_CELL}>{escape(split)}<br/>{escape(name)}</th>" for split, name in columns
+    )
+    curves = "".join(f"<td {_CELL}>{_curve(column)}</td>" for column in columns.values())
     rows = "".join(_row(epoch, columns.values()) for epoch in epochs[-ROWS:])
     left_out = f"<div>{len(epochs) - ROWS:,} epochs before</div>" if len(epochs) > ROWS else ""
     return (
@@ -39,7 +44,8 @@ def readings_html(results: Iterable[tuple[int, str, Sequence[Reading]]]) -> str:
 
 def _row(epoch: int, columns: Iterable[dict[int, Reading]]) -> str:
     texts = (column[epoch].text if epoch in column else "" for column in columns)
-    return f"<tr><td>{epoch}</td>{''.join(f'<td>{escape(text)}</td>' for text in texts)}</tr>"
+    cells = "".join(f"<td {_CELL}>{escape(text)}</td>" for text in texts)
+    return f"<tr><td>{epoch}</td>{cells}</tr>"
 
 
 def _curve(column: dict[int, Reading]) -> str:

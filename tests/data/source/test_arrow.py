@@ -148,6 +148,29 @@ def test_a_damaged_parquet_file_is_one_error_that_names_it(tmp_path: Path) -> No
     assert all(named)
 
 
+def test_a_row_may_be_longer_than_a_block_of_the_reader(written: Callable[..., Path]) -> None:
+    long = "x" * 3_000_000
+    table = read_csv_table(written("table.csv", f"n,text\n1,a\n2,{long}\n3,c\n"))
+    assert table["n"].tolist() == [1, 2, 3]
+    assert table["text"][1] == long
+
+
+def test_a_table_without_rows_is_a_matrix_without_rows(written: Callable[..., Path]) -> None:
+    for missing in ("error", "nan", "drop"):
+        table = read_csv_table(written("table.csv", "x,y\n"), missing=missing)  # type: ignore[arg-type]
+        assert table.matrix().shape == (0, 2)
+    vectors = table_of(pa.table({"v": pa.array([[1.0, 2.0]])})).rows([])
+    assert vectors.matrix().shape == (0, 2)
+
+
+def test_categories_of_a_frame_are_their_texts() -> None:
+    codes = pa.DictionaryArray.from_arrays(
+        pa.array([1, None, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
+    table = table_of(pa.table({"c": codes}), missing={"c": "?"})
+    assert table["c"].tolist() == ["b", "?", "a"]
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_other_libraries(library: str) -> None:
     frames = pytest.importorskip(library)

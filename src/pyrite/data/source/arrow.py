@@ -23,6 +23,8 @@ from pyrite.data.table import Cells, MissingCells, Table, complete
 from pyrite.errors import ArgumentError, DataError, DTypeError
 from pyrite.opening import open_file, reader
 
+_LARGEST_BLOCK = 2**31 - 1
+
 _TYPES: dict[type, Any] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(),
 }  # fmt: skip
@@ -57,12 +59,18 @@ def read_csv_table(
             f"got {unknown} and {delimiter!r}"
         )
 
-    def read(use_threads: bool) -> Any:
+    def read(*, in_one_block: bool) -> Any:
         with open_file(path) as file:
-            _require_closed_quotes(file)
+            size = _require_closed_quotes(file)
+            # Of one block at once: 0 is the reader's own size, of a megabyte.
+            block_size = min(size, _LARGEST_BLOCK) if in_one_block else 0
             return pyarrow.csv.read_csv(
                 file,
-                pyarrow.csv.ReadOptions(use_threads=use_threads, column_names=header),
+                pyarrow.csv.ReadOptions(
+                    use_threads=not in_one_block,
+                    column_names=header,
+                    block_size=block_size or None,
+                ),
                 pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 pyarrow.csv.ConvertOptions(
                     column_types={name: _TYPES[t] for name, t in (types or {}).items()},
@@ -72,13 +80,14 @@ def read_csv_table(
                 ),
             )
 
-    def read_with_row() -> Any:
+    def read_again() -> Any:
         try:
-            return read(True)
+            return read(in_one_block=False)
         except pa.ArrowInvalid:
-            return read(False)  # threads do not count rows, and the message names one so
+            # A row may be longer than a block; and threads do not count rows, which errors name.
+            return read(in_one_block=True)
 
-    table = _read("csv", path, read_with_row)
+    table = _read("csv", path, read_again)
     _require_once(table.column_names, f"csv {path}")
     foreign = [field.name for field in table.schema if pa.types.is_binary(field.type)]
     if foreign:
@@ -144,14 +153,19 @@ def _read(name: str, path: str | PathLike[str], read: Callable[[], Any]) -> Any:
         raise DataError(f"{name} requires a readable file, got {path}: {reason}") from error
 
 
-def _require_closed_quotes(file: BinaryIO) -> None:
-    """Raise OSError for a quote that is never closed, after which Arrow takes all for one cell."""
-    is_open = False
+def _require_closed_quotes(file: BinaryIO) -> int:
+    """Return the file's size in bytes, from its beginning on.
+
+    Raises OSError for a quote that is never closed, after which Arrow takes all for one cell.
+    """
+    is_open, size = False, 0
     while piece := file.read(1 << 20):
         is_open ^= piece.count(b'"') % 2 == 1
+        size += len(piece)
     if is_open:
         raise OSError("a quote is opened and never closed; is the file truncated?")
     file.seek(0)
+    return size
 
 
 def _complete(
@@ -180,7 +194,8 @@ def _cells(column: Any) -> Cells:
     is_missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+        column = _decoded(column)
+        kind = column.type
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -191,6 +206,15 @@ def _cells(column: Any) -> Cells:
     if default is not None and is_missing.any():
         column = column.fill_null(default)
     return Cells(column.to_numpy(zero_copy_only=False), is_missing)
+
+
+def _decoded(column: Any) -> Any:
+    """Return the values of a column of codes and a dictionary of values."""
+    if not pa.types.is_string_view(column.type.value_type):
+        return column.cast(column.type.value_type)
+    # polars' categories; Arrow cannot look up views by codes.
+    parts = [part.dictionary.cast(pa.string()).take(part.indices) for part in column.chunks]
+    return pa.chunked_array(parts, pa.string())
 
 
 def _default(kind: Any) -> Any:

@@ -55,7 +55,8 @@ class NotebookView:
         """Return what to show now, as HTML."""
         notices = "".join(f"<div>{escape(legible(line))}</div>" for line in self._notices)
         results = [(epoch, split, readings) for (epoch, split), readings in self._readings.items()]
-        return f"<div>{notices}{self._progress()}{readings_html(results)}</div>"
+        table = readings_html(results) if results else ""
+        return f"<div>{notices}{self._progress()}{table}</div>"
 
     def _reset(self) -> None:
         self._place: DisplayHandle | None = None
