@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,35 @@ def test_gradients_of_before_a_step_are_refused(model):
     stepped = optim.SGD(0.1).step(model, grads)
     with pytest.raises(GradientError, match="take them again after the step"):
         grads.named(stepped)
+
+
+def test_each_of_several_modules_has_its_own_gradients_and_states() -> None:
+    """A generator and a critic in one loss, with a tensor between them."""
+    generator = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3))
+    critic = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm(3), nn.Linear(3, 1))
+    x = tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, 0.1]])
+
+    def loss(generator: Any, x: Any, critic: Any) -> Any:
+        return critic(generator(x)).square().mean()
+
+    _, (of_generator, of_x, of_critic) = value_and_grad(loss, (0, 1, 2))(generator, x, critic)
+    assert of_x.shape == x.shape
+    for model, grads in ((generator, of_generator), (critic, of_critic)):
+        _, alone = value_and_grad(
+            lambda m, model=model: loss(
+                m if model is generator else generator, x, m if model is critic else critic
+            )
+        )(model)
+        assert list(grads.named(model)) == [path for path, _ in model.named_parameters()]
+        for path, g in grads.named(model).items():
+            np.testing.assert_allclose(g.numpy(), alone.named(model)[path].numpy(), atol=1e-6)
+        stepped = optim.SGD(0.1).step(model, grads)
+        assert stepped.layers[1].num_batches_tracked.item() == 1
+
+
+def test_a_module_that_two_arguments_share_has_its_gradients_in_both() -> None:
+    layer = nn.Linear(2, 2)
+    _, (first, second) = value_and_grad(lambda a, b: (a(b(tensor([[1.0, 2.0]])))).sum(), (0, 1))(
+        layer, layer
+    )
+    assert first[layer.weight].tolist() == second[layer.weight].tolist()

@@ -31,9 +31,10 @@ def value_and_grad(
     """Return a function that gives ``fn``'s scalar value and its gradients.
 
     An argument that holds parameters (a module) gets `Gradients`; a tensor, or a list, tuple or
-    dict of tensors, gets gradients in its own form.  Several ``argnums`` give a tuple.  With
-    ``has_aux``, ``fn`` returns ``(loss, anything)`` and the value is that pair.  ``training`` is
-    what layers like dropout see.  Raises ShapeError when the loss is not a scalar.
+    dict of tensors, gets gradients in its own form.  Several ``argnums`` give a tuple, in which
+    each module has those of its own parameters.  With ``has_aux``, ``fn`` returns ``(loss,
+    anything)`` and the value is that pair.  ``training`` is what layers like dropout see.  Raises
+    ShapeError when the loss is not a scalar.
 
     >>> import pyrite
     >>> value, g = value_and_grad(lambda x: (x * x).sum())(pyrite.tensor([1.0, 2.0]))
@@ -67,7 +68,7 @@ def value_and_grad(
             result = fn(*replaced, **kwargs)
         loss = result[0] if has_aux else result
         gradients = _backward(loss, backend, leaves)
-        shaped = tuple(_shaped(gradients, a) for a in lifted)
+        shaped = tuple([_shaped(gradients, a, is_one=len(lifted) == 1) for a in lifted])
         value = tree_map(lambda t: _lower(t, backend), result)
         return value, shaped[0] if isinstance(argnums, int) else shaped
 
@@ -154,9 +155,10 @@ def _backward(loss: Any, backend: Autodiff, leaves: Sequence[Tensor]) -> Gradien
     return backend.gradients_of(loss._handle, own)
 
 
-def _shaped(gradients: Gradients, arg: Any) -> Any:
+def _shaped(gradients: Gradients, arg: Any, *, is_one: bool) -> Any:
     if any(isinstance(leaf, Identified) for leaf in tree_leaves(arg)):
-        return gradients
+        # Of one all: states that another module emitted are for its optimiser to refuse.
+        return gradients if is_one else gradients.only(arg)
     return tree_map(lambda t: _gradient_or_zeros(gradients, t), arg)
 
 

@@ -39,7 +39,12 @@ from pyrite.tensor.contraction import Contraction
 from pyrite.tensor.extremum import Extremum
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.mathematics import Mathematics
-from pyrite.tensor.random_word import dropout_attributes, dropout_type, dropped, random_words
+from pyrite.tensor.random_word import (
+    dropout_attributes,
+    dropout_threshold,
+    dropout_type,
+    random_words,
+)
 from pyrite.tensor.reduction import Reduction
 from pyrite.tensor.stream import current_stream
 from pyrite.types import Number, Shape, TensorType, bool_
@@ -66,6 +71,11 @@ def _join_type(x: TensorType) -> TensorType:
 
 
 # ---- arithmetic ----
+
+
+def _dropped(k: Any, x: Any, bits: Any, *, p: float) -> Any:
+    kept = x * (1.0 / (1.0 - p) if p < 1.0 else 0.0)
+    return k.where(bits < dropout_threshold(p), 0.0, kept)
 
 
 def _lower_triangle(queries: int, keys: int, like: TensorBase) -> Any:
@@ -153,7 +163,7 @@ class Attention(Contraction, Extremum, Reduction, Mathematics):
     __slots__ = ()
 
     @primitive(
-        scalar=dropped,
+        scalar=_dropped,
         canonical=dropout_attributes,
         infer=dropout_type,
         vjp=(lambda g, _, _x, bits, *, p: g._dropout(bits, p=p), None),

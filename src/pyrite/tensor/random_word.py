@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyrite.errors import ArgumentError, ShapeError
 from pyrite.op import Attributes, Spec
 from pyrite.types import Shape, TensorType, uint32
@@ -43,8 +41,3 @@ def require_words(op: str, bits: TensorType, shape: Shape) -> None:
 
 def random_words(shape: Shape) -> Spec:
     return Spec(shape, "uint", 0, 2**32)
-
-
-def dropped(k: Any, x: Any, bits: Any, *, p: float) -> Any:
-    kept = x * (1.0 / (1.0 - p) if p < 1.0 else 0.0)
-    return k.where(bits < dropout_threshold(p), 0.0, kept)
