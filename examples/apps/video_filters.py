@@ -70,10 +70,12 @@ def trained(steps: int, device: Any, *, seed: int = 0) -> Denoiser:
 
 def frames(count: int, height: int, width: int, *, noise: float = NOISE) -> Iterator[Any]:
     """What a camera sees that pans over the flower: uint8 of (H, W, 4), with its noise."""
-    rng, picture = np.random.default_rng(1), photograph("flower.jpg").transpose(1, 2, 0)
+    rng, picture = np.random.default_rng(1), Image.fromarray(load_sample_image("flower.jpg"))
+    side = min(picture.width, picture.height * width / height)
     for n in range(count):
-        across = (picture.shape[1] - width) * n // max(1, count - 1)
-        seen = picture[120 : 120 + height, across : across + width]
+        left = max(0.0, picture.width - side) * n / max(1, count - 1)
+        view = picture.resize((width, height), box=(left, 0, left + side, picture.height))
+        seen = np.asarray(view, np.float32) / 255.0
         seen = seen + rng.normal(0, noise, seen.shape) if noise else seen
         opaque = np.full((*seen.shape[:2], 1), 1.0)
         yield (np.concatenate([seen, opaque], -1).clip(0, 1) * 255).round().astype(np.uint8)

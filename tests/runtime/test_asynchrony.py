@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import os
 import queue
 import threading
 import time
@@ -197,12 +198,35 @@ def by_trio(body: Callable[[], Any]) -> Any:
     return pytest.importorskip("trio").run(body)
 
 
+def in_qt() -> Any:
+    """Return Qt's application, without a screen, where there is Qt."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    widgets = pytest.importorskip("PySide6.QtWidgets")
+    pytest.importorskip("rendercanvas.qt")  # before there is an application, which it would not run
+    return widgets.QApplication.instance() or widgets.QApplication([])
+
+
+def by_qasync(body: Callable[[], Any]) -> Any:
+    """Qt's loop as asyncio's."""
+    loop = pytest.importorskip("qasync").QEventLoop(in_qt())
+    asyncio.set_event_loop(loop)
+    try:
+        with loop:
+            return loop.run_until_complete(body())
+    finally:
+        asyncio.set_event_loop(None)
+
+
 def by_rendercanvas(name: str) -> Callable[[Callable[[], Any]], Any]:
     def run(body: Callable[[], Any]) -> Any:
         if name == "trio":
             pytest.importorskip("trio")
+        if name == "qt":
+            in_qt()
         module = pytest.importorskip(f"rendercanvas.{name}")
-        loop: Any = {"raw": "RawLoop", "asyncio": "AsyncioLoop", "trio": "TrioLoop"}[name]
+        loop: Any = {
+            "raw": "RawLoop", "asyncio": "AsyncioLoop", "trio": "TrioLoop", "qt": "QtLoop",
+        }[name]  # fmt: skip
         loop, outcome = getattr(module, loop)(), []
 
         async def main() -> None:
@@ -228,7 +252,8 @@ def by_rendercanvas(name: str) -> Callable[[Callable[[], Any]], Any]:
 
 DRIVERS = {
     "asyncio": by_asyncio, "hand": by_hand, "turns": by_turns, "trio": by_trio,
-    **{f"rendercanvas.{n}": by_rendercanvas(n) for n in ("raw", "asyncio", "trio")},
+    **{f"rendercanvas.{n}": by_rendercanvas(n) for n in ("raw", "asyncio", "trio", "qt")},
+    "qasync": by_qasync,
 }  # fmt: skip
 
 
