@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -54,10 +55,9 @@ def nothing(device: str) -> Work:
 
 def pipeline(device: str) -> Work:
     """Filter one frame after the other, of 160 x 120."""
-    import video_filters as video
-
     import pyrite
 
+    video = import_module("video_filters")
     where = pyrite.device(device)
     film = list(video.frames(8, 120, 160))
 
@@ -76,11 +76,9 @@ def pipeline(device: str) -> Work:
 
 def training(device: str) -> Work:
     """Train a network for digits on a thread."""
-    import digits_window as window
-
     import pyrite
 
-    network = window.Training(pyrite.device(device))
+    network = import_module("digits_window").Training(pyrite.device(device))
 
     async def work(until: float) -> None:
         network.begin()
