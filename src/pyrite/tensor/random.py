@@ -86,9 +86,13 @@ def _random_bits(
 
 
 @public
-def random_bits(shape: Shape, *, device: DeviceLike = None) -> Tensor:
-    """Return 32 random bits per element, uint32."""
-    return create(_random_bits, current_stream().next_words(), device, shape=shape)
+def random_bits(shape: int | Sequence[int], *, device: DeviceLike = None) -> Tensor:
+    """Return 32 random bits per element, uint32.
+
+    Raises ArgumentError for a shape that is none.
+    """
+    sizes = normalize_shape("random_bits", shape)
+    return create(_random_bits, current_stream().next_words(), device, shape=sizes)
 
 
 # ---- distributions: each a stated function of the words ----
