@@ -207,6 +207,7 @@ def _made(
         attributes=attributes,
         variadic=variadic,
         optional=optional,
+        integers=frozenset(n for n in attributes if _is_integer(signature.annotations.get(n))),
         derivative=derived if vjp is None else Derivative(vjp, joint),
         doc=inspect.getdoc(function) or "",
         **rules,
@@ -224,6 +225,10 @@ def _split_parameters(
     optional = frozenset(i for i, kind in enumerate(kinds) if "None" in kind)
     names = (*signature.positional, *signature.keyword_only)
     return inputs, {name: signature.default(name) for name in names}, bool(variadic), optional
+
+
+def _is_integer(annotation: Any) -> bool:
+    return str(annotation) in ("int", "int | None", str(int))
 
 
 def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P, R]:

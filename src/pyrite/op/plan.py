@@ -241,6 +241,7 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     is_ours = OPS.get(op.name) is op
     if is_ours:
         _require_flags(op, attrs)
+        _require_integers(op, attrs)
     if op.canonical:
         attrs = op.canonical(*types, **attrs)
     if is_ours and op.is_elementwise and op.infer is None:
@@ -275,6 +276,15 @@ def _require_flags(op: Op, attrs: Attributes) -> None:
             continue
         if not isinstance(value, np.bool_) and (not isinstance(value, int) or value not in (0, 1)):
             raise ArgumentTypeError(f"{op.name} requires {name} to be a bool, got {value!r}")
+
+
+def _require_integers(op: Op, attrs: Attributes) -> None:
+    """Raise ArgumentTypeError for a float in the place of an integer, which int() would cut off."""
+    for name in op.integers:
+        if isinstance(attrs.get(name), float | np.floating):
+            raise ArgumentTypeError(
+                f"{op.name} requires {name} to be an integer, got {attrs[name]!r}"
+            )
 
 
 def _unify(op: Op, inputs: list[Any], tensors: Sequence[TensorBase]) -> list[Any]:

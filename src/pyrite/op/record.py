@@ -187,6 +187,8 @@ class Op:
     attributes: Mapping[str, Any]
     variadic: bool = False
     optional: frozenset[int] = frozenset()
+    #: Attributes that are integers: a float is refused, even 2.0, rather than cut off.
+    integers: frozenset[str] = frozenset()
     accepts: Accepts = "number"
     returns: Literal["same", "bool"] = "same"
     promotes: tuple[int, ...] | Literal["all"] = ()

@@ -27,11 +27,25 @@ IMPOSSIBLE = -1e30
 Lengths = Tensor | Sequence[int]
 
 
-def as_lengths(lengths: Lengths, like: Tensor) -> Tensor:
-    """Return lengths, or labels, as an int32 tensor; floats as they are, for an error."""
+def as_integers(values: Lengths, like: Tensor) -> Tensor:
+    """Return labels, or lengths, as an int32 tensor; floats as they are, for an error."""
+    if isinstance(values, Tensor):
+        return values.astype("int32") if values.dtype.is_integer else values
+    array = np.asarray(values)
+    is_integer = array.dtype.kind in "iu" or not array.size
+    return tensor(array.astype(np.int32) if is_integer else array, device=like.device)
+
+
+def as_lengths(op: str, name: str, lengths: Lengths, most: int, like: Tensor) -> Tensor:
+    """Return lengths as an int32 tensor.
+
+    Those that the host knows must lie between 0 and the most; a device's are not waited for.
+    """
     if not isinstance(lengths, Tensor):
-        return tensor(np.asarray(lengths, np.int32), device=like.device)
-    return lengths if not lengths.dtype.is_integer else lengths.astype("int32")
+        for length in np.asarray(lengths).flat:
+            if not 0 <= length <= most:
+                raise ArgumentError(f"{op} requires 0 <= {name} <= {most}, got {length}")
+    return as_integers(lengths, like)
 
 
 def require_labels(op: str, targets: TensorType, lengths: Sequence[TensorType], batch: int) -> None:

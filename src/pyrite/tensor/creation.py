@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
@@ -374,7 +375,7 @@ def linspace(
         raise ArgumentError(
             f"linspace requires num >= 0 and a float dtype, got {num} and {found.name}"
         )
-    gaps = max(1, num - 1 if endpoint else num)
+    gaps = max(1, operator.index(num) - 1 if endpoint else num)
     step = (stop - start) / gaps
     index = arange(num, dtype=found.compute, device=device)
     up = index * step + start

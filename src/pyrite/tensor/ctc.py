@@ -17,6 +17,7 @@ from pyrite.op import Attributes, composite, integers, public, sample
 from pyrite.tensor.alignment import (
     IMPOSSIBLE,
     Lengths,
+    as_integers,
     as_lengths,
     blank_of,
     gradient_of,
@@ -254,13 +255,12 @@ def ctc_loss(
     """
     if log_probs.ndim == 2:
         log_probs, targets = log_probs.expand_dims(1), targets.flatten().expand_dims(0)
-    targets = as_lengths(targets, log_probs)
+    targets = as_integers(targets, log_probs)
     targets = _by_sample(targets, target_lengths) if targets.ndim == 1 else targets
-    wanted = as_lengths(target_lengths, log_probs)
-    losses = _ctc_loss(
-        log_probs, targets, as_lengths(input_lengths, log_probs), wanted, blank=blank,
-        zero_infinity=zero_infinity,
-    )  # fmt: skip
+    steps, labels = log_probs.shape[:1], targets.shape[1:]
+    said = as_lengths(_OP, "input_lengths", input_lengths, max(steps, default=0), log_probs)
+    wanted = as_lengths(_OP, "target_lengths", target_lengths, max(labels, default=0), log_probs)
+    losses = _ctc_loss(log_probs, targets, said, wanted, blank=blank, zero_infinity=zero_infinity)
     if reduction == "mean":
         losses = losses / wanted.maximum(1).astype(losses.dtype)
     return reduced(losses, reduction)

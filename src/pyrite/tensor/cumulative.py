@@ -139,7 +139,10 @@ def _diff_attributes(x: TensorType, *ends: TensorType | None, axis: int, n: int)
         raise ArgumentError(f"diff requires n >= 0, got {n}")
     if x.ndim == 0:
         raise ShapeError("diff requires at least one axis, got shape ()")
-    return {"axis": normalize_axis("diff", axis, x.ndim), "n": int(n)}
+    at = normalize_axis("diff", axis, x.ndim)
+    # What does not fit is refused later, by the join.
+    size = sum(t.shape[at] for t in (x, *ends) if t is not None and at < t.ndim)
+    return {"axis": at, "n": min(int(n), size)}
 
 
 # ---- recurrence ----

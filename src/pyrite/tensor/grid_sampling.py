@@ -18,7 +18,7 @@ from pyrite.tensor.creation import arange
 from pyrite.tensor.gradient import in_dtype, widened
 from pyrite.tensor.joining import concat, stack
 from pyrite.tensor.tensor import Tensor
-from pyrite.types import Shape, TensorType
+from pyrite.types import Shape, TensorType, normalize_shape
 
 #: How many taps an axis has: one, two or four; PyTorch's words for images are taken too.
 GridMode = Literal["nearest", "linear", "cubic", "bilinear", "bicubic"]
@@ -242,7 +242,7 @@ def _joined(parts: tuple[_Tap, ...], sizes: list[int]) -> _Tap:
 
 
 def _sizes(theta: TensorType, *, size: Shape, align_corners: bool) -> Attributes:
-    return {"size": tuple(int(n) for n in size), "align_corners": bool(align_corners)}
+    return {"size": normalize_shape("affine_grid", size), "align_corners": bool(align_corners)}
 
 
 def _affine_type(theta: TensorType, *, size: Shape, align_corners: bool) -> TensorType:

@@ -119,6 +119,7 @@ def uniform(
     ...     bool((pyrite.uniform((2,)) < 1).all())
     True
     """
+    _require_finite("uniform", low=low, high=high)
     sizes = normalize_shape("uniform", shape)
     return _affine(_unit(sizes, _float(dtype), device), high - low, low)
 
@@ -138,6 +139,7 @@ def normal(
 
     Raises ArgumentError for a negative std.
     """
+    _require_finite("normal", mean=mean, std=std)
     if std < 0:
         raise ArgumentError(f"normal requires std >= 0, got {std}")
     kind = _float(dtype)
@@ -339,3 +341,9 @@ def _unit(shape: Shape, kind: DType, where: DeviceLike) -> Tensor:
 def _affine(x: Tensor, scale: float, offset: float) -> Tensor:
     scaled = x if scale == 1.0 else x * scale
     return scaled if offset == 0.0 else scaled + offset
+
+
+def _require_finite(op: str, **numbers: float) -> None:
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise ArgumentError(f"{op} requires a finite {name}, got {number}")

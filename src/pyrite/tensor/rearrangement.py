@@ -6,6 +6,7 @@ All but two are compositions of slices and concatenations, so their gradients ar
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -293,7 +294,7 @@ class Rearrangement(Joining):
         first, second = (normalize_axis("rot90", axis, self.ndim) for axis in axes)
         if first == second:
             raise AxisError(f"rot90 requires two distinct axes, got axes={axes}")
-        match turns % 4:
+        match operator.index(turns) % 4:
             case 1:
                 return self.flip(second).swap_axes(first, second)
             case 2:

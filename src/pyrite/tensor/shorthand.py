@@ -173,6 +173,8 @@ class Shorthand(Spellings):
                 f"cdist requires vectors of one length, (..., P, D) and (..., R, D), got "
                 f"{self.shape} and {other.shape}"
             )
+        if not p >= 0:
+            raise ArgumentError(f"cdist requires p >= 0, got {p}")
         return (self.expand_dims(-2) - other.expand_dims(-3)).vector_norm(-1, ord=p)
 
     # ---- axes ----

@@ -19,6 +19,7 @@ from pyrite.op import Attributes, composite, integers, public, sample
 from pyrite.tensor.alignment import (
     IMPOSSIBLE,
     Lengths,
+    as_integers,
     as_lengths,
     blank_of,
     gradient_of,
@@ -241,11 +242,13 @@ def rnnt_loss(
     >>> round(pyrite.rnnt_loss(half, pyrite.tensor([[1]]), [2], [1]).exp().item(), 4)
     4.0
     """
+    targets = as_integers(targets, log_probs)
+    steps, labels = log_probs.shape[1:2], targets.shape[1:]
     losses = _rnnt_loss(
         log_probs,
-        as_lengths(targets, log_probs),
-        as_lengths(input_lengths, log_probs),
-        as_lengths(target_lengths, log_probs),
+        targets,
+        as_lengths(_OP, "input_lengths", input_lengths, max(steps, default=0), log_probs),
+        as_lengths(_OP, "target_lengths", target_lengths, max(labels, default=0), log_probs),
         blank=blank,
     )
     return reduced(losses, reduction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrite.nn.loss.reduction import Given, Loss
-from pyrite.tensor.alignment import Lengths, as_lengths
+from pyrite.tensor.alignment import Lengths, as_integers
 from pyrite.tensor.ctc import ctc_loss
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.transducer import rnnt_loss
@@ -45,7 +45,7 @@ class CTCLoss(Loss):
             zero_infinity=self.zero_infinity,
         )  # fmt: skip
         if self.reduction == "mean":
-            labels = as_lengths(target_lengths, losses)
+            labels = as_integers(target_lengths, losses)
             losses = losses / labels.maximum(1).astype(losses.dtype)
         return self._reduced(losses)
 
