@@ -36,16 +36,15 @@ def as_integers(values: Lengths, like: Tensor) -> Tensor:
     return tensor(array.astype(np.int32) if is_integer else array, device=like.device)
 
 
-def as_lengths(op: str, name: str, lengths: Lengths, most: int, like: Tensor) -> Tensor:
-    """Return lengths as an int32 tensor.
+def require_within(op: str, most: int, **lengths: Lengths) -> None:
+    """Raise unless lengths that the host knows lie between 0 and the most.
 
-    Those that the host knows must lie between 0 and the most; a device's are not waited for.
+    It is asked once shapes are known to fit; a device's lengths are not waited for.
     """
-    if not isinstance(lengths, Tensor):
-        for length in np.asarray(lengths).flat:
+    for name, given in lengths.items():
+        for length in () if isinstance(given, Tensor) else np.asarray(given).flat:
             if not 0 <= length <= most:
                 raise ArgumentError(f"{op} requires 0 <= {name} <= {most}, got {length}")
-    return as_integers(lengths, like)
 
 
 def require_labels(op: str, targets: TensorType, lengths: Sequence[TensorType], batch: int) -> None:

@@ -18,13 +18,13 @@ from pyrite.tensor.alignment import (
     IMPOSSIBLE,
     Lengths,
     as_integers,
-    as_lengths,
     blank_of,
     gradient_of,
     is_possible,
     loss_of,
     reduced,
     require_labels,
+    require_within,
     slope_of,
 )
 from pyrite.tensor.creation import arange, full, tensor
@@ -257,10 +257,10 @@ def ctc_loss(
         log_probs, targets = log_probs.expand_dims(1), targets.flatten().expand_dims(0)
     targets = as_integers(targets, log_probs)
     targets = _by_sample(targets, target_lengths) if targets.ndim == 1 else targets
-    steps, labels = log_probs.shape[:1], targets.shape[1:]
-    said = as_lengths(_OP, "input_lengths", input_lengths, max(steps, default=0), log_probs)
-    wanted = as_lengths(_OP, "target_lengths", target_lengths, max(labels, default=0), log_probs)
+    said, wanted = (as_integers(given, log_probs) for given in (input_lengths, target_lengths))
     losses = _ctc_loss(log_probs, targets, said, wanted, blank=blank, zero_infinity=zero_infinity)
+    require_within(_OP, log_probs.shape[0], input_lengths=input_lengths)
+    require_within(_OP, targets.shape[1], target_lengths=target_lengths)
     if reduction == "mean":
         losses = losses / wanted.maximum(1).astype(losses.dtype)
     return reduced(losses, reduction)

@@ -20,12 +20,12 @@ from pyrite.tensor.alignment import (
     IMPOSSIBLE,
     Lengths,
     as_integers,
-    as_lengths,
     blank_of,
     gradient_of,
     loss_of,
     reduced,
     require_labels,
+    require_within,
     slope_of,
 )
 from pyrite.tensor.creation import arange, full
@@ -243,12 +243,8 @@ def rnnt_loss(
     4.0
     """
     targets = as_integers(targets, log_probs)
-    steps, labels = log_probs.shape[1:2], targets.shape[1:]
-    losses = _rnnt_loss(
-        log_probs,
-        targets,
-        as_lengths(_OP, "input_lengths", input_lengths, max(steps, default=0), log_probs),
-        as_lengths(_OP, "target_lengths", target_lengths, max(labels, default=0), log_probs),
-        blank=blank,
-    )
+    said, wanted = (as_integers(given, log_probs) for given in (input_lengths, target_lengths))
+    losses = _rnnt_loss(log_probs, targets, said, wanted, blank=blank)
+    require_within(_OP, log_probs.shape[1], input_lengths=input_lengths)
+    require_within(_OP, targets.shape[1], target_lengths=target_lengths)
     return reduced(losses, reduction)
