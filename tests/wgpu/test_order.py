@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 from typing import Any
 
@@ -85,6 +87,26 @@ def test_each_call_that_could_see_or_change_memory_comes_after(
         y = from_buffer(buffer, (4,), "float32") + 1.0
         change(buffer)
         assert y.tolist() == [2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_flush_that_another_thread_began_is_waited_for(
+    application: wgpu.GPUDevice, shared: Device
+) -> None:
+    buffer = buffer_with(application, [1, 2, 3, 4])
+    backend: Any = shared.backend.root
+
+    def submit() -> None:
+        application.queue.submit([application.create_command_encoder().finish()])
+
+    other = threading.Thread(target=submit)
+    with backend.runtime._life.lock:  # so that the other thread is in the middle of its flush
+        y = from_buffer(buffer, (4,), "float32") + 1.0
+        other.start()
+        time.sleep(0.05)
+        application.queue.write_buffer(buffer, 0, np.full(4, -9, np.float32))
+    other.join()
+
+    assert y.tolist() == [2.0, 3.0, 4.0, 5.0]
 
 
 def test_what_is_written_to_a_buffer_outlives_the_tensors(application: wgpu.GPUDevice) -> None:

@@ -32,7 +32,7 @@ _METHODS: dict[type, tuple[str, ...]] = {
 class Waiting(Protocol):
     """What has commands that wait."""
 
-    def flush_for_application(self) -> None: ...
+    def flush_for_application(self) -> None: ...  # tells `ApplicationQueue.done`
 
 
 class ApplicationQueue:
@@ -48,14 +48,23 @@ class ApplicationQueue:
         self.watch(gpu.queue)
 
     def wait(self, who: Waiting) -> None:
-        """Have what ``who`` has appended submitted before the application's next call."""
+        """Have what ``who`` has appended submitted before the application's next call.
+
+        Its caller holds the lock of ``who``, as that of `done` does: what one thread appended is
+        submitted when its next call is made, though another thread is at it already.
+        """
         if self._waiting is not who:
             self.flush()
             self._waiting = who
 
+    def done(self, who: Waiting) -> None:
+        """Note that nothing of ``who`` waits any more."""
+        if self._waiting is who:
+            self._waiting = None
+
     def flush(self) -> None:
-        """Submit what waits."""
-        who, self._waiting = self._waiting, None
+        """Return when what waits is submitted."""
+        who = self._waiting
         if who is not None:
             # Of no concern to a call of the application: every read of the results raises it.
             with suppress(PyriteError):

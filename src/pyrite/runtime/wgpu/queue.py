@@ -73,7 +73,10 @@ class Queue:
     def flush_for_application(self) -> None:
         """Do what `flush` does, from outside of the lock."""
         with self._life.lock:
-            self.flush()
+            try:
+                self.flush()
+            finally:
+                queue_of(self._life.device.gpu).done(self)
 
     def write(self, data: Array, target: Buffer) -> None:
         """Have the bytes, a uint8 array, written to a new buffer."""
