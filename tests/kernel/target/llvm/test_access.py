@@ -113,6 +113,33 @@ def test_atomics_on_one_workgroup(agree: Run, name: str, dtype: DType) -> None:
         agree(b.build(), [1], values_of(dtype), np.zeros(3, dtype.numpy), flag)
 
 
+@pytest.mark.parametrize("dtype", [int32, uint32], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "name", ["load", "store", "add", "min", "max", "and", "or", "xor", "exchange", "exchange_equal"]
+)
+def test_atomics_on_memory_of_the_workgroup(agree: Run, name: str, dtype: DType) -> None:
+    """They are plain there; many invocations change one element, with and without a mask."""
+    size = 16
+    b = KernelBuilder("atomic", workgroup_size=size)
+    x, y = b.buffer("x", dtype, "read"), b.buffer("y", dtype, "write")
+    lane, scratch = b.local_index(), b.shared(dtype, 8, access="atomic")
+    with b.if_(lane < 8):
+        scratch.atomic("store", lane, x[lane])
+    b.barrier()
+    expected = {"expected": x[lane % 8]} if name == "exchange_equal" else {}
+    own = scratch.atomic(name, lane % 4, x[lane], mask=lane < 4, **expected)
+    b.barrier()
+    if name in ("add", "min", "max", "and", "or", "xor"):
+        scratch.atomic(name, 4 + lane % 3, x[lane])
+        scratch.atomic(name, 7, b.const(3, dtype))
+    b.barrier()
+    y[lane] = own
+    y[size + lane] = scratch.atomic("load", lane % 8)
+
+    x_values = np.resize(values_of(dtype), size)
+    agree(b.build(), [1], x_values, np.zeros(2 * size, dtype.numpy))
+
+
 def test_an_exchange_of_what_is_equal(agree: Run) -> None:
     b = KernelBuilder("exchange")
     x, y = b.buffer("x", int32, "atomic"), b.buffer("y", int32, "write")

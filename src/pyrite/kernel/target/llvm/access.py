@@ -197,7 +197,9 @@ class Accesses(Assembly):
             # The value read where the mask is false is replaced below.
             spare = self.spare("%sink", pointer)
             at = self.value(f"select i1 {mask}, {pointer} {at}, {pointer} {spare}")
-        old = self.exchange(node, name, f"{pointer} {at}", dtype_of(memory))
+        # One thread runs the invocations of a workgroup, so its memory needs no lock.
+        exchange = self.exchange if memory.kind == "buffer" else self.exchange_alone
+        old = exchange(node, name, f"{pointer} {at}", dtype_of(memory))
         if mask is None:
             return old
         bits = f"i{dtype_of(memory).bits}"
@@ -213,6 +215,27 @@ class Accesses(Assembly):
             return self.value(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
         spelled = ATOMIC.get(name) or (name if dtype.kind == "int" else f"u{name}")
         return self.value(f"atomicrmw {spelled} {at}, {self.typed(node.inputs[2])} monotonic")
+
+    def exchange_alone(self, node: Node, name: str, at: str, dtype: DType) -> str:
+        """Return what was there; what `exchange` does, where no other thread comes."""
+        bits, aligned = f"i{dtype.bits}", f"align {dtype.itemsize}"
+        old = self.value(f"load {bits}, {at}, {aligned}")
+        if name == "load":
+            return old
+        given = self.names[node.inputs[2]]
+        new = given
+        if name == "exchange_equal":
+            is_equal = self.value(f"icmp eq {bits} {old}, {self.names[node.inputs[3]]}")
+            new = self.value(f"select i1 {is_equal}, {bits} {given}, {bits} {old}")
+        elif name in ("min", "max"):
+            sign = "s" if dtype.kind == "int" else "u"
+            order = f"{sign}{'lt' if name == 'min' else 'gt'}"
+            is_first = self.value(f"icmp {order} {bits} {old}, {given}")
+            new = self.value(f"select i1 {is_first}, {bits} {old}, {bits} {given}")
+        elif name not in ("store", "exchange"):
+            new = self.value(f"{ATOMIC[name]} {bits} {old}, {given}")
+        self.line(f"store {bits} {new}, {at}, {aligned}")
+        return old
 
     def error(self, node: Node) -> None:
         memory, failed, code = node.inputs

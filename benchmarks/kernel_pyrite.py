@@ -1,0 +1,168 @@
+"""The cases as `pyrite.extension.kernel`; on the device that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernel_cases import BINS, COUNT, FEATURES, PART, ROUNDS, SIDE
+
+import pyrite
+from pyrite import Tensor, custom_op
+from pyrite.extension import Vector, kernel, stages
+from pyrite.types import TensorType
+
+TILE, LANES, GROUPS = 16, 64, 16
+PARTS = COUNT // PART
+
+
+@kernel(inner=1)
+def forces(k: Any, position: Any, out: Any) -> None:
+    (i,) = k.at
+    p, total = position[i], Vector(0.0, 0.0, 0.0)
+    for j in range(position.shape[0]):
+        away = position[j] - p
+        near = k.math.rsqrt(away.dot(away) + 1e-2)
+        total = total + away * (near * near * near)
+    out[i] = total
+
+
+@kernel
+def gray_scott(k: Any, u: Any, v: Any, out: Any) -> None:
+    i, j = k.at
+    here = u[i, j]
+    around = u.get(i - 1, j, border="wrap") + u.get(i + 1, j, border="wrap")
+    around += u.get(i, j - 1, border="wrap") + u.get(i, j + 1, border="wrap")
+    reaction = here * v[i, j] * v[i, j]
+    out[i, j] = here + 0.16 * (around - 4.0 * here) - reaction + 0.035 * (1.0 - here)
+
+
+@kernel
+def mandelbrot(k: Any, plane: Any, out: Any) -> None:
+    i, j = k.at
+    re, im = plane[i, j, 0], plane[i, j, 1]
+    a, b, rounds = 0.0, 0.0, 0
+    while a * a + b * b <= 4.0 and rounds < ROUNDS:
+        a, b = a * a - b * b + re, 2.0 * a * b + im
+        rounds += 1
+    out[i, j] = rounds
+
+
+@kernel(workgroup_size=LANES, grid=lambda *_: (GROUPS,), fill={"out": 0})
+def histogram(k: Any, x: Any, out: Any) -> None:
+    lane, first = k.local_id(), k.global_id()
+    bins = k.shared("int32", BINS, access="atomic")
+    for b in range(lane, BINS, LANES):
+        bins.atomic("store", b, 0)
+    k.barrier()
+    for n in range(COUNT // (LANES * GROUPS)):
+        bins.atomic("add", x[first + n * LANES * GROUPS], 1)
+    k.barrier()
+    for b in range(lane, BINS, LANES):
+        out.atomic("add", b, bins.atomic("load", b))
+
+
+@kernel
+def product(k: Any, x: Any, y: Any, out: Any) -> None:
+    i, j = k.at
+    total = 0.0
+    for n in range(x.shape[1]):
+        total += x[i, n] * y[n, j]
+    out[i, j] = total
+
+
+@kernel(workgroup_size=(TILE, TILE), grid=lambda *_: (SIDE // TILE, SIDE // TILE))
+def tiled(k: Any, x: Any, y: Any, out: Any) -> None:
+    column, row = k.local_id(0), k.local_id(1)
+    i, j = k.workgroup_id(1) * TILE + row, k.workgroup_id(0) * TILE + column
+    left, right = k.shared("float32", TILE * TILE), k.shared("float32", TILE * TILE)
+    total = 0.0
+    for first in range(0, SIDE, TILE):
+        left[row * TILE + column] = x[i, first + column]
+        right[row * TILE + column] = y[first + row, j]
+        k.barrier()
+        for n in k.static(range(TILE)):
+            total += left[row * TILE + n] * right[n * TILE + column]
+        k.barrier()
+    out[i, j] = total
+
+
+@kernel(workgroup_size=1, grid=lambda *_: (PARTS,))
+def part_sums(k: Any, x: Any, out: Any, sums: Any) -> None:
+    part, total = k.workgroup_id(), 0
+    for n in range(PART):
+        total += x[part * PART + n]
+    sums[part] = total
+
+
+@kernel(workgroup_size=1, grid=lambda *_: (PARTS,))
+def scanned(k: Any, x: Any, out: Any, sums: Any) -> None:
+    part, total = k.workgroup_id(), 0
+    for n in range(part):
+        total += sums[n]
+    for n in range(PART):
+        total += x[part * PART + n]
+        out[part * PART + n] = total
+
+
+@kernel(workgroup_size=1, grid=lambda q, *_: (q.shape[0],))
+def attention(k: Any, q: Any, key: Any, v: Any, out: Any) -> None:
+    i = k.workgroup_id()
+    total = k.private("float32", FEATURES)
+    for d in range(FEATURES):
+        total[d] = 0.0
+    most, weight = -1e30, 0.0
+    for j in range(key.shape[0]):
+        score = 0.0
+        for d in range(FEATURES):
+            score += q[i, d] * key[j, d]
+        score = score * FEATURES**-0.5
+        now = max(most, score)
+        old, new = k.math.exp(most - now), k.math.exp(score - now)
+        for d in range(FEATURES):
+            total[d] = total[d] * old + v[j, d] * new
+        most, weight = now, weight * old + new
+    for d in range(FEATURES):
+        out[i, d] = total[d] / weight
+
+
+def _op(made: Any, inputs: int, infer: Callable[..., Any] = lambda x, *_: x) -> Any:
+    def one(x: Tensor, /) -> Any:
+        """Of one."""
+
+    def two(x: Tensor, y: Tensor, /) -> Any:
+        """Of two."""
+
+    def three(x: Tensor, y: Tensor, z: Tensor, /) -> Any:
+        """Of three."""
+
+    return custom_op(infer=infer, kernels=[made])((one, two, three)[inputs - 1])
+
+
+def _whole(*sizes: int) -> TensorType:
+    return TensorType(sizes, pyrite.int32)
+
+
+OPS = {
+    "n-body": _op(forces, 1),
+    "gray-scott": _op(gray_scott, 2),
+    "mandelbrot": _op(mandelbrot, 1, lambda x: _whole(*x.shape[:2])),
+    "histogram": _op(histogram, 1, lambda x: _whole(BINS)),
+    "product": _op(product, 2),
+    "tiled product": _op(tiled, 2),
+    "scan": _op(stages(part_sums, scanned), 1, lambda x: (x, _whole(PARTS))),
+    "attention": _op(attention, 3),
+}
+
+
+def prepared(device: str, name: str, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return what computes a case and waits for it, and what returns its result."""
+    given = [pyrite.tensor(x, device=device) for x in inputs]
+    found: list[Any] = []
+
+    def run() -> None:
+        made = OPS[name](*given)
+        found[:] = [made[0] if isinstance(made, tuple) else made]
+        given[0].device.synchronize()
+
+    return run, lambda: found[0].numpy()
