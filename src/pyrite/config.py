@@ -55,8 +55,8 @@ class Config:
     #: Kernels have the sizes and strides of their operands built in, and serve no others.  For who
     #: compares; set it before the first op.
     static_sizes: bool = False
-    #: Where the first sizes of an op have a kernel of their own, those of others are compiled by a
-    #: thread in a pause; else when a second size comes.  It changes no result.
+    #: Kernels for other sizes than those that came first are compiled by a thread, in pauses; else
+    #: when such a size comes.  It changes no result.
     ahead: bool = True
     #: The level of processors for which the device ``cpu`` is compiled, as ``x86-64-v3``; None for
     #: all that this processor has.  Read when the device is first used.

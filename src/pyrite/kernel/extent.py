@@ -67,6 +67,22 @@ def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
     return _mapped(problem, lambda _: next(extents), _rebuilt)
 
 
+def all_extents(problem: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return what `pattern_of` does, with extents below 2 taken out too."""
+    found: list[int] = []
+
+    def leave(value: int) -> Any:
+        found.append(value)
+        return SOME
+
+    return _mapped(problem, leave, _keyed, _content, least=0), tuple(found)
+
+
+def with_all_extents(problem: Any, extents: Iterator[int]) -> Any:
+    """Return a problem with others in place of its extents, in the order of `all_extents`."""
+    return _mapped(problem, lambda _: next(extents), _rebuilt, least=0)
+
+
 def with_known(problem: Any) -> Any:
     """Return a problem of symbols with its extents built in: the kernel is for these alone."""
     return _mapped(problem, require_known, _rebuilt)
@@ -80,10 +96,11 @@ Make = Callable[[Any, Fields, list[Any]], Any]
 
 
 def _mapped(
-    value: Any, change: Change, make: Make, leaf: Callable[[Any], Any] = lambda value: value
-) -> Any:
+    value: Any, change: Change, make: Make, leaf: Callable[[Any], Any] = lambda value: value,
+    least: int = LEAST,
+) -> Any:  # fmt: skip
     if type(value) is tuple:
-        return tuple([_mapped(x, change, make, leaf) for x in value])
+        return tuple([_mapped(x, change, make, leaf, least) for x in value])
     found = _fields_of(type(value))
     if not found:
         return leaf(value)
@@ -91,17 +108,17 @@ def _mapped(
     for name, kind in found:
         part = getattr(value, name)
         if kind == "extent":
-            part = _changed(part, change)
+            part = _changed(part, change, least)
         elif kind == "part":
-            part = _mapped(part, change, make, leaf)
+            part = _mapped(part, change, make, leaf, least)
         parts.append(part)
     return make(value, found, parts)
 
 
-def _changed(value: Any, change: Change) -> Any:
+def _changed(value: Any, change: Change, least: int) -> Any:
     if type(value) is tuple:
-        return tuple([_changed(x, change) for x in value])
-    is_some = is_symbol(value) or (type(value) is int and value >= LEAST)
+        return tuple([_changed(x, change, least) for x in value])
+    is_some = is_symbol(value) or (type(value) is int and value >= least)
     return change(value) if is_some else value
 
 

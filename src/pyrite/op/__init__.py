@@ -50,6 +50,7 @@ from pyrite.op.location import raised_at as raised_at
 from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
 from pyrite.op.plan import infers_bodies as infers_bodies
+from pyrite.op.plan import types_of_results as types_of_results
 from pyrite.op.record import OPS as OPS
 from pyrite.op.record import Attributes as Attributes
 from pyrite.op.record import Constant as Constant

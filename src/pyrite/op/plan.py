@@ -250,10 +250,8 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
     ]
     is_same = all(type is None for type in takes)
-    out = _infer(op, types, attrs)
-    if out is None and op.body is not None and _of_bodies:
-        given = [i._type if isinstance(i, TensorBase) else i for i in unified]
-        out = _of_bodies[0](op, given, attrs)
+    given = [i._type if isinstance(i, TensorBase) else i for i in unified]
+    out = types_of_results(op, given, attrs)
     return unified, Plan(attrs, out, None if is_same else tuple(takes))
 
 
@@ -386,6 +384,20 @@ def infers_bodies(inference: Inference) -> Inference:
     """
     _of_bodies[:] = [inference]
     return inference
+
+
+def types_of_results(
+    op: Op, given: Sequence[Any], attrs: Attributes
+) -> tuple[TensorType, ...] | None:
+    """Return the types of what an op makes of types, Constants and None; None if a run must tell.
+
+    Raises what a call of such inputs would.
+    """
+    types = [i.type if isinstance(i, Constant) else i for i in given]
+    out = _infer(op, types, attrs)
+    if out is None and op.body is not None and _of_bodies:
+        out = _of_bodies[0](op, given, attrs)
+    return out
 
 
 def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,58 @@ def test_a_job_runs_once_by_its_key_and_an_error_ends_no_thread(ahead: CompileAh
     ahead.finish()
 
     assert done == ["a", "fails", "b"]
+
+
+def test_jobs_of_a_job_come_before_others_and_none_is_lost_where_it_fails(
+    ahead: CompileAhead,
+) -> None:
+    done: list[str] = []
+
+    def parts() -> Iterator[Callable[[], None]]:
+        for name in ("1", "2"):
+            yield lambda name=name: done.append(name)  # type: ignore[misc]
+
+    def fails() -> Iterator[Callable[[], None]]:
+        yield lambda: done.append("never")
+        raise ValueError
+
+    begun, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go.wait()
+
+    ahead.submit("wait", wait)
+    begun.wait()
+    ahead.submit("parts", parts)
+    ahead.submit("fails", fails)
+    ahead.submit("last", lambda: done.append("last"))
+    go.set()
+    ahead.finish()
+
+    assert done == ["1", "2", "last"]
+
+
+def test_the_thread_rests_after_a_job_unless_somebody_waits(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REST", 1e9)
+    done: list[str] = []
+    first = threading.Event()
+
+    def job() -> None:
+        sum(range(100_000))
+        done.append("a")
+        first.set()
+
+    ahead.submit("a", job)
+    ahead.submit("b", lambda: done.append("b"))
+    first.wait()
+    sleep(0.05)
+
+    assert done == ["a"]
+    ahead.finish()
+    assert done == ["a", "b"]
 
 
 def test_jobs_wait_for_a_pause_and_for_each_other(

@@ -10,16 +10,22 @@ from __future__ import annotations
 import atexit
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Final
 
 from pyrite.config import config
 from pyrite.recent import KERNELS, Recent
 
+#: What is done in a pause; it may return others, which are done next, each in a pause.
+Job = Callable[[], "Iterable[Job] | None"]
+
 #: Seconds without a kernel that somebody waited for after which one is compiled ahead.
 PAUSE: Final = 0.2
+#: How long the thread rests after a job, by the time that this took: what else runs, and waits for
+#: Python's lock, is slowed down by no more than a quarter.
+REST: Final = 3.0
 
 
 class CompileAhead:
@@ -27,18 +33,20 @@ class CompileAhead:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._jobs: deque[Callable[[], object]] = deque()
+        self._jobs: deque[Job] = deque()
         self._known: Recent[Hashable, bool] = Recent(KERNELS)
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self._latest = 0.0
+        #: How many wait until all is done.
+        self._waiting = 0
 
     def note(self) -> None:
         """Note that somebody waits for a kernel, unless it is compiled ahead."""
         if threading.current_thread() is not self._thread:
             self._latest = monotonic()
 
-    def submit(self, key: Hashable, job: Callable[[], object]) -> None:
+    def submit(self, key: Hashable, job: Job) -> None:
         """Have a job run in a pause, if there was none of that key, and `config.ahead` says so."""
         if not config.ahead:
             return
@@ -55,9 +63,12 @@ class CompileAhead:
                 atexit.register(self.stop)
 
     def finish(self) -> None:
-        """Wait until all jobs are done."""
+        """Wait until all jobs are done, which then come without rests."""
         with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._jobs or self._is_stopped)
+            self._waiting -= 1
 
     def stop(self) -> None:
         """Wait for the job that runs, and let go of all others."""
@@ -69,14 +80,19 @@ class CompileAhead:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
+            others: list[Job] = []
+            start = thread_time()
             # Whoever needs the kernel meets the error.
             with suppress(Exception):
-                job()
+                others = [*(job() or ())]
             with self._changed:
                 self._jobs.popleft()
+                self._jobs.extendleft(reversed(others))
                 self._changed.notify_all()
+                rest = REST * (thread_time() - start)
+                self._changed.wait_for(lambda: self._is_stopped or self._waiting, rest)
 
-    def _next(self) -> Callable[[], object] | None:
+    def _next(self) -> Job | None:
         """Return the next job in a pause; None when there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._is_stopped)

@@ -37,6 +37,7 @@ from pyrite.backend.cube.recording import (
     record,
 )
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
+from pyrite.backend.cube.rehearsal import rehearse
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.explanation import listeners
@@ -129,7 +130,7 @@ class CubeBackend(Backend):
             if key is not None and results is not None and lowering is not None:
                 self._called.put(key, True)
             return results
-        made = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
+        made, _ = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
         self._planned.put(key, made)
         return made.replay(self.launcher, inputs)
 
@@ -159,8 +160,9 @@ class CubeBackend(Backend):
         found = None if key is None else self._recordings.get(key)
         if found is None and key is not None and lowering is not None:
             _require_indexable(op.name, *(out or ()))
-            found = record(self.launcher, lowering, op, inputs, attrs, out)
+            found, kept = record(self.launcher, lowering, op, inputs, attrs, out)
             self._recordings.put(key, found)
+            rehearse(self.launcher, self._lowering_of_call, op, inputs, attrs, kept)
         return found
 
     def _unrecorded_or_none(

@@ -8,16 +8,16 @@ one that only records: so it asks here for memory, and for the numbers of an op.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from pyrite.backend.cube.ahead import CompileAhead
+from pyrite.backend.cube.ahead import CompileAhead, Job
 from pyrite.backend.cube.family import Families, Member
 from pyrite.backend.cube.fault import Faults
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.kernel import Kernel
-from pyrite.kernel.extent import pattern_of, with_extents, with_known
+from pyrite.kernel.extent import all_extents, with_all_extents, with_known
 from pyrite.kernel.machine import Machine as Machine
 from pyrite.op import Constant
 from pyrite.recent import KERNELS, Recent
@@ -121,10 +121,11 @@ class Launcher:
         if knows_first and self.is_first((problem, key)):
             shared, make = key, build
             key, build = (shared, "first"), lambda of, axes: make(with_known(of), axes)
-            self.compile_ahead(
-                (pattern_of(problem)[0], shared, axes),
-                lambda launcher: launcher.member(problem, shared, make, axes),
-            )
+
+            def compile(launcher: Launcher) -> None:
+                launcher.member(problem, shared, make, axes)
+
+            self.compile_ahead((all_extents(problem)[0], shared, axes), compile)
         with self._lock:
             found, extents = self._families.found(problem, key, axes)
         return found or self._made(problem, key, build, axes), extents
@@ -144,31 +145,43 @@ class Launcher:
                     families.add(problem, key, axes, found)
         return found
 
-    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], object]) -> None:
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Have a job of that key compile kernels that nobody needs yet, in a pause, once."""
         self.ahead.submit(content_of(key), lambda: job(self))
 
+    def keep_sizes(self, *sizes: int) -> None:
+        """Note sizes that kernels have built in as a model's own, with which no rehearsal differs.
+
+        It is for those of a lowering that is recorded: see `pyrite.backend.cube.rehearsal`.
+        """
+
     def is_first(self, problem: Hashable) -> bool:
-        """Whether the extents of a problem are those with which its pattern came first.
+        """Whether the extents of a problem are those with which its like came first.
 
         It is for kernels that are slower where their sizes are not built in: those of the first
         sizes are, as a model mostly has no others, and what comes later shares a kernel.
         """
-        _, extents = pattern_of(problem)
-        return self._first_extents(problem) == extents
+        return self._first_extents(problem) == all_extents(problem)[1]
 
     def first_of(self, problem: P) -> P:
-        """Return the problem with the extents with which its pattern came first."""
-        found: P = with_extents(problem, iter(self._first_extents(problem)))
+        """Return the problem with the extents with which its like came first, 0 and 1 included."""
+        found: P = with_all_extents(problem, iter(self._first_extents(problem)))
         return found
 
     def _first_extents(self, problem: Hashable) -> tuple[int, ...]:
-        pattern, extents = pattern_of(problem)
+        like, extents = all_extents(problem)
         with self._lock:
-            first = self._firsts.get(pattern)
+            first = self._firsts.get(like)
             if first is None:
-                self._firsts.put(pattern, extents)
+                self._firsts.put(like, extents)
         return extents if first is None else first
+
+    def known_first_of(self, problem: P) -> P | None:
+        """Return what `first_of` does if there is one, and make this problem none."""
+        like, _ = all_extents(problem)
+        with self._lock:
+            first = self._firsts.get(like)
+        return None if first is None else with_all_extents(problem, iter(first))
 
     def _compiled(self, kernel: Kernel) -> Executable:
         self.built += 1

@@ -11,10 +11,11 @@ A recording holds compiled kernels and no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.guard import GuardedBundle, guarding
@@ -157,6 +158,8 @@ class RecordingLauncher(Launcher):
         #: What the lowering gets in place of the inputs.
         self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
         self._given = len(self._slots)
+        #: Sizes that are part of the kernels.
+        self.kept_sizes: set[int] = set()
 
     def _unknown(self, position: int, x: Any) -> Any:
         if isinstance(x, CubeTensor):
@@ -219,9 +222,13 @@ class RecordingLauncher(Launcher):
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(_Launch(member.executable, all, grid))
 
-    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], object]) -> None:
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Have kernels compiled in a pause, by the launcher itself."""
         self._launcher.compile_ahead(key, job)
+
+    def keep_sizes(self, *sizes: int) -> None:
+        """Note sizes that kernels have built in."""
+        self.kept_sizes.update(sizes)
 
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""
@@ -471,11 +478,11 @@ def record(
     inputs: Sequence[Any],
     attrs: Attributes,
     out: tuple[TensorType, ...] | None,
-) -> Recording:
-    """Return the recording of a lowering for inputs of these types and layouts."""
+) -> tuple[Recording, set[int]]:
+    """Return the recording of a lowering for such inputs, and sizes that its kernels keep."""
     recorder = RecordingLauncher(launcher, inputs)
     before = launcher.built
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before
     note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results, op.name)
+    return recorder.recording(results, op.name), recorder.kept_sizes

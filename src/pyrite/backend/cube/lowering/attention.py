@@ -41,6 +41,7 @@ def attention(
     """The output, and logsumexp of the scores."""
     query, key, value, mask, bias, dropout_key = inputs
     of_out, of_log_sum = out
+    launcher.keep_sizes(query.shape[-1], value.shape[-1])
     heads = Heads(query, key, launcher.machine)
     results = [launcher.empty(of_out), launcher.empty(of_log_sum)]
     operands = {
@@ -65,6 +66,7 @@ def attention_backward(
 ) -> Sequence[CubeTensor]:
     """The gradients of query, key and value; that of a bias has the body's scores in memory."""
     g, g_log_sum, output, log_sum, query, key, value, mask, bias, dropout_key = inputs
+    launcher.keep_sizes(query.shape[-1], value.shape[-1])
     is_gpu = launcher.machine.kind == "gpu"
     heads = Heads(query, key, launcher.machine, stacks=True)
     operands = {

@@ -12,6 +12,8 @@ from pyrite.backend.cube.lowering.convolution import (
     GRADIENTS,
     convolve,
     finish_forward,
+    rehearse_forward,
+    rehearse_gradient,
 )
 from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.contraction import contract_terms, takes_epilogue
@@ -43,9 +45,11 @@ def contract(
     windows = windows_of_products(products)
     if windows is not None and role == 2:
         convolve(launcher, windows, x, y, biases, target)
+        rehearse_forward(launcher, windows, x, y, biases, target)
         return [target]
     if windows is not None:
         GRADIENTS[role](launcher, windows, x, y, target)
+        rehearse_gradient(launcher, windows, role, x, y, target)
         return [target]
     terms = terms_of(products, role)
     parted, *spread = (_parted(t, terms) for t in (target, *biases))

@@ -66,6 +66,7 @@ class Layer:
     def of(cls, launcher: Launcher, gates: int, inputs: Sequence[Any], attrs: Attributes) -> Layer:
         """Return it of the inputs of a forward op, in their order."""
         x, weight_ih, weight_hh, bias_ih, bias_hh, *states = inputs
+        launcher.keep_sizes(*weight_ih.shape, *weight_hh.shape, weight_hh.shape[1])
         return cls(
             launcher, gates, x, weight_ih, weight_hh, bias_ih, bias_hh, states, attrs["is_reversed"]
         )

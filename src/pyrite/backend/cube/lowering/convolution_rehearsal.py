@@ -1,0 +1,93 @@
+"""Rehearsals of convolutions: other batches and images, by the weight that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Final
+
+from pyrite.backend.cube.ahead import Job
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.rehearsal import Rehearsal, order_of, resized, without_memory
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.kernel.template.implicit_gemm import Windows
+from pyrite.types import Shape
+
+#: Batches that are rehearsed.
+_BATCHES: Final = (1, 2, 3, 5, 8, 37)
+#: From the size of an axis of an image to another: with odd ends, and as many whole vectors.
+_SIZES: Final[tuple[Callable[[int], int], ...]] = (
+    lambda n: n,
+    lambda n: n + 1,
+    lambda n: n // 2,
+    lambda n: 2 * n + 1,
+    lambda n: _multiple(n, 16),
+    lambda n: _multiple(n, 16) + 1,
+    lambda n: _multiple(n, 16) + 4,
+    lambda n: _multiple(n, 16) + 7,
+)
+
+#: By how many of these axes differ.
+_STEPS: Final = (0, 1, 3)
+
+
+def _multiple(n: int, of: int) -> int:
+    return -(-n // of) * of
+
+
+#: From windows to the shape of an operand; None for one that the layer has.
+ShapeOf = Callable[[Windows], Shape] | None
+#: What runs a convolution of other windows, on tensors of their shapes.
+Run = Callable[[Launcher, Windows, Sequence[CubeTensor]], None]
+
+
+def rehearse_windows(
+    launcher: Launcher, w: Windows, what: str, operands: Sequence[tuple[CubeTensor, ShapeOf]],
+    run: Run,
+) -> None:  # fmt: skip
+    """Have a convolution, or the gradient that ``what`` says, rehearsed once for each layer."""
+    launcher.keep_sizes(*(n for t, _ in operands for n in t.shape))
+    orders = tuple([order_of(t.shape, t.strides) for t, _ in operands])
+    if None in orders:
+        return
+    zeros = (0,) * len(w.sizes)
+    layer = (what, orders, replace(w, batch=0, sizes=zeros, counts=zeros), operands[0][0].dtype)
+    given = [(without_memory(t), shape_of) for t, shape_of in operands]
+
+    def jobs(launcher: Launcher) -> Iterator[Job]:
+        for other in other_windows(w):
+            tensors = [t if of is None else resized(t, of(other)) for t, of in given]
+            rehearsal = Rehearsal(launcher, tensors)
+            yield partial(run, rehearsal, other, rehearsal.inputs)
+
+    launcher.compile_ahead(layer, jobs)
+
+
+def image_shape(w: Windows) -> Shape:
+    """Return the shape of x."""
+    return (w.batch, w.groups * w.channels, *w.sizes)
+
+
+def result_shape(w: Windows) -> Shape:
+    """Return the shape of out."""
+    return (w.batch, w.groups * w.outputs, *w.counts)
+
+
+def other_windows(w: Windows) -> Iterator[Windows]:
+    """Yield the windows of other batches and images that a layer may meet."""
+    beyond = [
+        (count - 1) * far - n for count, far, n in zip(w.counts, w.stride, w.sizes, strict=True)
+    ]
+    for batch in _BATCHES:
+        yield replace(w, batch=batch)
+    for step, start in product(_STEPS, range(len(_SIZES))):
+        of_axes = [_SIZES[(start + step * axis) % len(_SIZES)] for axis in range(len(w.sizes))]
+        sizes = tuple([max(size(n), 1) for size, n in zip(of_axes, w.sizes, strict=True)])
+        counts = tuple(
+            [(n + more) // far + 1 for n, more, far in zip(sizes, beyond, w.stride, strict=True)]
+        )
+        if all(count > 0 for count in counts):
+            batch = _BATCHES[(start + step) % len(_BATCHES)]
+            yield replace(w, batch=batch, sizes=sizes, counts=counts)

@@ -1,0 +1,187 @@
+"""Rehearsals: an op that is known runs at sizes that may come, and launches nothing.
+
+Which kernels an op has may differ by classes of its sizes: few rows or many, whole vectors or not.
+So what a lowering does for other sizes is noted and thrown away, by a thread in a pause; what stays
+are its kernels.  They are those that a call of such sizes would have asked for, so no result
+depends on whether there was a rehearsal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, Final, TypeVar
+
+from pyrite.backend.cube.ahead import Job
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.recording import RecordingLauncher
+from pyrite.backend.cube.registry import Lowering
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import NoContentError, content_of
+from pyrite.kernel import Kernel
+from pyrite.op import Attributes, Op, rules_key, types_of_results
+from pyrite.types import Shape, TensorType
+
+P = TypeVar("P", bound=Hashable)
+
+#: Sizes that are rehearsed in place of each size: one, few and many, whole vectors and not.
+SIZES: Final = (2, 7, 8, 12, 24, 37, 58, 100, 120, 301, 512)
+#: By how many of these a size differs from the one before it.
+STEPS: Final = (0, 1, 3)
+#: What the first axes have, where all others stay.
+LEADING: Final = (1, 3, 16, 37, 301)
+#: Elements of an operand above which nothing is rehearsed.
+MOST_ELEMENTS: Final = 1 << 28
+
+#: From an op, inputs and attributes to its lowering; None for a composite that is expanded.
+Choose = Callable[[Op, Sequence[Any], Attributes], Lowering | None]
+
+
+class Rehearsal(RecordingLauncher):
+    """A launcher whose sizes come first for nobody, and which is thrown away."""
+
+    def launch_for(
+        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
+        bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
+        knows_first: bool = False,
+    ) -> None:  # fmt: skip
+        """Have the kernel compiled that serves a problem, if its like came before."""
+        super().launch_for(problem, key, build, bindings, workgroups, fault)
+
+    def is_first(self, problem: Hashable) -> bool:
+        """Return False: kernels with sizes built in are for those of real calls."""
+        return False
+
+    def first_of(self, problem: P) -> P:
+        """Return what came first; raise LookupError where nothing has."""
+        first = self._launcher.known_first_of(problem)
+        if first is None:
+            raise LookupError("a rehearsal of what no call has come to")
+        return first
+
+    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
+        """Leave it to the first call."""
+
+
+def rehearse(
+    launcher: Launcher, choose: Choose, op: Op, inputs: Sequence[Any], attrs: Attributes,
+    kept: Collection[int],
+) -> None:  # fmt: skip
+    """Have an op rehearsed at other sizes in pauses, once for each kind of its inputs.
+
+    Sizes that are ``kept`` are those of a model, which its kernels have built in.
+    """
+    kind = kind_of(op, inputs, attrs)
+    if kind is None:
+        return
+    given = tuple([without_memory(x) for x in inputs])
+
+    def jobs(launcher: Launcher) -> Iterator[Job]:
+        for sizes in resizings(given, kept):
+            others = [
+                resized(x, resized_shape(x.shape, sizes)) if isinstance(x, CubeTensor) else x
+                for x in given
+            ]
+            yield partial(_run, launcher, choose, op, others, attrs)
+
+    launcher.compile_ahead(kind, jobs)
+
+
+def _run(
+    launcher: Launcher, choose: Choose, op: Op, inputs: Sequence[Any], attrs: Attributes
+) -> None:
+    """Run the lowering of an op; errors say that there is no such call."""
+    types = [x.type if isinstance(x, CubeTensor) else x for x in inputs]
+    out = types_of_results(op, types, attrs)
+    given = [t for t in types if isinstance(t, TensorType)]
+    if out is None or any(t.size > MOST_ELEMENTS for t in (*given, *out)):
+        return
+    rehearsal = Rehearsal(launcher, inputs)
+    lowering = choose(op, rehearsal.inputs, attrs)
+    if lowering is not None:
+        lowering(rehearsal, op, rehearsal.inputs, attrs, out)
+
+
+def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
+    """Return what calls have in common that differ in sizes alone; None where there is no such key.
+
+    An application's body has none: no thread runs it but those of the application.
+    """
+    if op.body_reads is not None:
+        return None
+    parts: list[Hashable] = [op.name, rules_key(op)]
+    for x in inputs:
+        if not isinstance(x, CubeTensor):
+            parts.append(None if x is None else x.type.dtype)
+            continue
+        order = order_of(x.shape, x.strides)
+        if order is None:
+            return None
+        parts += (x.dtype, order, tuple([n == 1 for n in x.shape]))
+    try:
+        return (*parts, content_of(tuple(attrs.items())))
+    except NoContentError:
+        return None
+
+
+def order_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
+    """Return the axes of a dense tensor from the outermost on; None where it has gaps."""
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] > 1 and strides[axis] != step:
+            return None
+        step *= shape[axis]
+    return tuple(order)
+
+
+def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of the sizes of inputs; equal sizes remain equal.
+
+    First that of one leading axis alone, as batches differ; then all, so that any two meet as few
+    and many.  What stands for 1 is for a batch of one, and for leading axes only.
+
+    >>> from pyrite.backend.cube.tensor import unstored
+    >>> from pyrite.types import float32
+    >>> x = unstored(TensorType((5, 3), float32))
+    >>> [next(resizings([x], kept)) for kept in ((), (5,))]
+    [{5: 1}, {3: 2}]
+    """
+    shapes = [x.shape for x in inputs if isinstance(x, CubeTensor) and x.shape]
+    sizes = sorted({n for shape in shapes for n in shape if n > 1}.difference(kept))
+    rank = max(map(len, shapes), default=0)
+    if all(shape[0] == 1 for shape in shapes if len(shape) == rank):
+        sizes.append(1)
+    leading = sorted({shape[0] for shape in shapes}.intersection(sizes))
+    for m, n in product(leading, LEADING):
+        yield {m: n}
+    for step, start in product(STEPS, range(len(SIZES))) if sizes else ():
+        others = {m: SIZES[(start + step * i) % len(SIZES)] for i, m in enumerate(sizes)}
+        if start % 2:
+            others.pop(1, None)
+        yield others
+
+
+def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
+    """Return a shape with others in place of sizes, and of 1 on the first axis alone."""
+    return tuple([sizes.get(n, n) if n > 1 or axis == 0 else n for axis, n in enumerate(shape)])
+
+
+def without_memory(x: Any) -> Any:
+    """Return an input as it is rehearsed with."""
+    if not isinstance(x, CubeTensor):
+        return x
+    return CubeTensor(None, x.type, x.strides, x.offset)  # type: ignore[arg-type]
+
+
+def resized(x: CubeTensor, shape: Shape) -> CubeTensor:
+    """Return a dense tensor of a shape whose axes lie in the order in which those of x do."""
+    order = order_of(x.shape, x.strides)
+    assert order is not None, "a tensor with gaps is not rehearsed"
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return CubeTensor(x.buffer, TensorType(shape, x.dtype), tuple(strides), x.offset)

@@ -1,0 +1,137 @@
+"""Rehearsals: a size that comes finds its kernels, and gets the results it would have had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import ahead as module
+from pyrite.backend.cube.rehearsal import kind_of, order_of, resized, resizings
+from pyrite.backend.cube.tensor import CubeTensor, unstored
+from pyrite.backend.device import Device
+from pyrite.config import config
+from pyrite.kernel.machine import Machine
+from pyrite.op import OPS
+from pyrite.runtime.interpreter import InterpreterRuntime
+from pyrite.types import TensorType, float32
+
+
+@pytest.fixture(autouse=True)
+def _on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "ahead", True)
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+
+
+Call = Callable[..., pyrite.Tensor]
+
+#: Ops whose kernels differ by classes of sizes, with the shapes that come one after the other.
+CASES: dict[str, tuple[Call, list[tuple[tuple[int, ...], ...]]]] = {
+    "product": (
+        lambda x, y: x @ y,
+        [((5, 9), (9, 7)), ((1, 9), (9, 7)), ((33, 40), (40, 19)), ((3, 6), (6, 65))],
+    ),
+    "sum": (lambda x: x.sum(axis=-1), [((5, 9),), ((1, 9),), ((40, 3),), ((2, 300),)]),
+    "softmax": (lambda x: x.softmax(), [((5, 9),), ((1, 9),), ((40, 17),), ((2, 130),)]),
+    "layer norm": (
+        lambda x, w: x.layer_norm(w, w),
+        [((5, 9), (9,)), ((40, 17), (17,)), ((1, 9), (9,)), ((3, 130), (130,))],
+    ),
+    "take": (
+        lambda x, i: x.take(i.astype("int32"), axis=0),
+        [((5, 9), (4,)), ((9, 6), (3,)), ((40, 28), (20,)), ((6, 8), (3,))],
+    ),
+    "elementwise": (
+        lambda x, y: (x + y).exp(),
+        [((5, 9), (9,)), ((1, 9), (9,)), ((30, 64), (64,))],
+    ),
+    "pool": (
+        lambda x: x.avg_pool(kernel_size=2, padding=1),
+        [((1, 2, 6, 7),), ((3, 2, 7, 6),), ((2, 2, 8, 8),)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_other_sizes_find_their_kernels(name: str) -> None:
+    call, sizes = CASES[name]
+    backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+    device = Device(backend)
+    random = np.random.default_rng(0)
+    built = []
+    for shapes in sizes:
+        arrays = [random.integers(0, 3, shape).astype("float32") for shape in shapes]
+        before = backend.launcher.kernels
+        found, wanted = (
+            call(*(pyrite.tensor(a, device=on) for a in arrays)) for on in (device, "numpy")
+        )
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+        built.append(backend.launcher.kernels - before)
+        backend.launcher.ahead.finish()
+    backend.launcher.ahead.stop()
+
+    first, *others = built
+    assert first > 0
+    assert others == [0] * len(others)
+
+
+def test_no_size_of_a_rehearsal_comes_first() -> None:
+    """The kernels with built-in sizes, and so the order of sums, are those without rehearsals."""
+    built = []
+    for is_ahead in (True, False):
+        config.ahead = is_ahead
+        backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+        device = Device(backend)
+        compiled: list[str] = []
+        for sizes in ((9, 10), (1, 10), (12, 7)):
+            x = pyrite.ones((2, 2, *sizes), device=device)
+            weight = pyrite.ones((4, 2, 3, 3), device=device)
+            x.conv2d(weight, None, padding=1, stride=2).numpy()
+            compiled.append(str(sorted(map(str, backend.launcher._firsts._young.items()))))
+            backend.launcher.ahead.finish()
+        backend.launcher.ahead.stop()
+        built.append(compiled)
+
+    assert built[0] == built[1]
+
+
+def test_an_application_s_body_is_run_by_no_other_thread() -> None:
+    @pyrite.composite()
+    def halved_in_a_test(x: pyrite.Tensor) -> pyrite.Tensor:
+        return x * 0.5
+
+    given = [unstored(TensorType((3, 4), float32))]
+    own = halved_in_a_test.op  # type: ignore[attr-defined]
+
+    assert kind_of(OPS["softmax"], given, {"axis": -1}) is not None
+    assert kind_of(own, given, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("strides", "order"), [((4, 1), (0, 1)), ((1, 3), (1, 0)), ((8, 1), None), ((-4, 1), None)]
+)
+def test_dense_layouts_keep_their_order_and_others_are_left_out(
+    strides: tuple[int, int], order: tuple[int, int] | None
+) -> None:
+    x = CubeTensor(None, TensorType((3, 4), float32), strides)  # type: ignore[arg-type]
+
+    assert order_of(x.shape, x.strides) == order
+    if order is not None:
+        assert order_of((5, 7), resized(x, (5, 7)).strides) == order
+
+
+def test_sizes_that_kernels_have_built_in_stay() -> None:
+    x = unstored(TensorType((1, 4, 9, 32), float32))
+
+    assert all(32 not in others for others in resizings([x], {32}))
+    assert any(others.get(1, 1) > 1 for others in resizings([x], {32}))
+
+
+def test_equal_sizes_remain_equal() -> None:
+    x, y = (unstored(TensorType(shape, float32)) for shape in ((5, 9), (9, 5)))
+
+    for others in resizings([x, y], ()):
+        assert set(others) <= {5, 9}
