@@ -37,7 +37,7 @@ from pyrite.backend.cube.recording import (
     record,
 )
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
-from pyrite.backend.cube.rehearsal import rehearse
+from pyrite.backend.cube.rehearsal import kind_of, rehearse
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.explanation import listeners
@@ -67,6 +67,8 @@ class CubeBackend(Backend):
         self.launcher = Launcher(runtime)
         self._guard = guarding(runtime)
         self._recordings: Recent[Hashable, Recording] = Recent(RECORDINGS)
+        #: What was recorded at some sizes: see `kind_of`.
+        self._kinds: Recent[Hashable, bool] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
         self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
         #: Calls of ops of applications that were made once.
@@ -160,9 +162,15 @@ class CubeBackend(Backend):
         found = None if key is None else self._recordings.get(key)
         if found is None and key is not None and lowering is not None:
             _require_indexable(op.name, *(out or ()))
-            found, kept = record(self.launcher, lowering, op, inputs, attrs, out)
+            kind = kind_of(op, inputs, attrs)
+            is_new = kind is None or self._kinds.get(kind) is None
+            found, kept = record(
+                self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new
+            )
             self._recordings.put(key, found)
-            rehearse(self.launcher, self._lowering_of_call, op, inputs, attrs, kept)
+            if kind is not None and is_new:
+                self._kinds.put(kind, True)
+                rehearse(self.launcher, self._lowering_of_call, kind, op, inputs, attrs, kept)
         return found
 
     def _unrecorded_or_none(

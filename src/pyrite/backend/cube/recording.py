@@ -158,6 +158,8 @@ class RecordingLauncher(Launcher):
         #: What the lowering gets in place of the inputs.
         self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
         self._given = len(self._slots)
+        #: Whether kernels may have the sizes of these inputs built in, as those that come first.
+        self.comes_first = True
         #: Sizes that are part of the kernels.
         self.kept_sizes: set[int] = set()
 
@@ -217,7 +219,7 @@ class RecordingLauncher(Launcher):
         """Note a launch of a kernel for problems of many extents."""
         grid = self.machine.grid(workgroups)
         member, extents = self._launcher.member(
-            problem, key, build, len(grid), knows_first=knows_first
+            problem, key, build, len(grid), knows_first=knows_first and self.comes_first
         )
         all = member.bindings(self._with_fault(bindings, fault), extents)
         self._launches.append(_Launch(member.executable, all, grid))
@@ -478,9 +480,15 @@ def record(
     inputs: Sequence[Any],
     attrs: Attributes,
     out: tuple[TensorType, ...] | None,
+    *,
+    comes_first: bool = True,
 ) -> tuple[Recording, set[int]]:
-    """Return the recording of a lowering for such inputs, and sizes that its kernels keep."""
+    """Return the recording of a lowering for such inputs, and sizes that its kernels keep.
+
+    With ``comes_first`` kernels may have the sizes built in.
+    """
     recorder = RecordingLauncher(launcher, inputs)
+    recorder.comes_first = comes_first
     before = launcher.built
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before

@@ -66,16 +66,13 @@ class Rehearsal(RecordingLauncher):
 
 
 def rehearse(
-    launcher: Launcher, choose: Choose, op: Op, inputs: Sequence[Any], attrs: Attributes,
-    kept: Collection[int],
+    launcher: Launcher, choose: Choose, kind: Hashable, op: Op, inputs: Sequence[Any],
+    attrs: Attributes, kept: Collection[int],
 ) -> None:  # fmt: skip
     """Have an op rehearsed at other sizes in pauses, once for each kind of its inputs.
 
     Sizes that are ``kept`` are those of a model, which its kernels have built in.
     """
-    kind = kind_of(op, inputs, attrs)
-    if kind is None:
-        return
     given = tuple([without_memory(x) for x in inputs])
 
     def jobs(launcher: Launcher) -> Iterator[Job]:
@@ -119,7 +116,7 @@ def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None
         order = order_of(x.shape, x.strides)
         if order is None:
             return None
-        parts += (x.dtype, order, tuple([n == 1 for n in x.shape]))
+        parts += (x.dtype, order, tuple([n == 1 for n in x.shape[1:]]))
     try:
         return (*parts, content_of(tuple(attrs.items())))
     except NoContentError:
