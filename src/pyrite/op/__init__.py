@@ -120,6 +120,7 @@ __all__ = [
     "require_reference",
     "rules_key",
     "sample",
+    "types_of_results",
     "user_frame",
     "user_location",
     "value_of",
