@@ -6,6 +6,8 @@ What needs more is imported by name: `pyrite.data.source.image_folder` and
 `pyrite.data.source.arrow` (pyarrow, extra [data]), `pyrite.data.source.sqlite`.
 """
 
+import typing as _typing
+
 from pyrite.data.bucket import BatchSampler as BatchSampler
 from pyrite.data.bucket import LengthBuckets as LengthBuckets
 from pyrite.data.collate import ItemMismatchError as ItemMismatchError
@@ -48,6 +50,7 @@ from pyrite.data.stream import IterableDataset as IterableDataset
 from pyrite.data.stream import LinesDataset as LinesDataset
 from pyrite.data.stream import ResumableDataset as ResumableDataset
 from pyrite.data.table import Table as Table
+from pyrite.op.foreign import answering as _answering
 
 __all__ = [
     "ArrayDataset",
@@ -93,3 +96,19 @@ __all__ = [
     "read_json_rows",
     "to_tensors",
 ]
+
+if not _typing.TYPE_CHECKING:
+    #: What `torch.utils.data` has: what to write instead.
+    _INSTEAD = {
+        "ChainDataset": "first.concatenate(second)",
+        "ConcatDataset": "first.concatenate(second)",
+        "DistributedSampler": "DataLoader(first, 2, shuffle=True, shard=(0, 2))",
+        "RandomSampler": "DataLoader(first, 2, shuffle=True)",
+        "SequentialSampler": "DataLoader(first, 2)",
+        "StackDataset": "ArrayDataset(x, y)",
+        "Subset": "first.select([0, 1])",
+        "SubsetRandomSampler": "DataLoader(first.select([0, 1]), 2, shuffle=True)",
+        "TensorDataset": "ArrayDataset(x, y)",
+        "random_split": "first.split([0.8, 0.2], seed=0)",
+    }
+    __getattr__ = _answering("pyrite.data", _INSTEAD)

@@ -155,6 +155,7 @@ from pyrite.nn.transformer_layer import DecoderCache as DecoderCache
 from pyrite.nn.transformer_layer import PositionWiseFeedForward as PositionWiseFeedForward
 from pyrite.nn.transformer_layer import TransformerDecoderLayer as TransformerDecoderLayer
 from pyrite.nn.transformer_layer import TransformerEncoderLayer as TransformerEncoderLayer
+from pyrite.op.foreign import answering as _answering
 
 __all__ = [
     "CELU",
@@ -344,7 +345,4 @@ if not _typing.TYPE_CHECKING:
         "utils": "optimizer.with_clipping(global_norm=1.0) for gradients",
     }
 
-    def __getattr__(name):
-        """Name what is used here for what PyTorch has."""
-        use = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise AttributeError(f"module 'pyrite.nn' has no attribute {name!r}{use}")
+    __getattr__ = _answering("pyrite.nn", _INSTEAD)

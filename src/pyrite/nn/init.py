@@ -11,12 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import ArgumentError, ShapeError
+from pyrite.op.foreign import answering
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.parameter import Parameter, State
 from pyrite.tensor.random import words
@@ -229,3 +230,22 @@ def _normal(shape: Shape, words: Words) -> Array:
     count = element_count(shape)
     first, second = _units(2 * count, words).reshape(2, count)
     return (np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)).reshape(shape)
+
+
+#: What PyTorch's module has: functions that change a tensor there; here a layer takes a value.
+_INSTEAD = {
+    "constant_": "nn.Linear(2, 3, initializer=nn.init.Constant(0.5))",
+    "eye_": "nn.Linear(3, 3).replace(weight=pyrite.Parameter(pyrite.eye(3)))",
+    "kaiming_normal_": "nn.Linear(2, 3, initializer=nn.init.KaimingNormal())",
+    "kaiming_uniform_": "nn.Linear(2, 3, initializer=nn.init.KaimingUniform())",
+    "normal_": "nn.Linear(2, 3, initializer=nn.init.Normal(0.0, 0.02))",
+    "ones_": "nn.Linear(2, 3, initializer=nn.init.Ones())",
+    "orthogonal_": "nn.Linear(2, 3, initializer=nn.init.Orthogonal())",
+    "uniform_": "nn.Linear(2, 3, initializer=nn.init.Uniform(-0.1, 0.1))",
+    "xavier_normal_": "nn.Linear(2, 3, initializer=nn.init.XavierNormal())",
+    "xavier_uniform_": "nn.Linear(2, 3, initializer=nn.init.XavierUniform())",
+    "zeros_": "nn.Linear(2, 3, initializer=nn.init.Zeros())",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = answering("pyrite.nn.init", _INSTEAD)

@@ -5,7 +5,7 @@ How an error calls them, and what to write.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 _ARRAYS = {
@@ -106,6 +106,21 @@ def _answer(name: str, parameters: Collection[str]) -> str | None:
         if here in parameters:
             return f"{name} is {here} here"
     return f"{name}: {_INSTEAD[name]}" if name in _INSTEAD else None
+
+
+def answering(module: str, uses: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module that says what to write for names it has not.
+
+    >>> answering("pyrite.nn", {"ModuleList": "a list"})("ModuleList")
+    Traceback (most recent call last):
+    AttributeError: module 'pyrite.nn' has no attribute 'ModuleList'; use a list
+    """
+
+    def missing(name: str) -> Any:
+        use = f"; use {uses[name]}" if name in uses else ""
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{use}")
+
+    return missing
 
 
 def is_foreign(value: Any) -> bool:

@@ -1,5 +1,8 @@
 """Optimisers, learning rate schedules, clipping and accumulation of gradients."""
 
+import typing as _typing
+
+from pyrite.op.foreign import answering as _answering
 from pyrite.optim import schedule as schedule
 from pyrite.optim.accumulate import GradientAccumulator as GradientAccumulator
 from pyrite.optim.adadelta import Adadelta as Adadelta
@@ -12,6 +15,7 @@ from pyrite.optim.clip import clip_by_global_norm as clip_by_global_norm
 from pyrite.optim.clip import clip_by_norm as clip_by_norm
 from pyrite.optim.clip import clip_by_value as clip_by_value
 from pyrite.optim.clip import global_norm as global_norm
+from pyrite.optim.habits import MODULE as _MODULE
 from pyrite.optim.lamb import LAMB as LAMB
 from pyrite.optim.lbfgs import LBFGS as LBFGS
 from pyrite.optim.lion import Lion as Lion
@@ -47,3 +51,6 @@ __all__ = [
     "global_norm",
     "schedule",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _answering("pyrite.optim", _MODULE)

@@ -22,6 +22,7 @@ from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
 from pyrite.optim.effect import OptimizerEffect, effect_of
 from pyrite.optim.group import Choice, Predicate, assigned, choice, resolved
+from pyrite.optim.habits import Habits
 from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import Configured, non_negative, require_rate, settings_of
@@ -43,7 +44,7 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Optimizer(Configured, ABC):
+class Optimizer(Configured, Habits, ABC):
     """What every rule inherits.  Its settings are frozen; what it remembers is in its state.
 
         optimizer = Adam(learning_rate=1e-3)

@@ -18,6 +18,10 @@ ChainedScheduler         Composed([...], "prod")
 =======================  =============================================================
 """
 
+import typing as _typing
+
+from pyrite.op.foreign import answering as _answering
+from pyrite.optim.habits import SCHEDULES as _SCHEDULES
 from pyrite.optim.schedule.composition import Composed as Composed
 from pyrite.optim.schedule.composition import Sequential as Sequential
 from pyrite.optim.schedule.composition import WarmUp as WarmUp
@@ -53,3 +57,6 @@ __all__ = [
     "Step",
     "WarmUp",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _answering("pyrite.optim.schedule", _SCHEDULES)
