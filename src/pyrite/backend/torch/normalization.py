@@ -85,9 +85,8 @@ class Normalization(Native):
             lambda: layout.layer_norm(moved, shape, None, None, eps)[1:],
         )
         weight = _of_all(weight, shape, x, argnums)
-        found = layout.layer_norm_backward(
-            of_out, moved, shape, mean, rate, weight, weight, [i in argnums for i in range(3)]
-        )
+        wanted = [0 in argnums, *_sums_wanted(argnums)]
+        found = layout.layer_norm_backward(of_out, moved, shape, mean, rate, weight, weight, wanted)
         made = (_back(found[0], axis) if 0 in argnums else None, *found[1:])
         return _chosen(made, argnums)
 
@@ -158,12 +157,11 @@ class Normalization(Native):
         argnums: Shape,
     ) -> Any:
         mean, rate = remembered(x, ("batch_norm", eps), lambda: _moments(x, eps))
-        # CUDA's kernel makes the sums of both or of none: asked for the bias alone, it has none.
-        is_summed = 1 in argnums or 2 in argnums
+        weight = _of_all(weight, mean.shape, x, argnums)
+        wanted = [0 in argnums, *_sums_wanted(argnums)]
         found = list(
             layout.batch_norm_backward(
-                g, x, weight, None, None, mean, rate, True, eps,
-                [0 in argnums, is_summed, is_summed],
+                g, x, weight, None, None, mean, rate, True, eps, wanted
             )
         )  # fmt: skip
         if 0 in argnums and not (self.is_zero(g_mean) and self.is_zero(g_variance)):
@@ -172,11 +170,6 @@ class Normalization(Native):
             centred = x - mean.reshape(along)
             of_moments = g_mean.reshape(along) + centred * (2 * g_variance).reshape(along)
             found[0] = found[0] + of_moments / count
-        if weight is None and 1 in argnums:
-            axes = [a for a in range(x.ndim) if a != 1]
-            along = (1, -1, *(1,) * (x.ndim - 2))
-            normal = (x - mean.reshape(along)) * rate.reshape(along)
-            found[1] = (g * normal).sum(axes)
         return _chosen(found, argnums)
 
     @native("running_moments", given="numbers", when=_are_numbers_last)
@@ -206,6 +199,15 @@ class Normalization(Native):
         eps: float,
     ) -> torch.Tensor:
         return layout.batch_norm_by_moments(x, mean, variance, weight, bias, False, 0.0, eps)
+
+
+def _sums_wanted(argnums: Shape) -> tuple[bool, bool]:
+    """Return whether gradients of weight and bias are asked for: of both, or of none.
+
+    CUDA's kernels make the sums of both or of none: asked for the bias alone, they have none.
+    """
+    is_summed = 1 in argnums or 2 in argnums
+    return is_summed, is_summed
 
 
 def _of_all(
