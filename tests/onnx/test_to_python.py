@@ -7,6 +7,7 @@ import importlib.util
 import math
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,8 @@ from pyrite.errors import ArgumentError
 from pyrite.onnx import ModelImportError, to_python
 from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load_with
+from pyrite.onnx.python.code import PRODUCT, infix, literal, local
+from pyrite.onnx.python.line import Line, joined
 
 HERE = Path(__file__).parent
 
@@ -329,3 +332,34 @@ def test_keys_that_are_turned_without_their_heads_are_those_of_attention(
 
     assert ("scaled_dot_product_attention(" in text) == is_found
     require_same(module.load(), model.SerializeToString(), arrays)
+
+
+def test_a_size_that_doubles_again_and_again_is_a_variable(tmp_path: Path) -> None:
+    doubled = "\n".join(f"s{i + 1} = Add (s{i}, s{i})" for i in range(40))
+    made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+    net (float[N, 4] x) => (float[M, 4] y) {{
+        s0 = Shape <start = 0, end = 1> (x)
+        {doubled}
+        many = Constant <value = int64[1] {{{1 << 40}}}> ()
+        n = Div (s40, many)
+        four = Constant <value = int64[1] {{4}}> ()
+        to = Concat <axis = 0> (n, four)
+        y = Reshape (x, to)
+    }}""")
+    module, text = generated.written(made, tmp_path)
+    x = pyrite.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+
+    np.testing.assert_array_equal(module.load()(x).numpy(), x.numpy())
+    assert len(text) < 4000
+
+
+def test_long_expressions_are_not_joined_to_be_taken_apart() -> None:
+    names = ["x", *(f"v{i}" for i in range(300))]
+    lines = [
+        Line((after,), infix("*", local(before), literal(0.5), PRODUCT))
+        for before, after in pairwise(names)
+    ]
+
+    longest = max(len(line.within) for line in joined(lines, names[-1:], set()))
+
+    assert 10 < longest < 100

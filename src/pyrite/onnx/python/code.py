@@ -223,6 +223,11 @@ def flat(x: Code) -> tuple[Part, ...]:
     return _joined(_flat(x))
 
 
+def least_text(x: Code) -> str:
+    """Return an expression with names of one letter."""
+    return "".join(part if isinstance(part, str) else "x" for part in flat(x))
+
+
 def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Return parts with pieces of text that meet made one."""
     found: list[Part] = []

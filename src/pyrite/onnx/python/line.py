@@ -19,12 +19,17 @@ from pyrite.onnx.python.code import (
     Part,
     code,
     flat,
+    least_text,
 )
+from pyrite.onnx.python.layout import WIDTH
 from pyrite.onnx.python.step import Mark
 from pyrite.onnx.python.value import TENSOR, Kind
 
 #: Calls in one expression; past that a reader wants a name for what is between.
 CALLS = 4
+
+#: Letters in one expression: what has more is on more than two lines, and is taken apart again.
+_LONGEST = 2 * WIDTH + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +77,8 @@ def _fits(last: Line, line: Line, counts: Counter[str], apart: set[str]) -> bool
     (name,) = last.targets
     if counts[name] != 1 or name in apart or name not in line.uses:
         return False
-    return _calls(last.code) + _calls(line.code) <= CALLS
+    texts = least_text(last.code), least_text(line.code)
+    return sum(map(_calls, texts)) <= CALLS and sum(map(len, texts)) <= _LONGEST
 
 
 def _may_move(last: Line, line: Line) -> bool:
@@ -80,9 +86,8 @@ def _may_move(last: Line, line: Line) -> bool:
     return last.kinds == (TENSOR,) or line.mark in ("set", "if", "for", "unless")
 
 
-def _calls(x: Code) -> int:
+def _calls(text: str) -> int:
     """Return how many calls and operators an expression has."""
-    text = "".join(part if isinstance(part, str) else "x" for part in flat(x))
     return text.count("(") + text.count(" @ ") + text.count("[") // 2 + text.count(" + ")
 
 

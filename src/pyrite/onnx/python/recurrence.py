@@ -123,18 +123,19 @@ def _merges(turned: Node, merged: Node, last: tuple[int, int], view: View) -> bo
 
 def _chain(name: str, source: str, view: View) -> list[Node] | None:
     """Return the nodes, in order, that make a value of a source and of constants alone."""
-    if name in view.constants or name == source:
-        return []
-    node = view.maker(name)
-    if node is None or node.domain or node.bodies:
-        return None
-    found: list[Node] = []
-    for each in filter(None, node.inputs):
-        inner = _chain(each, source, view)
-        if inner is None:
+    wanted: set[Node] = set()
+    pending = [name]
+    while pending:
+        name = pending.pop()
+        if name in view.constants or name == source:
+            continue
+        node = view.maker(name)
+        if node is None or node.domain or node.bodies:
             return None
-        found += [n for n in inner if n not in found]
-    return [*found, node]
+        if node not in wanted:  # a file may have two ways to each of many nodes
+            wanted.add(node)
+            pending += filter(None, node.inputs)
+    return [node for node in view.nodes() if node in wanted]
 
 
 def _is_within(name: str, nodes: Sequence[Node], view: View) -> bool:

@@ -14,13 +14,13 @@ from typing import Any
 from pyrite.onnx.converter import converter
 from pyrite.onnx.graph import Graph, Node
 from pyrite.onnx.pattern.view import PATTERN
-from pyrite.onnx.python.code import Code, local
+from pyrite.onnx.python.code import Code, least_text, local
 from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.folding import folded
 from pyrite.onnx.python.operation import Called, called
 from pyrite.onnx.python.scope import Scopes
 from pyrite.onnx.python.use import CONTROLS, SIZE_RULES, TRANSLATORS, Several, Use
-from pyrite.onnx.python.value import TENSOR, Fixed, Sizes, Value, Variable
+from pyrite.onnx.python.value import INTEGER, TENSOR, Fixed, Size, Sizes, Value, Variable
 from pyrite.types import Array
 
 
@@ -77,7 +77,24 @@ def _sized(use: Use) -> Value | None:
     is_shape = use.node.op in ("Shape", "Size")
     if not is_shape and not any(isinstance(v, Sizes) for v in use.values):
         return None
-    return SIZE_RULES[use.node.op](use)
+    made = SIZE_RULES[use.node.op](use)
+    return _named(use, made) if isinstance(made, Sizes) else made
+
+
+#: Letters of a size; one that has more is a variable, so that two of them fit a line.
+_LONGEST = 36
+
+
+def _named(use: Use, made: Sizes) -> Sizes:
+    """Return sizes of which those with long expressions are variables."""
+    items: list[int | Size] = []
+    for position, item in enumerate(made.items):
+        if isinstance(item, Size) and len(least_text(item.code)) > _LONGEST:
+            name = f"{use.node.outputs[0]}:size{position}"
+            use.draft.step(use.node, (name,), item.code, (INTEGER,), "size")
+            item = Size(local(name), item.symbol)
+        items.append(item)
+    return Sizes(tuple(items), made.is_vector)
 
 
 def _is_on_device(use: Use) -> bool:
