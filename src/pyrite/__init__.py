@@ -79,6 +79,7 @@ __all__ = [
     "MemorySummary",
     "Parameter",
     "PrecisionWarning",
+    "QuarantineWarning",
     "State",
     "Tensor",
     "__version__",
@@ -148,6 +149,7 @@ if _typing.TYPE_CHECKING:
     from pyrite.backend.explanation.memory import memory_report as memory_report
     from pyrite.backend.explanation.report import Explanation as Explanation
     from pyrite.backend.explanation.report import explain as explain
+    from pyrite.backend.fusion.check import QuarantineWarning as QuarantineWarning
     from pyrite.compiled import Compiled as Compiled
     from pyrite.compiled import compile as compile
     from pyrite.compiled import prepare as prepare
@@ -165,6 +167,7 @@ else:
         "Divergence": "pyrite.testing.bisection",
         "Explanation": "pyrite.backend.explanation.report",
         "MemorySummary": "pyrite.backend.explanation.memory",
+        "QuarantineWarning": "pyrite.backend.fusion.check",
         "activations": "pyrite.nn.observation",
         "bisect": "pyrite.testing.bisection",
         "compile": "pyrite.compiled",

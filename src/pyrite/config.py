@@ -20,6 +20,9 @@ MOST_THREADS = max(256, 16 * (os.cpu_count() or 1))
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
+#: When fused programs are compared with their ops: never, when they first run, each time.
+Check = Literal["off", "first", "always"]
+
 #: Where a guarded buffer has pages without access: right after its last byte, or before its first.
 Guard = Literal["after", "before"]
 
@@ -52,6 +55,13 @@ class Config:
     #: Ops on the devices ``cpu`` and ``wgpu`` are recorded, and run as programs of many: see
     #: `pyrite.Fusion`.  Read when a device is first used.
     fusion: bool = False
+    #: When a fused program is compared with its ops one by one: "off", the "first" time that it
+    #: runs, or "always".  One that gives something else is not used any more.  Read when a device
+    #: is first used.
+    fusion_check: Check = "off"
+    #: The folder of files with which such a program can be run again; None for
+    #: ``pyrite-reproductions-<user>`` in the system's temporary folder.
+    reproductions: str | None = None
     #: Kernels have the sizes and strides of their operands built in, and serve no others.  For who
     #: compares; set it before the first op.
     static_sizes: bool = False
@@ -70,6 +80,8 @@ class Config:
             _require_threads("config.threads", value)
         if name in ("cache_megabytes", "image_pixels"):
             _require_count(f"config.{name}", value)
+        if name == "fusion_check":
+            require_check("config.fusion_check", value)
         if name == "guard":
             value = _guard("config.guard", "" if value is None else str(value))
         object.__setattr__(self, name, value)
@@ -106,6 +118,12 @@ def _guard(name: str, text: str) -> Guard | None:
     if text.lower() in _TRUE + _FALSE:
         return "after" if text.lower() in _TRUE else None
     raise ArgumentError(f"{name} requires one of {places + _TRUE + _FALSE[:-1]}, got {text!r}")
+
+
+def require_check(name: str, value: object) -> None:
+    """Raise ArgumentError for what is no `Check`, and not None."""
+    if value is not None and value not in get_args(Check):
+        raise ArgumentError(f"{name} requires one of {get_args(Check)}, got {value!r}")
 
 
 def _threads(name: str, text: str) -> int:

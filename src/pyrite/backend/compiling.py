@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from pyrite.backend.graph import Graph, Input
+from pyrite.backend.graph import Graph, Input, Node
 from pyrite.backend.memory import ProgramMemory
 from pyrite.op import Constant, Executor, Handle, Op, Plan
 from pyrite.types import TensorType
@@ -84,12 +84,17 @@ class CallList:
                 else x if x is None else Constant(x.value, TensorType((), x.dtype))
                 for x in node.operands
             ]  # fmt: skip
-            results = self._backend.execute(node.op, operands, plan)
-            assert results is not None, "a graph of calls holds no composite"
+            results = self.execute(node, operands, plan)
             values.update(zip(node.results, results, strict=True))
             for value in done:
                 del values[value]
         return [values[value] for value in graph.results]
+
+    def execute(self, node: Node, operands: Sequence[Any], plan: Plan) -> Sequence[Handle]:
+        """Return the results of one op."""
+        results = self._backend.execute(node.op, operands, plan)
+        assert results is not None, "a graph of calls holds no composite"
+        return results
 
 
 def _given(wanted: Input, inputs: Sequence[Any]) -> Any:

@@ -19,6 +19,7 @@ from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
+from pyrite.config import Check, config, require_check
 from pyrite.errors import CompileError
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
 from pyrite.op.rule import View
@@ -37,7 +38,7 @@ class Fusion(Backend):
     name = "fusion"
     inner: Backend
 
-    def __init__(self, inner: Backend) -> None:
+    def __init__(self, inner: Backend, *, check: Check | None = None) -> None:
         self.inner = inner
         self.name = inner.name
         self.level = inner.level
@@ -45,7 +46,7 @@ class Fusion(Backend):
         self.dtypes = inner.dtypes  # type: ignore[misc]
         self.falls_back = inner.falls_back  # type: ignore[misc]
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
-        self.recorded = RecordedCalls(inner)
+        self.recorded = RecordedCalls(inner, config.fusion_check if check is None else check)
         self._of_thread = threading.local()
         FUSED.add(self)
 
@@ -254,13 +255,22 @@ class Fusion(Backend):
 _NOWHERE = (None, 0)
 
 
-def fusion(where: DeviceLike = None) -> Device:
+def fusion(where: DeviceLike = None, *, check: Check | None = None) -> Device:
     """Return the same device with ops that run as programs of many: see `Fusion`.
+
+    ``check`` says when programs are compared with their ops one by one: ``"first"``, when they
+    first run, ``"always"``, or ``"off"``; None is as ``pyrite.config.fusion_check`` says.  One that
+    gives something else runs as its ops from then on, with a `QuarantineWarning`.
 
     >>> import pyrite
     >>> x = pyrite.tensor([1.0, 2.0], device=pyrite.fusion("cpu"))
     >>> ((x * 2 + 1).exp().sum() > 0).item()
     True
     """
+    require_check("fusion(check=...)", check)
     found = device(where)
-    return found if isinstance(found.backend, Fusion) else Device(Fusion(found.backend))
+    if not isinstance(found.backend, Fusion):
+        return Device(Fusion(found.backend, check=check))
+    if check in (None, found.backend.recorded.check):
+        return found
+    return Device(Fusion(found.backend.inner, check=check))

@@ -14,6 +14,7 @@ from pyrite.backend.fusion.lazy import Lazy
 from pyrite.backend.graph import Graph, Literal, reaching
 from pyrite.backend.memory import ProgramMemory
 from pyrite.backend.protocol import Backend
+from pyrite.config import Check
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import Constant, Op, Plan, is_host_scalar, rules_key, user_location, value_of
@@ -35,8 +36,9 @@ MOST_KNOWN = 1 << 16
 class RecordedCalls:
     """What a device has recorded before: the tree of calls, and the programs by content."""
 
-    def __init__(self, inner: Backend) -> None:
+    def __init__(self, inner: Backend, check: Check = "off") -> None:
         self.inner = inner
+        self.check = check
         self.root = Call()
         self.calls = 0
         self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
@@ -64,6 +66,11 @@ class RecordedCalls:
         program = self.programs.get(content)
         if program is None:
             program = self.inner.compile(graph, inputs)
+            if self.check != "off":
+                # Imported here for its weight: what checks writes files.
+                from pyrite.backend.fusion.check import CheckedProgram
+
+                program = CheckedProgram(self.inner, graph, program, self.check)
             self.programs.put(content, program)
             self._note_memory(program.memory(Lines(last, {})))
             self.compiled += 1
