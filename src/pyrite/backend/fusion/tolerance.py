@@ -27,8 +27,9 @@ from pyrite.types import Array, TensorType
 
 #: How often the ops run again.
 SHAKES: Final = 2
-#: What may differ, as a multiple of what moved and of a rounding of the largest element.
-TIMES: Final = 16
+#: What may differ, as a multiple of what moved and of a rounding of the largest element.  In 400
+#: random graphs no result differed by more than 0.27 of that sum.
+TIMES: Final = 2
 #: The part of whole numbers and bools made of rounded ones that may differ: ties broken otherwise.
 TIES: Final = 0.02
 #: Elements that are looked at for how often one is repeated.
