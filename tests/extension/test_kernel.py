@@ -546,8 +546,15 @@ def test_a_mistake_in_wgsl_is_not_left_to_the_next(bare: Device) -> None:
     assert not isinstance(caught.value, UnsupportedKernelError)
 
 
-def test_subgroups_are_left_to_the_next_on_the_cpu() -> None:
-    special, general = kernel(**FOUR)(with_subgroups), kernel(**FOUR)(portable)
+def with_subgroups_of_some(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    i = k.global_id()
+    out[i] = 1.0
+    if x[i] > 0.0:
+        out[i] = k.subgroup_broadcast(x[i]) * 0.0 + 1.0
+
+
+def test_subgroups_that_only_some_come_by_are_left_to_the_next_on_the_cpu() -> None:
+    special, general = kernel(**FOUR)(with_subgroups_of_some), kernel(**FOUR)(portable)
 
     @custom_op(infer=same, kernels=[special, general])
     def op(x: Tensor, /) -> Tensor:

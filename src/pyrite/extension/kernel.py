@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.fault import CheckFault
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import DeviceLike
@@ -34,12 +34,14 @@ from pyrite.config import config
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
 from pyrite.extension.direct import DirectArgument, run
+from pyrite.extension.lanes import LaneScope
 from pyrite.extension.outputs import Outputs, type_of
 from pyrite.extension.parameters import number_at, numbers_among
 from pyrite.extension.printing import WORDS, Prints, empty_words
 from pyrite.extension.problem import Family, Member, Problem, call_key, problem_of
 from pyrite.extension.reporting import Check
 from pyrite.extension.rewriting import source_of
+from pyrite.extension.scope import KernelScope
 from pyrite.extension.writing import Writing, require_writes
 from pyrite.op import Attributes, Op
 from pyrite.recent import Recent
@@ -303,17 +305,19 @@ class PythonKernel(CustomKernel[Form]):
         are_known: bool,
     ) -> Member:
         self._require_static(call)
-        scope, symbols = self._writing().written(call, grid, problem, are_known=are_known)
+        writing = self._writing(launcher.machine)
+        scope, symbols = writing.written(call, grid, problem, are_known=are_known)
         try:
             executable = launcher.runtime.compile(scope.build())
         except DTypeError as error:
             raise UnsupportedDTypeError(str(error)) from None
         return Member.of(executable, scope, symbols)
 
-    def _writing(self) -> Writing:
+    def _writing(self, machine: Machine) -> Writing:
         return Writing(
             self.function, self.name, self.workgroup_size, readable=self.outputs.names,
             by_grid=self.grid is not None, follows=self.follows, inner=self.inner,
+            scope=LaneScope if machine.kind == "cpu" else KernelScope,
         )  # fmt: skip
 
     def source(
@@ -341,7 +345,8 @@ class PythonKernel(CustomKernel[Form]):
         grid = self.workgroups(backend.launcher, call, self.workgroup_size[0])
         names = numbers_among(attrs, self.static)
         problem = Problem(None, (), tuple(number_at(attrs, n) for n in names), names)
-        scope, _ = self._writing().written(call, grid, problem, are_known=True)
+        writing = self._writing(backend.launcher.machine)
+        scope, _ = writing.written(call, grid, problem, are_known=True)
         return backend.runtime.source(scope.build())
 
     def _require_static(self, call: Call) -> None:

@@ -24,7 +24,8 @@ class Writing:
 
     ``readable`` are the outputs that hold something before; ``by_grid`` says that it runs for each
     invocation of a grid, and not for each element; ``follows`` that others ran before it.  So many
-    ``inner`` axes of the first output are the business of one invocation.
+    ``inner`` axes of the first output are the business of one invocation.  ``scope`` is of what the
+    device has.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class Writing:
         by_grid: bool,
         follows: bool,
         inner: int = 0,
+        scope: type[KernelScope] = KernelScope,
     ) -> None:
         self._function, self._name, self._sizes = function, name, sizes
         self._readable, self._by_grid, self._follows = readable, by_grid, follows
         self._inner = inner
+        self._scope = scope
 
     def written(
         self, call: Call, grid: Shape, problem: Problem, *, are_known: bool
@@ -62,7 +65,7 @@ class Writing:
         self, call: Call, grid: Shape, known: Known, sizes: int, atomic: set[str]
     ) -> KernelScope:
         described = [None if t is None else known.tensor(t) for t in call.tensors]
-        scope = KernelScope(
+        scope = self._scope(
             self._name, workgroup_size=self._sizes, grid=len(grid), counts=known.counts(grid),
             sizes=sizes,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.custom import Call
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.extension.derivative.writing import CopyWanted, DerivedWriting
@@ -125,7 +125,7 @@ class DerivedKernel(PythonKernel):
         given: list[CubeTensor | None] = [None if a is None else backend.upload(a) for a in arrays]
         return backend.download_all(list(self.lower(backend.launcher, op, given, attrs, out)))
 
-    def _writing(self) -> DerivedWriting:
+    def _writing(self, machine: Machine) -> DerivedWriting:
         signature = self.signature
         outputs = dict(zip(signature.outputs, signature.cotangents, strict=True))
         return DerivedWriting(
