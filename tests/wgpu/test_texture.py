@@ -135,6 +135,46 @@ def test_a_pipeline_stays_on_the_device_and_in_order(
     assert [float(r.mean().item()) for r in results] == [1.0, 3.0, 5.0]
 
 
+def test_frames_allocate_nothing_and_are_one_submission_each(
+    application: wgpu.GPUDevice, shared: Device
+) -> None:
+    source, target = (texture_of(application, "rgba8unorm", (20, 10, 1)) for _ in range(2))
+    backend: Any = shared.backend.root
+
+    def frame() -> None:
+        x = from_texture(source).astype("float32") / 255.0
+        copy_to_texture(((1.0 - x) * 255.0).round().astype("uint8"), target)
+
+    def counts() -> list[int]:
+        shared.synchronize()
+        told = backend.runtime.report()
+        names = ("bind_group_misses", "uploads", "read_backs", "kernels", "submissions")
+        return [backend.runtime.memory_report().reserved, *(told[name] for name in names)]
+
+    for _ in range(4):
+        frame()
+    before = counts()
+    for _ in range(8):
+        frame()
+
+    after = counts()
+    assert after[:-1] == before[:-1]
+    assert after[-1] <= before[-1] + 8 + 1
+    assert (from_texture(target) == 255).all().item()
+
+
+@pytest.mark.parametrize("lift", [pyrite.fusion, pyrite.autodiff])
+def test_a_tensor_under_decorators_is_copied(
+    application: wgpu.GPUDevice, shared: Device, lift: Any
+) -> None:
+    texture = texture_of(application, "rg32float", (3, 2, 1))
+    x = pyrite.arange(12, dtype="float32", device=lift(shared)).reshape((2, 3, 2))
+
+    copy_to_texture(x * 2.0 + 1.0, texture)
+
+    assert from_texture(texture).flatten().tolist() == [2.0 * n + 1.0 for n in range(12)]
+
+
 def test_a_texture_that_was_destroyed_is_an_error_of_the_read_alone(
     application: wgpu.GPUDevice, shared: Device
 ) -> None:
