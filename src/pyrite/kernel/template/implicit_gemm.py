@@ -97,6 +97,30 @@ def weight_gradient(w: Windows, x: OperandLayout, g: OperandLayout, out: Operand
     return Product(left, windows, weight_map(w, out))
 
 
+def patches_gradient(
+    w: Windows, g: OperandLayout, weight: OperandLayout, x: OperandLayout
+) -> Product:
+    """Return the gradient of x where windows do not overlap, and all lie inside: the patches of x.
+
+    For each group that is the weight (C K, O) @ g (O, N S') -> x (C K, N S'), without windows.
+    """
+    taps = [Digit(k, s) for k, s in _axes(w.kernel_size, weight.strides[2:])]
+    group = Digit(w.groups, w.outputs * weight.strides[0])
+    rows = (Digit(w.channels, weight.strides[1]), *taps)
+    left = operand_map(weight, (group,), rows, (Digit(w.outputs, weight.strides[0]),), [])
+    places = [Digit(n, s) for n, s in _axes(w.counts, g.strides[2:])]
+    columns = (Digit(w.batch, g.strides[0]), *places)
+    outputs = (Digit(w.outputs, g.strides[1]),)
+    right = operand_map(g, (_group(w, g, w.outputs),), outputs, columns, [])
+    inside = [Digit(k, s * d) for k, s, d in _axes(w.kernel_size, x.strides[2:], w.dilation)]
+    patches = [Digit(n, s * far) for n, s, far in _axes(w.counts, x.strides[2:], w.stride)]
+    out = operand_map(
+        x, (_group(w, x, w.channels),), (Digit(w.channels, x.strides[1]), *inside),
+        (Digit(w.batch, x.strides[0]), *patches), [],
+    )  # fmt: skip
+    return Product(left, right, out)
+
+
 def _axes(*of: Sequence[int]) -> list[tuple[int, ...]]:
     return list(zip(*of, strict=True))
 

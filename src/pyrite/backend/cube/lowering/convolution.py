@@ -34,7 +34,7 @@ from pyrite.backend.cube.skeleton.contraction.gradient import (
     select_shared,
 )
 from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
-from pyrite.backend.cube.skeleton.contraction.product import SUM
+from pyrite.backend.cube.skeleton.contraction.product import SUM, contract
 from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.protocol import Fused, foresee, launch
@@ -43,7 +43,7 @@ from pyrite.kernel.machine import Machine
 from pyrite.kernel.template import direct_config as direct
 from pyrite.kernel.template import polyphase, size_class
 from pyrite.kernel.template.direct_config import DirectConfig
-from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows
+from pyrite.kernel.template.implicit_gemm import OperandLayout, Windows, patches_gradient
 from pyrite.kernel.template.operand import accumulator_of
 from pyrite.kernel.template.packed_images import PackedImages
 from pyrite.kernel.template.polyphase import Polyphase
@@ -184,6 +184,8 @@ def input_gradient(
     whole = polyphase.joined(w)
     if is_direct(whole, launcher.machine):
         convolve_directly(launcher, whole, weight, g, target, is_transposed=True)
+    elif is_of_patches(w):
+        write_patches(launcher, w, weight, g, target)
     else:
         convolve_by_phases(launcher, w, weight, g, target)
     border.mend(launcher, terms.InputGradient(w), g, weight, target)
@@ -203,6 +205,28 @@ def finish_input_gradient(
     around = Around.of(launcher, (), epilogue, tensor_layout_of)
     border.mend(launcher, sums, g, weight, target, around)
     return True
+
+
+def is_of_patches(w: Windows) -> bool:
+    """Whether windows are of several elements, do not overlap, and lie inside of x."""
+    axes = zip(w.kernel_size, w.dilation, w.stride, w.counts, w.sizes, strict=True)
+    reach = [(1 + (k - 1) * d, step, count, n) for k, d, step, count, n in axes]
+    return (
+        prod(w.kernel_size) > 1
+        and not any(w.padding)
+        and all(far <= step and (count - 1) * step + far <= n for far, step, count, n in reach)
+    )
+
+
+def write_patches(
+    launcher: Launcher, w: Windows, weight: CubeTensor, g: CubeTensor, target: CubeTensor
+) -> None:
+    """Write the gradient of x by one product, and zeros before that where no window was."""
+    if w.groups * w.channels * prod(w.kernel_size) * w.batch * prod(w.counts) < target.type.size:
+        zero = Constant(0, TensorType((), target.dtype))
+        map_elements(launcher, "copy", "", lambda _, x: x, [zero], target)
+    product = patches_gradient(w, *(layout_of(t) for t in (g, weight, target)))
+    contract(launcher, product, weight, g, target)
 
 
 def convolve_by_phases(
