@@ -78,10 +78,13 @@ def test_jobs_of_a_job_come_before_others_and_none_is_lost_where_it_fails(
     assert done == ["1", "2", "last"]
 
 
-def test_the_thread_rests_after_a_job_unless_somebody_waits(
-    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("computes", [True, False])
+def test_the_thread_rests_after_a_job_where_the_process_computes_and_nobody_waits(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch, computes: bool
 ) -> None:
     monkeypatch.setattr(module, "REST", 1e9)
+    monkeypatch.setattr(module, "BUSY", -1.0 if computes else 1e9)
+    second = threading.Event()
     done: list[str] = []
     first = threading.Event()
 
@@ -91,11 +94,14 @@ def test_the_thread_rests_after_a_job_unless_somebody_waits(
         first.set()
 
     ahead.submit("a", job)
-    ahead.submit("b", lambda: done.append("b"))
+    ahead.submit("b", lambda: (done.append("b"), second.set())[0])
     first.wait()
-    sleep(0.05)
 
-    assert done == ["a"]
+    if computes:
+        sleep(0.05)
+        assert done == ["a"]
+    else:
+        assert second.wait(60)
     ahead.finish()
     assert done == ["a", "b"]
 

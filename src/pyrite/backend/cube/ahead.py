@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from time import monotonic, thread_time
+from time import monotonic, process_time, thread_time
 from typing import Final
 
 from pyrite.config import config
@@ -23,9 +23,12 @@ Job = Callable[[], "Iterable[Job] | None"]
 
 #: Seconds without a kernel that somebody waited for after which one is compiled ahead.
 PAUSE: Final = 0.2
-#: How long the thread rests after a job, by the time that this took: what else runs, and waits for
-#: Python's lock, is slowed down by no more than a quarter.
-REST: Final = 3.0
+#: How long the thread rests after a job, by the time that this took, while the process computes:
+#: what waits for Python's lock is slowed down by no more than 3 %.
+REST: Final = 30.0
+#: Seconds in which it looks whether the process computes, and the share of them that says so.
+LOOK: Final = 0.02
+BUSY: Final = 0.2
 
 
 class CompileAhead:
@@ -89,8 +92,18 @@ class CompileAhead:
                 self._jobs.popleft()
                 self._jobs.extendleft(reversed(others))
                 self._changed.notify_all()
-                rest = REST * (thread_time() - start)
-                self._changed.wait_for(lambda: self._is_stopped or self._waiting, rest)
+                self._rest(REST * (thread_time() - start))
+
+    def _rest(self, seconds: float) -> None:
+        """Wait so long, or until nothing else computes; not while somebody waits for the jobs."""
+        look, spent = min(LOOK, seconds), process_time()
+        if self._changed.wait_for(self._is_hurried, look):
+            return
+        if process_time() - spent > BUSY * look:
+            self._changed.wait_for(self._is_hurried, seconds - look)
+
+    def _is_hurried(self) -> bool:
+        return self._is_stopped or self._waiting > 0
 
     def _next(self) -> Job | None:
         """Return the next job in a pause; None when there will be none."""
