@@ -86,7 +86,7 @@ def texels(format: str) -> tuple[int, DType] | None:
     """Return the channels of a format and the dtype of one; None for what is no numbers in rows.
 
     >>> texels("rgba8unorm-srgb"), texels("depth24plus")
-    ((4, uint8), None)
+    ((4, pyrite.uint8), None)
     """
     found = _FORMAT.fullmatch(format)
     if found is None:
