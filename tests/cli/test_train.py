@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pyrite.backend import device
 from pyrite.cli import train
+from pyrite.cli.digits import network_on
+from pyrite.config import config
 from pyrite.record import load_safetensors
 from pyrite.train import PlainView, RunDirectory
 
@@ -32,6 +36,22 @@ def test_digits_are_learned_and_reported_as_json(pyrite: Any, tmp_path: Path) ->
     assert report["seconds"] > 0
     assert report["steps_per_second"] > 0
     assert "epoch 5/5" in done.stderr
+
+
+def test_a_device_that_is_named_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is the best is not tried: that takes seconds, and another may not work."""
+
+    def fail() -> str:
+        pytest.fail("another device was looked for")
+
+    monkeypatch.setattr(config, "device", None)
+    monkeypatch.setattr(import_module("pyrite.backend.device"), "_best", fail)
+
+    net = network_on(device("cpu"))
+
+    assert net.num_params() == 6186
+    assert {p.device.name for p in net.parameters()} == {"cpu"}
+    assert net.conv1.weight.numpy().std() > 0
 
 
 def test_a_run_keeps_its_files_and_says_how_to_use_them(run_directory: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyrite
 from pyrite import nn
 from pyrite.backend import Device
+from pyrite.backend.device import default_device_here
 from pyrite.data import DataLoader, Image, digits
 from pyrite.optim import AdamW
 from pyrite.optim.schedule import CosineAnnealing
@@ -58,6 +59,15 @@ class DigitNet(nn.Module):
         return scores
 
 
+def network_on(device: Device) -> DigitNet:
+    """Return the network with its first weights on a device, as if there were no other.
+
+    To try which is the best takes seconds, and it may not even work.
+    """
+    with default_device_here(device):
+        return DigitNet()
+
+
 @dataclass(frozen=True)
 class Settings:
     """What decides how a training goes; with the same ones it goes the same way."""
@@ -96,7 +106,7 @@ class Digits:
         train = DataLoader(augmented, size, shuffle=True, seed=seed, device=device)
         steps = len(train) * settings.epochs
         learner = Learner(
-            DigitNet().to(device),
+            network_on(device),
             AdamW(CosineAnnealing(settings.learning_rate, steps)),
             supervised(nn.CrossEntropyLoss()),
             metrics=[Accuracy()],

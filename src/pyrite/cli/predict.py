@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 from pyrite.backend import Device
-from pyrite.backend import device as open_device
-from pyrite.cli.digits import DigitNet
+from pyrite.cli.digits import DigitNet, network_on
 from pyrite.cli.picture import read_digit
+from pyrite.cli.place import chosen
 from pyrite.errors import DataError, TrainError
 from pyrite.tensor.creation import tensor
 from pyrite.train import RunDirectory
@@ -26,7 +26,7 @@ def predict(
     ] = None,
 ) -> None:
     """Name the digit in each picture, with the probability of every class, the likeliest first."""
-    place = open_device(device)
+    place = chosen(device)
     model = _trained(RunDirectory(run_dir), place)
     failed = False
     for path in images:
@@ -53,7 +53,7 @@ def _trained(directory: RunDirectory, place: Device) -> DigitNet:
             f"predict requires a finished run, got {str(directory.path)!r} without "
             f"{directory.model.name}; finish: pyrite train digits --resume --out {directory.path}"
         )
-    return DigitNet().to(place).load(directory.model)
+    return network_on(place).load(directory.model)
 
 
 def _line(path: Path, probabilities: list[float]) -> str:

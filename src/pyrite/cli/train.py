@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pyrite.backend import device as open_device
 from pyrite.cli.digits import Digits, Settings
+from pyrite.cli.place import chosen
 from pyrite.errors import TrainError
 from pyrite.train import (
     Dashboard,
@@ -82,7 +82,7 @@ def train_digits(
     }
     if resume and overwrite:
         raise typer.BadParameter("--resume and --overwrite exclude each other")
-    place = open_device(device)
+    place = chosen(device)
     directory = RunDirectory(out)
     settings = _resumed(directory, given) if resume else _new(directory, given, overwrite)
     run = Digits.of(settings, place, out, [_view(plain, as_json)])

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
-from pyrite.backend.device import DeviceLike, device
+from pyrite.backend.device import DeviceLike, default_device_here, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import DTypeError
 from pyrite.op import instead, located, public
@@ -129,7 +129,9 @@ class Identified(Tensor):
             return Tensor.__getattr__(self, name)  # type: ignore[attr-defined]
         with _lock:
             if self._initial is not None:
-                value = self._initial().to(self._backend)
+                # Drawn where it is wanted: another device need not even work.
+                with default_device_here(self._backend.root):
+                    value = self._initial().to(self._backend)
                 self._handle = self._adopt(value)
                 self._initial = None
         return self._handle
