@@ -2,6 +2,8 @@
 
 The bounds are 250 ms and 2.5 times `import numpy`.  Processor time of fresh interpreters in turns,
 less that of an empty one: other programs slow both alike.  Medians, after a run that fills caches.
+OpenBLAS is told to start no threads: they wait in a loop for a while, which would count as NumPy's
+own time, twice as much as all else on two cores.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def main() -> None:
 def with_bytecode(folder: str) -> dict[str, str]:
     """Return the environment of an interpreter that keeps what it compiles, as users' do."""
     own = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**own, "PYTHONPYCACHEPREFIX": folder}
+    return {**own, "PYTHONPYCACHEPREFIX": folder, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def processor_seconds(program: str, environment: dict[str, str]) -> float:
