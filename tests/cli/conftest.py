@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -53,9 +53,15 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 @pytest.fixture(scope="session")
-def run_directory(pyrite: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of two epochs."""
+def run_directory(pyrite: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A finished run of two epochs, which tests read and none changes: they run in any order."""
     path = tmp_path_factory.mktemp("runs") / "digits"
     done = pyrite("train", "digits", "--out", path, "--epochs", "2")
     assert done.returncode == 0, done.stderr
-    return path
+    before = files_of(path)
+    yield path
+    assert files_of(path) == before, "a test changed the run that others read; give it a copy"
+
+
+def files_of(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}

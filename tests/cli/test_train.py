@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,12 +84,16 @@ def test_a_run_is_neither_written_over_nor_mixed_with_another(
     assert (run_directory / "model.safetensors").read_bytes() == before
 
 
-def test_resuming_a_run_that_is_done_only_tests_it(pyrite: Any, run_directory: Path) -> None:
-    done = pyrite("train", "digits", "--out", run_directory, "--resume", "--plain")
+def test_resuming_a_run_that_is_done_only_tests_it(
+    pyrite: Any, run_directory: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "digits"
+    shutil.copytree(run_directory, copy)
+    done = pyrite("train", "digits", "--out", copy, "--resume", "--plain")
     assert done.returncode == 0, done.stderr
     assert "continuing after 2 epochs" in done.stdout
     assert "completed: 0 steps" in done.stdout
-    assert f"pyrite predict {run_directory} IMAGE.png" in done.stdout
+    assert f"pyrite predict {copy} IMAGE.png" in done.stdout
 
 
 def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
