@@ -3,7 +3,7 @@
     python scripts/source_links.py            writes the line numbers
     python scripts/source_links.py --check    says what is out of date or not there; exits with 1
 
-A link is [`Recording.replay`](../../src/pyrite/backend/cube/recording.py#L261): a class, a function
+A link is [`Recording.replay`](../../src/pyrite/backend/cube/recording.py#L70): a class, a function
 or a method, and the file that defines it.  `make check` checks docs/design, `--fix` renumbers.
 """
 

@@ -20,7 +20,7 @@ MEANINGS = {
         "onnx/exporter/tracer.py",
     },
     "Recorded": set(),
-    "Slot": {"backend/cube/recording.py"},
+    "Slot": {"backend/cube/slot.py"},
     "Plan": {"op/record.py"},
     "Recording": {"backend/cube/recording.py"},
     "Skeleton": {"backend/cube/skeleton/protocol.py"},

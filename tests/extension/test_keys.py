@@ -24,7 +24,7 @@ import pytest
 import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.recording import key_of
+from pyrite.backend.cube.recording_key import key_of
 from pyrite.backend.device import Device, device_problem
 from pyrite.errors import ArgumentError, KernelError
 from pyrite.extension import kernel

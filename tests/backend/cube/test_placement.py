@@ -13,7 +13,8 @@ import pyrite
 from pyrite import Tensor, nn
 from pyrite.backend.cube.block import Use, least_bytes
 from pyrite.backend.cube.placement import BLOCK, Part, Placement, in_one_block, in_storages
-from pyrite.backend.cube.recording import RecordingLauncher, Slot
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
+from pyrite.backend.cube.slot import Slot
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.optim import Adam

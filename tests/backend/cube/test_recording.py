@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.recording import key_of
+from pyrite.backend.cube.recording_key import key_of
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.op import OPS, custom_op

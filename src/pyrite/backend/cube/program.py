@@ -17,7 +17,8 @@ from pyrite.backend.cube.body import GraphRun
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.recording import Made, Recording, RecordingLauncher
+from pyrite.backend.cube.recording import Made, Recording
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told

@@ -1,98 +1,33 @@
-"""What a lowering does, noted once and done again for every call of the same types and layouts.
+"""Recordings: what a lowering does, noted once and done again for every call of the same types.
 
-A lowering is run on `Slot`s and `Unknown`s in place of buffers and numbers, by a
-`RecordingLauncher` in place of the launcher: so what it does cannot depend on them, only on the op,
-its attributes, and the types, strides and offsets of its inputs, which are the key.  What it asks
-for becomes a `Recording`: the buffers to make, the launches, and how the results lie in the
-buffers.  A call is then a look-up, the allocations, and the launches, whatever the op.
+What a lowering asks for becomes a `Recording`: the buffers to make, the launches, and how the
+results lie in the buffers.  A call is then a look-up, the allocations, and the launches, whatever
+the op.  How it is noted stands in `recording_launcher`.
 
 A recording holds compiled kernels and no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
-from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.inventory import note_origin
-from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
+from pyrite.backend.cube.launcher import Launcher, number_of
 from pyrite.backend.cube.layout import Strides
-from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
-from pyrite.backend.cube.registry import means_of
+from pyrite.backend.cube.placement import Part
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
-from pyrite.backend.means import note_means
-from pyrite.backend.memory import LARGE, ProgramOrigin
-from pyrite.content import NoContentError, content_of
-from pyrite.kernel import Kernel
-from pyrite.op import Attributes, Constant, Op, Plan, rules_key, user_location
-from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory, Fixed
-from pyrite.types import DType, TensorType, bool_
-
-P = TypeVar("P", bound=Hashable)
-
-#: Fewer buffers than that are made one by one.
-LEAST_PARTS = 3
-#: A block is made where all takes less than that of what it takes otherwise.
-WORTH_A_BLOCK = 0.95
+from pyrite.backend.memory import ProgramOrigin
+from pyrite.op import user_location
+from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
+from pyrite.types import DType, TensorType
 
 #: Recordings that a backend holds at least.
 RECORDINGS = 4096
-
-# ---- what a recording is for ----
-
-
-def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
-    """Return all that a lowering may depend on, or None if attributes have no content.
-
-    Numbers are there by their dtype, bools by their value: those are part of a kernel.
-    """
-    parts: list[Hashable] = [op, rules_key(op)]
-    for i in inputs:
-        if type(i) is CubeTensor:
-            parts += (i.type.shape, i.type.dtype, i.strides, i.offset)
-        elif i is None:
-            parts.append(None)
-        else:
-            dtype = i.type.dtype
-            parts.append(bool(i.value) if dtype is bool_ else dtype)
-    try:
-        for name, value in attrs.items():
-            parts += (name, content_of(value))
-    except NoContentError:
-        return None
-    return tuple(parts)
-
-
-def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
-    """Return `key_of` for inputs of a plan that is kept: their types, and attributes, are its."""
-    parts: list[Hashable] = [plan]
-    for i in inputs:
-        if type(i) is CubeTensor:
-            parts += (i.strides, i.offset)
-        elif i is not None and i.type.dtype is bool_:
-            parts.append(bool(i.value))
-    return tuple(parts)
-
-
-# ---- what is recorded ----
-
-
-class Slot:
-    """A buffer that there will be, by its number; an input's may have any size, and says 0."""
-
-    __slots__ = ("nbytes", "number", "type")
-
-    def __init__(self, number: int, nbytes: int) -> None:
-        self.number = number
-        self.nbytes = nbytes
-        #: What it holds, where that is a tensor's elements.
-        self.type: TensorType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,283 +37,6 @@ class Made:
     use: Use
     type: TensorType | None
     is_result: bool
-
-
-class Unknown(Constant):
-    """A number of an op that only a call knows: the input of that position."""
-
-    __slots__ = ("position",)
-
-    position: int
-
-    def __init__(self, position: int, type: TensorType) -> None:
-        super().__init__(0, type)
-        self.position = position
-
-    def numpy(self, dtype: DType | None = None) -> Any:
-        """Raise AssertionError: a lowering has numbers from its launcher."""
-        raise AssertionError("a lowering asks its launcher for the number of a constant")
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A number of an op in a dtype, as a kernel gets it."""
-
-    position: int
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The error word of that checked launch, or else the number that goes there."""
-
-    launch: int
-    is_word: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    executable: Any
-    bindings: Sequence[Any]
-    grid: tuple[int, ...]
-
-
-class RecordingLauncher(Launcher):
-    """A launcher that launches nothing: it notes what one lowering asks for."""
-
-    def __init__(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
-        # Not the base's: kernels and faults are the launcher's own.
-        self._launcher = launcher
-        self.runtime, self.machine = launcher.runtime, launcher.machine
-        self._slots: list[Slot] = []
-        self._launches: list[_Launch] = []
-        self._faults: list[str] = []
-        #: Of each fault its launch.
-        self.launches_of_faults: list[int] = []
-        #: What the lowering gets in place of the inputs.
-        self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
-        self._given = len(self._slots)
-        #: Whether kernels may have the sizes of these inputs built in, as those that come first.
-        self.comes_first = True
-        #: Sizes that are part of the kernels.
-        self.kept_sizes: set[int] = set()
-
-    def _unknown(self, position: int, x: Any) -> Any:
-        if isinstance(x, CubeTensor):
-            return CubeTensor(self.allocate(0), x.type, x.strides, x.offset)
-        if isinstance(x, Constant) and not x.type.dtype.is_bool:
-            return Unknown(position, x.type)
-        return x
-
-    @property
-    def base(self) -> Launcher:
-        """The launcher that has the kernels."""
-        return self._launcher
-
-    def allocate(self, nbytes: int) -> Any:
-        """Return a slot."""
-        slot = Slot(len(self._slots), nbytes)
-        self._slots.append(slot)
-        return slot
-
-    def empty(self, type: TensorType) -> CubeTensor:
-        """Return a dense tensor in a slot, which knows its type."""
-        made = super().empty(type)
-        made.buffer.type = type  # type: ignore[attr-defined]
-        return made
-
-    def number(self, constant: Constant, dtype: DType) -> Any:
-        """Return a number, or the argument that will be one."""
-        if isinstance(constant, Unknown):
-            return Argument(constant.position, dtype)
-        return number_of(constant, dtype)
-
-    def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
-        """Return the kernel of a key, compiled."""
-        return self._launcher.executable(key, build, axes)
-
-    @property
-    def launches(self) -> int:
-        """How many launches are noted."""
-        return len(self._launches)
-
-    def launch(
-        self, key: Hashable, build: Callable[[int], Kernel], bindings: Sequence[Any],
-        workgroups: int, fault: str | None = None,
-    ) -> None:  # fmt: skip
-        """Note a launch."""
-        grid = self.machine.grid(workgroups)
-        executable = self.executable(key, build, len(grid))
-        self._launches.append(_Launch(executable, self._with_fault(bindings, fault), grid))
-
-    def launch_for(
-        self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
-        bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
-        knows_first: bool = False,
-    ) -> None:  # fmt: skip
-        """Note a launch of a kernel for problems of many extents."""
-        grid = self.machine.grid(workgroups)
-        member, extents = self._launcher.member(
-            problem, key, build, len(grid), knows_first=knows_first and self.comes_first
-        )
-        all = member.bindings(self._with_fault(bindings, fault), extents)
-        self._launches.append(_Launch(member.executable, all, grid))
-
-    def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
-        """Have kernels compiled in a pause, by the launcher itself."""
-        self._launcher.compile_ahead(key, job)
-
-    def keep_sizes(self, *sizes: int) -> None:
-        """Note sizes that kernels have built in."""
-        self.kept_sizes.update(sizes)
-
-    def is_first(self, problem: Hashable) -> bool:
-        """Whether the extents of a problem are those with which its pattern came first."""
-        return self._launcher.is_first(problem)
-
-    def first_of(self, problem: P) -> P:
-        """Return the problem with the extents with which its pattern came first."""
-        return self._launcher.first_of(problem)
-
-    def run(
-        self,
-        executable: Any,
-        bindings: Sequence[Any],
-        grid: tuple[int, ...],
-        faults: Sequence[str] = (),
-        arguments: Sequence[tuple[int, Any]] = (),
-    ) -> None:
-        """Note a launch of a kernel of an application: one word for all of its faults."""
-        given = [*bindings]
-        for position, fault in enumerate(faults):
-            word, number = self._with_fault((), fault)
-            given += (number,) if position else (word, number)
-        self._launches.append(_Launch(executable, with_arguments(given, arguments), grid))
-
-    def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
-        if fault is None:
-            return bindings
-        self._faults.append(fault)
-        self.launches_of_faults.append(len(self._launches))
-        n = len(self._faults) - 1
-        return [*bindings, Fault(n, True), Fault(n, False)]
-
-    def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
-        """Return what was noted, for a lowering of an op that had these results."""
-        placement = self._placed([self._slot(r) for r in results])
-        places, parts = self._operands(placement)
-        outer = {placement.buffer_of(self._slot(r).number) for r in results}
-        new = {
-            places[slot.number]: slot.type or r.type
-            for r in results if (slot := self._slot(r)).number >= self._given
-        }  # fmt: skip
-        operands: dict[Any, int] = {}
-        first = self._given + len(placement.sizes) + len(parts)
-
-        def place(binding: Any) -> int | Fixed:
-            if isinstance(binding, Slot):
-                return places[binding.number]
-            if isinstance(binding, Argument | Fault):
-                return operands.setdefault(binding, first + len(operands))
-            return Fixed(binding)
-
-        bindings = [b for of in self._launches for b in of.bindings]
-        arguments = [b for b in bindings if isinstance(b, Argument)]
-        # Faults come behind all others, as `Faults.launch` gives them.
-        faults = [Fault(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)]
-        for binding in (*arguments, *faults):
-            place(binding)
-        steps = [
-            BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)
-            for of in self._launches
-        ]
-        return Recording(
-            sizes=placement.sizes,
-            memory=self.runtime.bundle_memory(
-                placement.sizes, [n for n in range(len(placement.sizes)) if n not in outer]
-            ),
-            block=placement.block,
-            parts=tuple(parts),
-            faults=tuple(self._faults),
-            arguments=tuple((a.position, a.dtype) for a in operands if isinstance(a, Argument)),
-            bundle=self._bundle(steps) if steps else None,
-            made=self._buffers_made(results),
-            new=tuple(new.items()),
-            large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
-            steps=tuple(steps),
-            results=tuple(
-                (places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
-            ),
-            name=name,
-        )
-
-    def _operands(self, placement: Placement) -> tuple[dict[int, int], list[Part]]:
-        """Return which operand each slot is, and the parts of buffers among them.
-
-        The inputs' are first, then the buffers, then the parts.
-        """
-        places = {n: n for n in range(self._given)}
-        numbers: dict[Part, int] = {}
-        first = self._given + len(placement.sizes)
-        for name, place in placement.places.items():
-            if isinstance(place, Part):
-                places[name] = first + numbers.setdefault(place, len(numbers))
-            else:
-                places[name] = self._given + place
-        return places, [*numbers]
-
-    def _buffers_made(self, results: Sequence[CubeTensor]) -> tuple[Made, ...]:
-        slots = [self._slot(r) for r in results]
-        outer = {slot.number for slot in slots}
-        return tuple(
-            Made(use, self._slots[n].type, n in outer)
-            for n, use in self._uses(slots).items()
-            if n >= self._given
-        )
-
-    def _bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
-        bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
-        return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
-
-    @staticmethod
-    def _slot(tensor: CubeTensor) -> Slot:
-        assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
-        return tensor.buffer
-
-    def _placed(self, results: Sequence[Slot]) -> Placement:
-        """Return where each slot lies that is not an input's.
-
-        Results of an input's type are what a step of training renews.
-
-        What is no result's is in one block where that takes less; not on a GPU, where one buffer
-        could not be read and written in one launch.
-        """
-        made = {n: use for n, use in self._uses(results).items() if n >= self._given}
-        names = dict.fromkeys(slot.number for slot in results)
-        outer = {n: made[n] for n in names if n in made}
-        inner = {n: use for n, use in made.items() if n not in outer}
-        runtime, guard = self.runtime, guarding(self.runtime)
-        apart = in_storages(outer, inner, is_exact=guard is not None)
-        if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
-            return apart
-        given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
-        renewed = [n for n in outer if self._slots[n].type in given]
-        blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed)
-        return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
-
-    def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
-        """Return the first and last launch of each slot, by its number."""
-        uses: dict[int, tuple[int, int]] = {}
-        for n, launch in enumerate(self._launches):
-            for b in launch.bindings:
-                if isinstance(b, Slot):
-                    uses[b.number] = (uses.get(b.number, (n, n))[0], n)
-        for slot in results:
-            uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
-        return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
-
-
-# ---- what is replayed ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,26 +129,3 @@ class Expansion:
 
 EXPANSION = Expansion()
 Replay = Recording | Expansion
-
-
-def record(
-    launcher: Launcher,
-    lowering: Callable[..., Sequence[CubeTensor]],
-    op: Op,
-    inputs: Sequence[Any],
-    attrs: Attributes,
-    out: tuple[TensorType, ...] | None,
-    *,
-    comes_first: bool = True,
-) -> tuple[Recording, set[int]]:
-    """Return the recording of a lowering for such inputs, and sizes that its kernels keep.
-
-    With ``comes_first`` kernels may have the sizes built in.
-    """
-    recorder = RecordingLauncher(launcher, inputs)
-    recorder.comes_first = comes_first
-    before = launcher.built
-    results = lowering(recorder, op, recorder.inputs, attrs, out)
-    built = launcher.built - before
-    note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results, op.name), recorder.kept_sizes

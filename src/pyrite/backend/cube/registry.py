@@ -9,7 +9,7 @@ It is then imported in `lowering/__init__.py`, which is all that makes it known.
 rule need no entry.  A composite with an entry is run whole, without one it is expanded.
 
 A lowering runs once for inputs of the same types and layouts, on slots in place of their buffers,
-and what it asked the launcher for is repeated after that (see `backend.cube.recording`).  So memory
+and what it asked the launcher for is repeated after that (see `recording_launcher`).  So memory
 comes from ``launcher.empty``, numbers from ``launcher.number``, and nothing depends on values; only
 a lowering of an op with ``sync`` may read.
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import Strides
-from pyrite.backend.cube.recording import RecordingLauncher
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import NoContentError, content_of

@@ -15,7 +15,7 @@ import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.body import graph_of
-from pyrite.backend.cube.recording import RecordingLauncher
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.device import Device, device, device_names, device_problem
 from pyrite.config import config
 from pyrite.op import OPS, Constant

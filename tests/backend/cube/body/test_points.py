@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.recording import RecordingLauncher
+from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.device import Device
 from pyrite.optim.adam import adam_update
 from pyrite.optim.adamw import adamw_update
