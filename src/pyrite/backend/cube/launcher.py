@@ -94,13 +94,15 @@ class Launcher:
         fault: str | None = None,
         *,
         knows_first: bool = False,
+        writes_once: bool = False,
     ) -> None:
         """Run the kernel of a problem, as `launch` does; it serves problems of other extents too.
 
         ``build`` makes it of the problem, with symbols for its extents (`pyrite.kernel.extent`),
         and a number of axes; ``key`` has what it depends on besides.  With ``knows_first`` the
         extents that come first have a kernel of their own, where they are built in; the one for all
-        others is compiled ahead.
+        others is compiled ahead.  ``writes_once`` says that no element is written twice: a program
+        may have a result take the memory of an operand (`pyrite.backend.cube.in_place`).
         """
         grid = self.machine.grid(workgroups)
         member, extents = self.member(problem, key, build, len(grid), knows_first=knows_first)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
+from pyrite.backend.cube.in_place import Overwriting, in_place, last_of, overwritable
 from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
@@ -35,13 +36,15 @@ LEAST_PARTS = 3
 WORTH_A_BLOCK = 0.95
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NotedLaunch:
     """A launch that was noted: its kernel, what is bound, and its grid."""
 
     executable: Any
     bindings: Sequence[Any]
     grid: tuple[int, ...]
+    #: Whether no element is written twice.
+    writes_once: bool = False
 
 
 class RecordingLauncher(Launcher):
@@ -115,7 +118,7 @@ class RecordingLauncher(Launcher):
     def launch_for(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
         bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
-        knows_first: bool = False,
+        knows_first: bool = False, writes_once: bool = False,
     ) -> None:  # fmt: skip
         """Note a launch of a kernel for problems of many extents."""
         grid = self.machine.grid(workgroups)
@@ -123,7 +126,7 @@ class RecordingLauncher(Launcher):
             problem, key, build, len(grid), knows_first=knows_first and self.comes_first
         )
         all = member.bindings(self._with_fault(bindings, fault), extents)
-        self._launches.append(NotedLaunch(member.executable, all, grid))
+        self._launches.append(NotedLaunch(member.executable, all, grid, writes_once=writes_once))
 
     def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Have kernels compiled in a pause, by the launcher itself."""
@@ -166,6 +169,7 @@ class RecordingLauncher(Launcher):
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
+        self._overwrite([self._slot(r) for r in results])
         placement = self._placed([self._slot(r) for r in results])
         places, parts = self._operands(placement)
         outer = {placement.buffer_of(self._slot(r).number) for r in results}
@@ -216,6 +220,24 @@ class RecordingLauncher(Launcher):
             ),
             name=name,
         )
+
+    def _overwrite(self, results: Sequence[Slot]) -> None:
+        """Have slots that are read last where others are written be those, where that is right.
+
+        Not where a touch past the end of one is to be found, nor on a GPU, where a launch cannot
+        read and write one buffer by two bindings.
+        """
+        if not self.runtime.is_host or guarding(self.runtime) is not None:
+            return
+        kept = {*range(self._given), *[slot.number for slot in results]}
+        found = in_place([_overwriting(of) for of in self._launches], self._uses(results), kept)
+        if not found:
+            return
+        slots = self._slots
+        for of in self._launches:
+            of.bindings = [
+                slots[last_of(found, b.number)] if isinstance(b, Slot) else b for b in of.bindings
+            ]
 
     def _operands(self, placement: Placement) -> tuple[dict[int, int], list[Part]]:
         """Return which operand each slot is, and the parts of buffers among them.
@@ -281,6 +303,12 @@ class RecordingLauncher(Launcher):
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
         return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
+
+
+def _overwriting(launch: NotedLaunch) -> Overwriting:
+    slots = tuple([b.number if isinstance(b, Slot) else None for b in launch.bindings])
+    pairs = overwritable(launch.executable.kernel) if launch.writes_once else frozenset()
+    return Overwriting(slots, pairs)
 
 
 def record(

@@ -45,7 +45,7 @@ class Rehearsal(RecordingLauncher):
     def launch_for(
         self, problem: Hashable, key: Hashable, build: Callable[[Any, int], Kernel],
         bindings: Sequence[Any], workgroups: int, fault: str | None = None, *,
-        knows_first: bool = False,
+        knows_first: bool = False, writes_once: bool = False,
     ) -> None:  # fmt: skip
         """Have the kernel compiled that serves a problem, if its like came before."""
         super().launch_for(problem, key, build, bindings, workgroups, fault)

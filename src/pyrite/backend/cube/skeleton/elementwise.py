@@ -244,7 +244,7 @@ def map_together(
     knows_first = len(problem.inner) > 0
     launch(
         launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused,
-        knows_first=knows_first,
+        knows_first=knows_first, writes_once=True,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def map_apart(launcher: Launcher, calls: Sequence[ElementwiseCall]) -> None:
     ]
     launch(
         launcher, GROUP, group, bindings, config=tuple([config for _, config in found]),
-        fused=Fused(body=body),
+        fused=Fused(body=body), writes_once=True,
     )  # fmt: skip
 
 

@@ -119,15 +119,17 @@ def launch(
     fused: Fused = NOTHING,
     fault: str | None = None,
     knows_first: bool = False,
+    writes_once: bool = False,
 ) -> None:
     """Run the kernel of a problem, by the config given or the one that is selected.
 
-    ``fault`` and ``knows_first`` are as in `Launcher.launch_for`.
+    ``fault``, ``knows_first`` and ``writes_once`` are as in `Launcher.launch_for`.
     """
     chosen = skeleton.select(problem, launcher.machine) if config is None else config
     launcher.launch_for(
         (problem, chosen, fused), skeleton.name, _build_of(skeleton), bindings,
         skeleton.workgroups(problem, chosen), fault, knows_first=knows_first,
+        writes_once=writes_once,
     )  # fmt: skip
 
 
