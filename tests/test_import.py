@@ -56,12 +56,14 @@ print(*sys.modules.keys() - before)
         *("_version", "autodiff", "backend", "config", "content", "errors", "op", "philox"),
         *("recent", "synchronization", "tensor", "types"),
     }
-    assert len(own) <= 175
+    assert len(own) <= 168
     assert len(loaded) - len(own) <= 20, sorted(set(loaded) - set(own))
     assert "hashlib" not in loaded
 
 
-@pytest.mark.parametrize("name", ["nn", "optim", "data", "explain", "compile", "CacheWarning"])
+@pytest.mark.parametrize(
+    "name", ["nn", "optim", "data", "explain", "compile", "CacheWarning", "Fusion", "fusion"]
+)
 def test_what_is_imported_when_it_is_named_is_completed_and_the_same_each_time(name: str) -> None:
     assert name in dir(pyrite)
     assert getattr(pyrite, name) is getattr(pyrite, name)

@@ -30,8 +30,6 @@ from pyrite.backend import fallbacks as fallbacks
 from pyrite.backend import implements as implements
 from pyrite.backend import matmul_precision as matmul_precision
 from pyrite.backend import set_default_device as set_default_device
-from pyrite.backend.fusion import Fusion as Fusion
-from pyrite.backend.fusion import fusion as fusion
 from pyrite.config import config as config
 from pyrite.op import composite as composite
 from pyrite.op import custom_op as custom_op
@@ -149,6 +147,8 @@ if _typing.TYPE_CHECKING:
     from pyrite.backend.explanation.memory import memory_report as memory_report
     from pyrite.backend.explanation.report import Explanation as Explanation
     from pyrite.backend.explanation.report import explain as explain
+    from pyrite.backend.fusion import Fusion as Fusion
+    from pyrite.backend.fusion import fusion as fusion
     from pyrite.backend.fusion.check import QuarantineWarning as QuarantineWarning
     from pyrite.compiled import Compiled as Compiled
     from pyrite.compiled import compile as compile
@@ -166,12 +166,14 @@ else:
         "Compiled": "pyrite.compiled",
         "Divergence": "pyrite.testing.bisection",
         "Explanation": "pyrite.backend.explanation.report",
+        "Fusion": "pyrite.backend.fusion",
         "MemorySummary": "pyrite.backend.explanation.memory",
         "QuarantineWarning": "pyrite.backend.fusion.check",
         "activations": "pyrite.nn.observation",
         "bisect": "pyrite.testing.bisection",
         "compile": "pyrite.compiled",
         "explain": "pyrite.backend.explanation.report",
+        "fusion": "pyrite.backend.fusion",
         "memory_report": "pyrite.backend.explanation.memory",
         "prepare": "pyrite.compiled",
     }

@@ -7,12 +7,14 @@ makes few of many.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyrite.backend.graph import Graph, Input, Node
-from pyrite.backend.memory import ProgramMemory
 from pyrite.op import Constant, Executor, Handle, Op, Plan
 from pyrite.types import TensorType
+
+if TYPE_CHECKING:
+    from pyrite.backend.memory import ProgramMemory
 
 #: What is known of an input before it is computed: the type of a tensor, a number, or None.
 Known = TensorType | Constant | None

@@ -87,11 +87,3 @@ class DeviceMemory:
     peak: int
     tensors: Sequence[TensorMemory] = ()
     programs: Sequence[ProgramMemory] = ()
-
-
-class Accounting:
-    """What a backend overrides that knows how much memory it has in use."""
-
-    def memory(self) -> DeviceMemory | None:
-        """Return how much memory is in use; None where that is not known."""
-        return None

@@ -16,9 +16,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from pyrite.backend.accounting import Accounting
 from pyrite.backend.compiling import Compiling
 from pyrite.backend.levels import Levels
-from pyrite.backend.memory import Accounting
 from pyrite.backend.sharing import Sharing
 from pyrite.backend.waiting import Waiting
 from pyrite.op import OPS, Handle, Op, Plan, TensorBase, different_devices

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -209,7 +208,7 @@ def _made(
         optional=optional,
         integers=frozenset(n for n in attributes if _is_integer(signature.annotations.get(n))),
         derivative=derived if vjp is None else Derivative(vjp, joint),
-        doc=inspect.getdoc(function) or "",
+        doc=function.__doc__ or "",
         **rules,
     )
     return op, _entry(op, function, signature)

@@ -37,7 +37,7 @@ def sample(*inputs: Shape | Spec | Number | None, **attrs: Any) -> Sample:
     ``Spec`` says more: integers, bools, a range, distinct values (where ties would have no
     gradient).
     """
-    specs = tuple(Spec(i) if isinstance(i, tuple) else i for i in inputs)
+    specs = tuple([Spec(i) if isinstance(i, tuple) else i for i in inputs])
     return Sample(specs, attrs)
 
 
