@@ -43,7 +43,8 @@ from pyrite.extension.reporting import Check
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.writing import Writing, require_writes
-from pyrite.op import Attributes, Op
+from pyrite.kernel.ir import Kernel
+from pyrite.op import Attributes, Op, user_location
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import Array, Number, Shape, TensorType, element_count, uint32
@@ -308,7 +309,7 @@ class PythonKernel(CustomKernel[Form]):
         writing = self._writing(launcher.machine)
         scope, symbols = writing.written(call, grid, problem, are_known=are_known)
         try:
-            executable = launcher.runtime.compile(scope.build())
+            executable = launcher.runtime.compile(self._built(scope, launcher.machine))
         except DTypeError as error:
             raise UnsupportedDTypeError(str(error)) from None
         return Member.of(executable, scope, symbols)
@@ -347,7 +348,12 @@ class PythonKernel(CustomKernel[Form]):
         problem = Problem(None, (), tuple(number_at(attrs, n) for n in names), names)
         writing = self._writing(backend.launcher.machine)
         scope, _ = writing.written(call, grid, problem, are_known=True)
-        return backend.runtime.source(scope.build())
+        return backend.runtime.source(self._built(scope, backend.launcher.machine))
+
+    def _built(self, scope: KernelScope, machine: Machine) -> Kernel:
+        code = getattr(self.function, "__code__", None)
+        location = f"{code.co_filename}:{code.co_firstlineno}" if code else user_location()
+        return scope.built(machine.rounds, location)
 
     def _require_static(self, call: Call) -> None:
         if unknown := sorted(self.static - call.attrs.keys()):

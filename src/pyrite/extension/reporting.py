@@ -9,7 +9,8 @@ from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import require_own, shown
 from pyrite.extension.printing import Prints
 from pyrite.kernel import Memory, Value
-from pyrite.kernel.ir import BOOL
+from pyrite.kernel.ir import BOOL, Kernel
+from pyrite.kernel.passes import most_rounds, report_rounds
 from pyrite.op import user_location
 from pyrite.types import uint32
 
@@ -19,6 +20,13 @@ class Check(NamedTuple):
 
     message: str
     location: str
+
+
+#: What is wrong where a device ends loops.
+_CUT = (
+    "loops on this device (Mesa's llvmpipe) require at most {} rounds of one invocation, inner "
+    "loops counted, got more; give each invocation a part of them, or use 'cpu' or a GPU"
+)
 
 
 class Reporting(Arithmetic):
@@ -42,13 +50,29 @@ class Reporting(Arithmetic):
         self._report(failed, None)
 
     def _report(self, failed: Value, what: Check | None) -> None:
+        word, number = self._reported(what)
+        super().error(word, failed, number)
+
+    def _reported(self, what: Check | None) -> tuple[Memory, Value]:
+        """Return the error word, and what it gets where something fails."""
         if self._word is None:
             self._word = super().buffer("error_word", uint32, "atomic")
         number = self.failures.get(what)
         if number is None:
             name = f"error_number_{len(self.failures)}"
             number = self.failures[what] = super().scalar(name, uint32)
-        super().error(self._word, failed, number)
+        return self._word, number
+
+    def built(self, most: int | None, location: str) -> Kernel:
+        """Return the kernel, which reports loops that a device ends after so many rounds."""
+        kernel = self.build()
+        if most is None:
+            return kernel
+        rounds = most_rounds(kernel.body)
+        if rounds is not None and rounds <= most:
+            return kernel
+        word, number = self._reported(Check(_CUT.format(most), location))
+        return report_rounds(self.build(), word.node, number.node)
 
     def check(self, condition: Any, message: str) -> None:
         """Have each read of what comes of the kernel raise KernelError where that is false."""

@@ -47,6 +47,9 @@ class Machine:
     #: Tensors that a kernel may read and write: what every WebGPU device binds; on a processor more
     #: take a compiler longer than they save.
     buffers: int = 8
+    #: Rounds of loops after which each loop of an invocation ends, whatever its condition: Mesa's
+    #: llvmpipe does so and tells nobody.
+    rounds: int | None = None
 
     @classmethod
     def cpu(cls, vector_bytes: int = 32, registers: int = 16, threads: int = 2) -> Machine:
@@ -62,12 +65,13 @@ class Machine:
         *,
         most_workgroups: int = 65535,
         buffers: int = 8,
+        rounds: int | None = None,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(
             "gpu", 4, _WORKGROUP_SIZES, most_workgroups,
             invocations=invocations, shared_bytes=shared_bytes, workgroups=workgroups,
-            buffers=buffers,
+            buffers=buffers, rounds=rounds,
         )  # fmt: skip
 
     @property

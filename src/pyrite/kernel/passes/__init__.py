@@ -3,7 +3,8 @@
 Each file holds one and states its contract.  Which run, and in which order, says the ``pipeline``
 of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` in all;
 `legalize` in WGSL's, for devices that lack dtypes; `vectorize`, then `split_barriers` in LLVM's.
-`split_buffers` runs at a launch, where a buffer turns out to be larger than a binding.
+`split_buffers` runs at a launch, where a buffer turns out to be larger than a binding, and
+`report_rounds` before all others, for devices that end long loops.
 """
 
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common
@@ -12,6 +13,8 @@ from pyrite.kernel.passes.fold_constants import fold_constants as fold_constants
 from pyrite.kernel.passes.legalize import WEBGPU as WEBGPU
 from pyrite.kernel.passes.legalize import Capabilities as Capabilities
 from pyrite.kernel.passes.legalize import legalize as legalize
+from pyrite.kernel.passes.report_rounds import most_rounds as most_rounds
+from pyrite.kernel.passes.report_rounds import report_rounds as report_rounds
 from pyrite.kernel.passes.simplify_index import Known as Known
 from pyrite.kernel.passes.simplify_index import simplify_index as simplify_index
 from pyrite.kernel.passes.split_barriers import split_barriers as split_barriers
@@ -20,5 +23,6 @@ from pyrite.kernel.passes.vectorize import vectorize as vectorize
 
 __all__ = [
     "WEBGPU", "Capabilities", "Known", "eliminate_common", "eliminate_dead", "fold_constants",
-    "legalize", "simplify_index", "split_barriers", "split_buffers", "vectorize",
+    "legalize", "most_rounds", "report_rounds", "simplify_index", "split_barriers",
+    "split_buffers", "vectorize",
 ]  # fmt: skip

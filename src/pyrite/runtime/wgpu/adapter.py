@@ -59,6 +59,9 @@ DEFAULT_LIMITS = {
 #: Buffers of a kernel, where a device binds any number of them.
 MOST_BUFFERS = 32
 
+#: Rounds after which Mesa's llvmpipe ends the loops of an invocation (LP_MAX_TGSI_LOOP_ITERATIONS).
+LLVMPIPE_ROUNDS = 65_535
+
 _DRIVERS = ("Metal", "Vulkan", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 
@@ -129,6 +132,7 @@ class Device:
             self.limits["max-compute-invocations-per-workgroup"],
             most_workgroups=self.limits["max-compute-workgroups-per-dimension"],
             buffers=min(self.limits["max-storage-buffers-per-shader-stage"], MOST_BUFFERS),
+            rounds=LLVMPIPE_ROUNDS if "llvmpipe" in self.name else None,
         )
 
     @property
