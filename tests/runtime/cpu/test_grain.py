@@ -42,3 +42,18 @@ def test_a_loop_to_a_number_of_the_launch_is_guessed_to_go_so_far() -> None:
     least, one = guessed([None, 0]), guessed([None, 2])
     assert one > least
     assert guessed([None, 200]) - least == pytest.approx(100 * (one - least))
+
+
+def test_the_rest_of_a_row_is_guessed_to_go_from_where_it_begins() -> None:
+    """A row in whole vectors and a masked rest was taken for several."""
+
+    def cost(*, is_split: bool) -> float:
+        b = KernelBuilder("rows")
+        memory = b.buffer("x", float32, "read_write")
+        whole, n = b.scalar("whole", int32), b.scalar("n", int32)
+        for first, stop in ((0, whole), (b.index(0) + whole, n)) if is_split else ((0, n),):
+            with b.for_(first, stop) as loop:
+                memory[loop.index] = memory[loop.index] * 2.0
+        return work_of(b.build(), 32)([None, 96, 100])
+
+    assert cost(is_split=True) == pytest.approx(cost(is_split=False), rel=0.01)

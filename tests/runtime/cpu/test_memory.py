@@ -42,6 +42,13 @@ def test_blocks_are_aligned_and_apart() -> None:
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
+def test_a_large_block_begins_a_page_so_that_no_load_lies_just_behind_a_store_modulo_4096() -> None:
+    allocator = Stream().allocator
+    buffers = [allocator.allocate(n) for n in (1 << 16, 1 << 21, 1 << 21, 100_001)]
+
+    assert not any(b.address % memory.PAGE for b in buffers)
+
+
 def test_what_is_given_back_is_used_again() -> None:
     allocator = Stream().allocator
     first = allocator.allocate(1000)

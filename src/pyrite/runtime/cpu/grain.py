@@ -103,8 +103,19 @@ def _rounds(node: Node) -> Amount:
     distance = _distance(start, stop)
     if distance is not None:
         return max(0, -(-distance // step))
-    most, first = _most(stop), _most(start) if start.kind in ("const", "argument") else "0"
-    return _GUESSED_ROUNDS if most is None else f"max(0,-(({first}-{most})//{step}))"
+    most = _most(stop)
+    return _GUESSED_ROUNDS if most is None else f"max(0,-(({_first(start)}-{most})//{step}))"
+
+
+def _first(start: Node) -> str:
+    """Return an expression of about the least value that an index has: what is unknown is 0.
+
+    Of the sums known terms count: the rest of a row begins at an offset and all whole vectors.
+    """
+    if start.kind == "alu" and start.attr == "add":
+        x, y = map(_first, start.inputs)
+        return f"({x}+{y})"
+    return (_most(start) if start.kind in ("const", "argument") else None) or "0"
 
 
 def _most(node: Node) -> str | None:

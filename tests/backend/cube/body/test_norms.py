@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from pyrite.backend.cube.body import row_layouts
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton import row as rows
 from pyrite.backend.device import Device
+from pyrite.kernel import Kernel
+from pyrite.kernel.ir import Node, walk
+from pyrite.runtime.cpu.runtime import CpuExecutable, CpuRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing.agreement import assert_agrees, called
 from pyrite.types import float32
@@ -87,3 +91,43 @@ def test_a_norm_and_its_gradient_are_one_kernel(fresh: Device) -> None:
     assert launches(fresh, lambda: x._layer_norm_backward(x, w, argnums=(0,), **attrs)) == 1
     # The sums over rows of what each group of them left.
     assert launches(fresh, lambda: x._layer_norm_backward(x, w, argnums=(0, 1, 2), **attrs)) == 3
+
+
+class Noting(CpuRuntime):
+    """A processor that keeps the kernels it compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: list[Kernel] = []
+
+    def compile(self, kernel: Kernel) -> CpuExecutable:
+        self.kernels.append(kernel)
+        return super().compile(kernel)
+
+
+@pytest.fixture
+def noting() -> Iterator[Noting]:
+    runtime = Noting()
+    yield runtime
+    runtime.close()
+
+
+def memory_of(kind: str, nodes: Iterable[Node]) -> set[int]:
+    """Return the positions of the buffers that nodes of a kind name."""
+    return {n.inputs[0].attr[0] for n in nodes if n.kind == kind}
+
+
+def test_of_a_norm_the_next_row_is_fetched_and_not_the_weights_of_all(noting: Noting) -> None:
+    called("layer_norm", [array(3, 256), array(256), array(256)], Device(CubeBackend(noting)))
+
+    assert memory_of("prefetch", noting.kernels[-1].walk()) == {0}
+
+
+def test_of_a_channel_its_weight_is_read_before_the_loop_over_it(noting: Noting) -> None:
+    operands = [array(2, 4, 100), array(4), array(4)]
+    called("group_norm", operands, Device(CubeBackend(noting)), num_groups=2)
+    loops = [list(walk(n.regions[0])) for n in noting.kernels[-1].walk() if n.kind == "for"]
+    inner = [n for loop in loops if not any(m.kind == "for" for m in loop) for n in loop]
+
+    assert memory_of("load", inner) == {0}
+    assert memory_of("load", noting.kernels[-1].walk()) == {0, 1, 2}

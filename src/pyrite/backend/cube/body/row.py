@@ -28,6 +28,8 @@ class BodyRow(Row):
         self._shapes = layouts.shapes
         self._coordinates: dict[int, list[Value | int]] = {}
         self._of_piece: dict[int, list[Value | int]] = {}
+        #: By operand, where one element is repeated along the piece that is gone over.
+        self._repeated: dict[int, Value] = {}
         super().__init__(
             name, layouts.rows, layouts.length, layouts.sources, layouts.targets, layouts.sums,
             config, grid, dtype, layouts.pieces,
@@ -37,6 +39,7 @@ class BodyRow(Row):
         self._fetched = [
             x for x in self._fetched
             if 0 < len(self._length_of(x)) <= own and x.layout.strides[-1] == 1
+            and self._is_of_row(x)
         ]  # fmt: skip
 
     def _joins_rows(self, bound: Sequence[BoundFold]) -> None:
@@ -54,6 +57,10 @@ class BodyRow(Row):
 
     def _place(self, operand: Operand, at: At) -> Value:
         return operand.at([*self._of_row(operand), *self._along(at, operand)])
+
+    def _is_of_row(self, operand: Operand) -> bool:
+        """Whether another row has other elements: a weight of all rows is near since the first."""
+        return any(operand.layout.strides[: -len(self._length_of(operand))])
 
     def _length_of(self, operand: Operand) -> Shape:
         """Return the axes of an operand along a row."""
@@ -90,6 +97,12 @@ class BodyRow(Row):
             self._of_piece = {
                 side: unravel(self.b, piece, self._shapes[side][:-1]) for side in sorted(sides)
             }
+            # Once: inside the loop over a piece the address took more than the arithmetic.
+            self._repeated = {
+                id(x): x[[*self._of_row(x), *self._of_piece[self._sides[id(x.layout)][1]], 0]]
+                for x in self.read
+                if self._length_of(x) and x.layout.strides[-1] == 0
+            }
 
     def _reader(self, operand: Operand) -> Make:
         length = self._length_of(operand)
@@ -115,8 +128,10 @@ class BodyRow(Row):
         return gather
 
     def _load(self, operand: Operand, at: At) -> Value:
+        if at.piece is not None and id(operand) in self._repeated:
+            return self.spread(self._repeated[id(operand)], at)
         is_stretched = at.width > 1 and operand.layout.strides[-1] == 0
-        if at.mask is None or not is_stretched or self.pieces > 1:
+        if at.mask is None or not is_stretched:
             return super()._load(operand, at)
         # Behind the row is no number of a piece; vectors lie in one piece, so they end together.
         exists = at.mask if at.mask.width == 1 else at.mask[0]
