@@ -192,6 +192,13 @@ def test_random_graphs_raise_no_alarm(first: int) -> None:
         RandomGraph(seed, STEPS).run(device)  # a warning is an error
 
 
+def test_sums_of_repeated_terms_and_infinities_raise_no_alarm() -> None:
+    """Seeds that did: equal terms round in one direction, and infinities were subtracted."""
+    device = Device(Fusion(CPU, check="always"))
+    for seed in (100838, 100842):
+        RandomGraph(seed, STEPS).run(device)
+
+
 # ---- what becomes of it ----
 
 

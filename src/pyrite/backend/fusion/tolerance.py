@@ -32,6 +32,8 @@ SHAKES: Final = 2
 TIMES: Final = 2
 #: The part of whole numbers and bools made of rounded ones that may differ: ties broken otherwise.
 TIES: Final = 0.02
+#: Terms of one value that move a sum by a rounding more: these all round in one direction.
+REPEATED: Final = 8
 #: Elements that are looked at for how often one is repeated.
 LOOKED_AT: Final = 4096
 
@@ -120,7 +122,9 @@ class _Shaken(CallList):
             default=1.0,
         )  # fmt: skip
         return [
-            self._moved_by(x, eps, 1 + repeats / 64) if type.dtype.is_float and type.size else x
+            self._moved_by(x, eps, 1 + repeats / REPEATED)
+            if type.dtype.is_float and type.size
+            else x
             for x, type in zip(made, node.types, strict=True)
         ]
 
@@ -159,7 +163,8 @@ def _expectation(plain: Array, shaken: Sequence[Array]) -> Expectation:
     is_known = np.isfinite(wide)
     for other in others:
         is_known &= np.isfinite(other)
-    moved = max((np.abs(x - wide)[is_known].max(initial=0.0) for x in others), default=0.0)
+    known = wide[is_known]
+    moved = max((np.abs(x[is_known] - known).max(initial=0.0) for x in others), default=0.0)
     is_same = np.logical_and.reduce([_is_same(x, wide) for x in others])
     allowed = TIMES * (float(moved) + _eps_of(plain) * _greatest(wide))
     return Expectation(plain, allowed, ~is_known & ~is_same)
