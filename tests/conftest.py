@@ -302,7 +302,7 @@ def report_means(terminal: pytest.TerminalReporter) -> None:
 
 def line_of_means(device: str, found: list[list[Any]]) -> str:
     own = {op for op, means, _ in found if means == OWN}
-    classed = {name for name, op in all_records().items() if name in own and op.rule_class}
+    classed = {name for name, op in all_records().items() if name in own and op.is_classed}
     by_rule = {op for op, means, _ in found if means != OWN}
     kernels = sum(kernels for _, means, kernels in found if means != OWN)
     others = f"; what has no class: {', '.join(sorted(own - classed))}" if own - classed else ""

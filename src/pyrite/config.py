@@ -49,8 +49,8 @@ class Config:
     #: ``cpu`` what lies right "after" a buffer, or "before" it, cannot be touched at all; 1 means
     #: "after".  For tests: it is slow.  Read when a device is first used.
     guard: Guard | None = None
-    #: Ops that have a rule of a class run by it alone: no implementation and no kernel that was
-    #: written for one op is used.  For tests.  Set it before the first op.
+    #: Ops that have a rule of a class or a body run by it alone: no implementation and no kernel
+    #: that was written for one op is used.  For tests.  Set it before the first op.
     rules_only: bool = False
     #: Ops on the devices ``cpu`` and ``wgpu`` are recorded, and run as programs of many: see
     #: `pyrite.Fusion`.  Read when a device is first used.

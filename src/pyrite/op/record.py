@@ -231,6 +231,11 @@ class Op:
         return None if self.rule is None else self.rule.name
 
     @property
+    def is_classed(self) -> bool:
+        """Whether its record says all that it computes: by a rule of a class, or by a body."""
+        return self.rule_class is not None or self.body is not None
+
+    @property
     def is_cheap(self) -> bool:
         """Whether making the result again costs no more than reading it."""
         return self.scalar is not None or isinstance(self.rule, View)

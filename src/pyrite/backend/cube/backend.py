@@ -143,7 +143,7 @@ class CubeBackend(Backend):
         if op.body is None or op.kernels:
             return self._lowering(op)
         named = self._lowering(op) if self.keeps(op, inputs) else None
-        is_own = op.name in LOWERINGS and not config.rules_only
+        is_own = named is not None and named is LOWERINGS.get(op.name)
         if named is not None and (is_own or prefers_rule(self.launcher.machine, op, inputs, attrs)):
             return named
         return run_body if graph_of(op, inputs, attrs) is not None else named

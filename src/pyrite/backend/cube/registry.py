@@ -110,8 +110,7 @@ def prefers_rule(machine: Machine, op: Op, inputs: Sequence[Input], attrs: Attri
 
 def lowering_of(op: Op) -> Lowering | None:
     """Return the lowering under an op's name, or else that of the class of its rule."""
-    is_by_rule = config.rules_only and op.rule_class is not None
-    own = None if is_by_rule else LOWERINGS.get(op.name)
+    own = None if config.rules_only and op.is_classed else LOWERINGS.get(op.name)
     return own or (None if op.rule is None else SKELETONS.get(type(op.rule)))
 
 

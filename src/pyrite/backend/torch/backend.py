@@ -118,7 +118,7 @@ class Torch(
 
     def _native(self, op: Op, inputs: Sequence[Any]) -> _Native | None:
         """Return what is for the op and such inputs, None where there is nothing."""
-        if config.rules_only and op.rule_class is not None:
+        if config.rules_only and op.is_classed:
             return None
         found = self._natives.get(op.name)
         if found is None or _has_wide_indices(op, inputs):
