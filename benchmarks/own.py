@@ -5,8 +5,8 @@
 Each op with a lowering or an implementation under its name runs by that, and by its rule or body
 alone (``PYRITE_RULES_ONLY``), in turns of one process.  Printed are the medians in microseconds and
 the median of the ratios of the rounds: above 1 what is its own is the faster.  Tensors come dense,
-with their channels last, and with their axes in reverse order in memory.  ``--write`` keeps the ratios in
-docs/design/own-ratios.json, of which `scripts/rule_table.py` makes the table of rule classes.
+with their channels last, and with their axes in reverse order in memory.  ``--write`` keeps the
+ratios in docs/design/own-ratios.json, which `scripts/rule_table.py` shows with the rule classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyrite.backend.cube.lowering import LOWERINGS
 from pyrite.backend.device import BACKENDS, Device
 from pyrite.config import config
 from pyrite.errors import PyriteError
-from pyrite.op import OPS, Sample
+from pyrite.op import OPS
 from pyrite.tensor.creation import tensor
 from pyrite.testing import Example
 from pyrite.types import float32
@@ -70,7 +70,7 @@ def main() -> None:
 def device_of(name: str) -> Device:
     """Return a device with plans and recordings of its own."""
     kind, _, rest = name.partition(":")
-    backend = BACKENDS[kind].load()
+    backend: Any = BACKENDS[kind].load()
     if kind == "torch":
         import torch
 

@@ -6,14 +6,19 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.lowering import LOWERINGS
+from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device
-from pyrite.backend.means import OWN, means_chosen
+from pyrite.backend.means import BODY, OWN, means_chosen
 from pyrite.config import config
+from pyrite.op import OPS, Op
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 
@@ -43,20 +48,40 @@ def test_a_choice_is_noted_once_with_the_kernels_that_were_built() -> None:
     assert chosen_on(device, "exp") == {"scalar"}
 
 
+@pytest.mark.parametrize(("name", "otherwise"), [("sum", "fold"), ("softmax", BODY)])
 def test_rules_only_leaves_out_what_was_written_for_one_op(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, name: str, otherwise: str
 ) -> None:
-    class Other(Named):
-        name = "interpreter of rules"
+    def own(launcher: Launcher, op: Op, inputs: Any, attrs: Any, out: Any) -> list[CubeTensor]:
+        return [launcher.empty(type) for type in out]
 
-    devices = []
+    monkeypatch.setitem(LOWERINGS, name, own)
+    found = []
     for rules_only in (False, True):
         monkeypatch.setattr(config, "rules_only", rules_only)
-        device = Device(CubeBackend(Named() if rules_only else Other()))
-        tensor(np.ones(5, np.float32), device=device).astype("int32")
-        devices.append(device)
+        runtime = type("Named", (InterpreterRuntime,), {"name": f"{name} {rules_only}"})
+        device = Device(CubeBackend(runtime()))
+        getattr(tensor(np.ones((2, 5), np.float32), device=device), name)()
+        found.append(chosen_on(device, name))
 
-    assert [chosen_on(device, "astype") for device in devices] == [{OWN}, {"scalar"}]
+    assert found == [{OWN}, {otherwise}]
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+def test_rules_only_leaves_out_what_torch_has_for_ops_and_composites(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pyrite.backend.torch import Torch
+
+    backend = Torch()
+    kept = {}
+    for rules_only in (False, True):
+        monkeypatch.setattr(config, "rules_only", rules_only)
+        x = tensor(np.ones((2, 5), np.float32), device=Device(backend))._handle
+        kept[rules_only] = [backend.keeps(OPS[n], [x]) for n in ("sum", "softmax", "argsort")]
+
+    # What is sorted has no class, and no body.
+    assert kept == {False: [True, True, True], True: [False, False, True]}
 
 
 @pytest.mark.skipif(not (find_spec("torch") and find_spec("candle")), reason="reads all backends")

@@ -21,6 +21,7 @@ from pyrite.op.index import Windows as WindowTaps
 from pyrite.op.index import covering_windows, sliding_windows
 from pyrite.op.rule import ADD, Fold, Scatter, WindowFold
 from pyrite.op.rule.fold import Start, State
+from pyrite.op.rule.folds import MAX
 from pyrite.tensor.spatial_rank import of_rank
 from pyrite.tensor.window import (
     Padding,
@@ -80,6 +81,15 @@ def _windows(
     return sliding_windows(x, counts, kernel_size, stride, padding, dilation)
 
 
+def _windows_of_updates(
+    g: TensorType, _: TensorType, *, sizes: Shape, windows: Windows | None
+) -> WindowTaps | None:
+    """Return the windows of a pool, in which the maxima lie that its gradient goes to."""
+    if windows is None:
+        return None
+    return sliding_windows((*g.shape[:2], *sizes), g.shape[2:], *windows)
+
+
 def _adaptive_windows(x: Shape, *, output_size: Shape) -> WindowTaps:
     return covering_windows(x, output_size)
 
@@ -111,6 +121,11 @@ def _found(k: Any, s: State, *, first: Any) -> State:
     return s[0], k.where(s[1] < 0, first, s[1])
 
 
+#: The greatest element alone: of elements that come in order the one above what was before.
+GREATEST = Fold(
+    start=lambda dtype: ((dtype.lowest, dtype),),
+    join=lambda k, s, t: (k.where(k.exceeds(t[0], s[0]), t[0], s[0]),),
+)
 MAXIMUM = Fold(_start, _greatest, _taken, _found)
 FIRST_MAXIMUM = Fold(_start, _later_if_greater, _taken, _found)
 
@@ -207,6 +222,7 @@ class MaxPooling(TensorBase):
     __slots__ = ()
 
     @composite(
+        rule=WindowFold(MAX, _windows, GREATEST, lambda dtype: dtype.lowest),
         infer=lambda x, **windows: _maximum_type(x, **windows)[0],
         canonical=_maximum_attributes,
         accepts="number",
@@ -280,7 +296,7 @@ class MaxPooling(TensorBase):
     @primitive(
         rule=Scatter(
             lambda at, index, g, *_, sizes, **__: (*at[:2], index(*at, axes=len(sizes))),
-            ADD, updates=0, counts_from_end=False,
+            ADD, updates=0, counts_from_end=False, windows=_windows_of_updates,
         ),
         reference=_scattered,
         accumulates=True,

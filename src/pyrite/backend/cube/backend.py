@@ -40,7 +40,6 @@ from pyrite.backend.graph import Graph, Literal, Node, Operand
 from pyrite.backend.memory import LARGE, DeviceMemory
 from pyrite.backend.numpy import NumPy
 from pyrite.backend.protocol import Backend
-from pyrite.config import config
 from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
 from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.recent import Recent

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from pyrite.op.index import Windows
 from pyrite.op.rule.coordinate import Place, PlaceRule, places
 from pyrite.op.rule.gather import Asked
 from pyrite.op.rule.rule import Rule
@@ -92,6 +93,9 @@ class Scatter(Writes):
     counts_from_end: bool = True
     drops: bool = False
     asked: Asked = None
+    #: Of updates that are added up, what promises that each goes to a tap of its own window, whose
+    #: position its index is; None, also as a result, promises nothing.
+    windows: Callable[..., Windows | None] | None = None
 
     def holds_indices(self, position: int) -> bool:
         """Whether the input at a position is an index tensor."""
@@ -101,6 +105,12 @@ class Scatter(Writes):
         """Return what becomes of an element that is written to."""
         found = self.collision
         return found if isinstance(found, Collision) else found(**attrs)
+
+    def stays_in(
+        self, types: Sequence[TensorType | None], attrs: Mapping[str, Any]
+    ) -> Windows | None:
+        """Return the windows in which the updates are promised to stay, None without a promise."""
+        return None if self.windows is None else self.windows(*types, **attrs)
 
     def space(self, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Shape:
         """Return the shape of the updates."""

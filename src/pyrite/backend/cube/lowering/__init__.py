@@ -8,7 +8,6 @@ from pyrite.backend.cube.lowering import cross_entropy as cross_entropy
 from pyrite.backend.cube.lowering import gathering as gathering
 from pyrite.backend.cube.lowering import group_norm as group_norm
 from pyrite.backend.cube.lowering import movement as movement
-from pyrite.backend.cube.lowering import newton_schulz as newton_schulz
 from pyrite.backend.cube.lowering import random_bits as random_bits
 from pyrite.backend.cube.lowering import recurrent as recurrent
 from pyrite.backend.cube.lowering import recurrent_gradient as recurrent_gradient

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.lowering.movement import no_class
 from pyrite.backend.cube.operand import iota
 from pyrite.backend.cube.registry import Input, lowers
 from pyrite.backend.cube.skeleton.copy import contiguous
@@ -166,6 +165,14 @@ def _write_gradients(sample: SampleRow, argnums: Sequence[int]) -> None:
 
 
 # ---- launching ----
+
+
+def no_class(classes: int) -> str:
+    """Return the error of an index that is no class."""
+    return (
+        f"cross_entropy requires targets 0 <= index < {classes}, the number of classes, got one "
+        "outside; mark samples without a target by ignore_index"
+    )
 
 
 def _has_indices(machine: Machine, inputs: Sequence[Input]) -> bool:

@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyrite.backend.cube.body import run_body
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.copy import contiguous, flattened
+from pyrite.backend.cube.skeleton.copy import flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import (
@@ -182,22 +181,6 @@ def _are_neighbours(x: CubeTensor) -> bool:
 def channels_lie_last(x: CubeTensor) -> bool:
     """Whether the neighbours of an element are those of other channels."""
     return x.type.ndim > 2 and x.shape[1] > 1 and x.strides[1] == 1 and x.strides[-1] != 1
-
-
-def _has_channels_last(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether a processor turns the tensor first, so that a group lies in one piece."""
-    x = inputs[0]
-    assert isinstance(x, CubeTensor)
-    return machine.kind == "cpu" and x.type.size > 0 and channels_lie_last(x)
-
-
-@lowers("group_norm", when=_has_channels_last)
-def group_norm(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """The body, of a copy whose groups lie in one piece."""
-    x, *others = inputs
-    return run_body(launcher, op, [contiguous(launcher, x), *others], attrs, out)
 
 
 @lowers("group_norm_backward", when=has_long_channels)

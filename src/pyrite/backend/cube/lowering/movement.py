@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.registry import Input, lowers, lowers_rule
+from pyrite.backend.cube.registry import Input, lowers_rule
 from pyrite.backend.cube.skeleton.copy import as_tensor
-from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.skeleton.map import move, read_view
 from pyrite.backend.cube.skeleton.window import add_up
 from pyrite.backend.cube.tensor import CubeTensor
@@ -49,15 +48,6 @@ def map_(
     return [whole]
 
 
-@lowers("astype")
-def astype(
-    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
-) -> Sequence[CubeTensor]:
-    """Return the same memory where the dtype is that already, else a tensor by the scalar rule."""
-    (x,) = inputs
-    return [x] if x.dtype is out[0].dtype else elementwise(launcher, op, inputs, attrs, out)
-
-
 @lowers_rule(Adjoint)
 def adjoint(
     launcher: Launcher, op: Op, inputs: Sequence[Input], attrs: Attributes, out: Any
@@ -68,11 +58,3 @@ def adjoint(
     assert isinstance(g, CubeTensor)
     found = op.rule.fibers(g.shape, type.shape, attrs)
     return [add_up(launcher, found, g, type)]
-
-
-def no_class(classes: int) -> str:
-    """Return the error of an index that is no class."""
-    return (
-        f"cross_entropy requires targets 0 <= index < {classes}, the number of classes, got one "
-        "outside; mark samples without a target by ignore_index"
-    )

@@ -1,8 +1,8 @@
-"""Gradients of pools are NumPy's, whoever looks for whom, and the same in every run."""
+"""Scatters that stay in windows, as gradients of pools, are NumPy's whoever looks for whom."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,16 +11,17 @@ from pyrite.autodiff import value_and_grad
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
 from pyrite.backend.cube.skeleton.window.axis import Sliding, sliding
-from pyrite.backend.cube.skeleton.window.maximum_gradient import (
-    by_element,
-    by_window,
-    candidates,
-    select,
+from pyrite.backend.cube.skeleton.window.windowed_scatter import (
+    add_in_windows,
+    is_better_than_writing,
 )
+from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
+from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
+from pyrite.testing.layouts import LAYOUTS
 from pyrite.types import TensorType, float32
 
 GPU = Machine("gpu", 4, (256, 128, 64, 32), 65535)
@@ -37,7 +38,7 @@ WINDOWS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_both_forms_of_a_maximums_gradient_are_numpys(
+def test_sums_are_numpys_looked_for_or_written(
     interpreter: Device, windows: tuple[Any, ...]
 ) -> None:
     backend = interpreter.backend
@@ -48,15 +49,15 @@ def test_both_forms_of_a_maximums_gradient_are_numpys(
     _, places = x.max_pool_with_indices(*rest)
     g = tensor(rng.normal(size=places.shape).astype(np.float32))
     want = g._max_pool_backward(places, sizes=sizes).numpy()
-    gradient, indices = (tensor(t.numpy(), device=interpreter)._handle for t in (g, places))
-    type = TensorType(x.shape, float32)
-    axes = sliding(sizes, places.shape[2:], *rest)
+    gradient, indices = (tensor(t.numpy(), device=interpreter) for t in (g, places))
+    found = add_in_windows(
+        backend.launcher, "added", gradient._handle, indices._handle, TensorType(x.shape, float32),
+        sliding(sizes, places.shape[2:], *rest),
+    )  # fmt: skip
+    written = gradient._max_pool_backward(indices, sizes=sizes)
 
-    for got in (
-        by_element(backend.launcher, gradient, indices, type, axes),
-        by_window(backend.launcher, gradient, indices, type),
-    ):
-        np.testing.assert_allclose(backend.download(got), want, rtol=1e-6, atol=1e-6)
+    for got in (backend.download(found), written.numpy()):
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
 NEAR = (Sliding(8, 4, 3, 2, 1, 1),)
@@ -65,20 +66,47 @@ WHOLE = (Sliding(7, 1, 7, 7, 0, 1),)
 
 
 @pytest.mark.parametrize(
-    ("axes", "machine", "by"),
+    ("axes", "machine", "stride", "looks"),
     [
-        (None, GPU, "window"), (NEAR, GPU, "element"), (FAR, GPU, "element"),
-        (None, CPU, "window"), (NEAR, CPU, "element"), (FAR, CPU, "window"),
-        (WHOLE, CPU, "element"),
+        (NEAR, GPU, 1, True), (FAR, GPU, 3, True), (NEAR, CPU, 1, True), (FAR, CPU, 1, False),
+        (NEAR, CPU, 3, False), (WHOLE, CPU, 3, True),
     ],
 )  # fmt: skip
-def test_elements_look_for_their_windows_if_these_are_known_and_near(
-    axes: Any, machine: Machine, by: str
+def test_elements_look_for_their_windows_if_what_they_look_at_is_near(
+    axes: Any, machine: Machine, stride: int, looks: bool
 ) -> None:
-    found = select(axes, machine)
+    x = CubeTensor(cast(Any, None), TensorType((2, 8), float32), (24, stride))
 
-    assert found in candidates(axes, machine)
-    assert found.by == by
+    assert is_better_than_writing(axes, (x, x), machine) is looks
+
+
+@pytest.fixture(scope="module")
+def processor() -> Device:
+    """A processor whose every access is checked."""
+    return Device(CubeBackend(InterpreterRuntime(Machine.cpu(16, 32))))
+
+
+@pytest.mark.parametrize("on", ["interpreter", "processor"])
+@pytest.mark.parametrize("shape", [(1, 2, 5, 7), (2, 1, 3, 1)], ids=str)
+def test_the_promise_of_windows_changes_nothing_however_operands_lie(
+    request: pytest.FixtureRequest, on: str, shape: tuple[int, ...]
+) -> None:
+    device, rng = request.getfixturevalue(on), np.random.default_rng(1)
+    windows = ((3, 2), (1, 1), ((1, 1), (1, 0)), (1, 1))
+    indices = tensor(rng.normal(size=shape).astype(np.float32)).max_pool_with_indices(*windows)[1]
+    drawn = rng.normal(size=indices.shape).astype(np.float32)
+
+    for layout in LAYOUTS.values():
+        if not layout.applies(drawn.shape):
+            continue
+        g, held = layout.settled(drawn), layout.settled(indices.numpy())
+        # An index is as dense where elements that share a place would leave their windows.
+        lay = layout if (held == indices.numpy()).all() else LAYOUTS["dense"]
+        want = tensor(g)._max_pool_backward(indices, sizes=shape[2:]).numpy()
+        got = layout(g, device)._max_pool_backward(
+            lay(indices.numpy(), device), sizes=shape[2:], windows=windows
+        )
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, atol=1e-6, err_msg=layout.name)
 
 
 def test_an_index_outside_of_the_image_is_raised(fresh: Device) -> None:
@@ -86,7 +114,7 @@ def test_an_index_outside_of_the_image_is_raised(fresh: Device) -> None:
     places = tensor(np.array([[[1, 4]]], np.int32), device=fresh)
     found = g._max_pool_backward(places, sizes=(4,))
 
-    with pytest.raises(IndexRangeError, match="max_pool_backward requires -4 <= index < 4"):
+    with pytest.raises(IndexRangeError, match="max_pool_backward requires 0 <= index < 4"):
         found.numpy()
 
 
