@@ -1,6 +1,7 @@
 """Passes: functions from a kernel to an equal kernel, legal in, legal out.
 
-Each file holds one and states its contract.  Which run, and in which order, says the ``pipeline``
+A pass has a file of its own, which states its contract; parts of `vectorize` are `vector_values`,
+`vector_memory` and `vector_control`.  Which run, and in which order, says the ``pipeline``
 of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` in all;
 `legalize` in WGSL's, for devices that lack dtypes; `vectorize`, then `split_barriers` in LLVM's.
 `split_buffers` runs at a launch, where a buffer turns out to be larger than a binding, and
