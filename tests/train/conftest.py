@@ -17,7 +17,7 @@ from pyrite.data import DataLoader, InMemoryDataset
 from pyrite.optim import Adam
 from pyrite.optim.schedule import CosineAnnealing
 from pyrite.train import Accuracy, Event, Learner, supervised
-from pyrite.train.learner import Result
+from pyrite.train.result import Result
 
 ITEMS = 22
 BATCH = 4

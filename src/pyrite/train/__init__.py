@@ -29,7 +29,6 @@ from pyrite.train.history import History as History
 from pyrite.train.history import SplitResult as SplitResult
 from pyrite.train.interruption import Interrupter as Interrupter
 from pyrite.train.learner import Learner as Learner
-from pyrite.train.learner import Result as Result
 from pyrite.train.metric import AUROC as AUROC
 from pyrite.train.metric import BLEU as BLEU
 from pyrite.train.metric import PSNR as PSNR
@@ -61,6 +60,7 @@ from pyrite.train.output import Show as Show
 from pyrite.train.output import Step as Step
 from pyrite.train.output import supervised as supervised
 from pyrite.train.reading import Reading as Reading
+from pyrite.train.result import Result as Result
 from pyrite.train.sample import ImageSample as ImageSample
 from pyrite.train.sample import Sample as Sample
 from pyrite.train.sample import TableSample as TableSample
