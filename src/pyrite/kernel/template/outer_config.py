@@ -98,7 +98,8 @@ def fitted(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
 def shared(config: OuterConfig, length: int, w: Windows) -> OuterConfig:
     """Return `fitted`, with memory for the tiles of most sizes: they share a kernel."""
     found = fitted(config, length, w)
-    room = max(found.room, ample_room(length, found.width))
+    # A position reads as many elements as the stride leaves between two.
+    room = max(found.room, ample_room(length * -(-prod(w.stride) // 2), found.width))
     turned = max(found.turned, half(2 * length + SQUARE))
     return replace(
         found, room=room, turned=turned,

@@ -15,6 +15,7 @@ from pyrite.backend.cube.lowering.convolution import (
     rehearse_forward,
     rehearse_gradient,
 )
+from pyrite.backend.cube.lowering.convolution_positions import flat, with_one_axis
 from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.contraction import contract_terms, takes_epilogue
 from pyrite.backend.cube.skeleton.contraction.windows import windows_of_products
@@ -42,14 +43,17 @@ def contract(
         return [_without_terms(launcher, biases, type)]
     products, role = rule.products_of([x.shape, y.shape], attrs), rule.role
     target = launcher.empty(type)
-    windows = windows_of_products(products)
-    if windows is not None and role == 2:
-        convolve(launcher, windows, x, y, biases, target)
-        rehearse_forward(launcher, windows, x, y, biases, target)
-        return [target]
+    windows = windows_of_products(products, attrs.get("stride"))
     if windows is not None:
-        GRADIENTS[role](launcher, windows, x, y, target)
-        rehearse_gradient(launcher, windows, role, x, y, target)
+        sums = target
+        if role != 1:  # sums over positions go by whole rows
+            windows, (x, y, sums, *biases) = with_one_axis(windows, [x, y, target, *biases])
+        if role == 2:
+            convolve(launcher, windows, x, y, biases, sums)
+            rehearse_forward(launcher, windows, x, y, biases, sums)
+        else:
+            GRADIENTS[role](launcher, windows, x, y, sums)
+            rehearse_gradient(launcher, windows, role, x, y, sums)
         return [target]
     terms = terms_of(products, role)
     parted, *spread = (_parted(t, terms) for t in (target, *biases))
@@ -92,10 +96,17 @@ def contract_and_finish(
         return False
     biases = [_spread(rule, bias, type) for bias in others]
     products, role = rule.products_of([x.shape, y.shape], attrs), rule.role
-    windows = windows_of_products(products)
-    if windows is not None and role == 2:
-        return finish_forward(launcher, windows, x, y, biases, type, epilogue)
+    windows = windows_of_products(products, attrs.get("stride"))
     if windows is not None:
+        flat_windows, (flat_x, flat_y, sums, *rest) = with_one_axis(
+            windows, [x, y, unstored(type), *biases]
+        )
+        seen = None if flat_windows is windows else epilogue.seen(flat)
+        if seen is not None:
+            windows, x, y, biases = flat_windows, flat_x, flat_y, rest
+            type, epilogue = sums.type, seen
+        if role == 2:
+            return finish_forward(launcher, windows, x, y, biases, type, epilogue)
         return FINISHING_GRADIENTS[role](launcher, windows, x, y, type, epilogue)
     terms = terms_of(products, role)
     parted = epilogue.seen(lambda t: t.reshaped(terms.shape))

@@ -7,6 +7,7 @@ the input consists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -100,9 +101,7 @@ def convolve_directly(
     Or write to the outputs of what is ``around`` them.  Without a config the first sizes get the
     best one, all others share one.
     """
-    of = layout_of(weight)
-    known = (of.dtype, of.strides, of.offset)
-    problem = DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
+    problem = _direct_problem(p, weight, x, target, is_transposed=is_transposed)
     first, machine = launcher.first_of(problem.with_batch(0)), launcher.machine
     problem = replace(problem, is_first=first == problem.with_batch(0))
     if config is None and problem.is_first:
@@ -113,6 +112,33 @@ def convolve_directly(
     bindings = [*bindings_of(weight), *bindings_of(x)]
     bindings += bindings_around(around.sources, around.outputs or (target,))
     launch(launcher, DIRECT, problem, bindings, config=config, fused=around.fused)
+
+
+def _direct_problem(
+    p: Polyphase, weight: CubeTensor, x: CubeTensor, target: CubeTensor, *,
+    is_transposed: bool = False,
+) -> DirectConvolution:  # fmt: skip
+    of = layout_of(weight)
+    known = (of.dtype, of.strides, of.offset)
+    return DirectConvolution(p, known, layout_of(x), layout_of(target), is_transposed)
+
+
+def is_new_layer(
+    launcher: Launcher, p: Polyphase, w: Windows, weight: CubeTensor, x: CubeTensor,
+    target: CubeTensor, *, is_transposed: bool = False,
+) -> bool:  # fmt: skip
+    """Whether a layer comes with its first sizes; no kernel has later ones built in.
+
+    Small images may be run as a product where others are run directly: which came first is noted
+    for both ways.
+    """
+    left, right, out = (layout_of(t) for t in (weight, x, target))
+    layer = WindowedProduct(w, left, right, out, is_transposed=is_transposed)
+    if launcher.machine.kind == "cpu" and direct.is_written_out(p):
+        problem = _direct_problem(p, weight, x, target, is_transposed=is_transposed)
+        with suppress(LookupError):  # a rehearsal notes nothing
+            launcher.first_of(problem.with_batch(0))
+    return launcher.is_first(layer.with_batch(0))
 
 
 def _foresee_direct(launcher: Launcher, first: DirectConvolution, fused: Fused) -> None:
@@ -151,6 +177,7 @@ def convolve(
     Biases have the axes of the target.
     """
     whole = polyphase.single(w)
+    is_new = is_new_layer(launcher, whole, w, weight, x, target)
     if is_direct(whole, launcher.machine):
         around = around_directly(launcher, biases, epilogue)
         convolve_directly(launcher, whole, weight, x, target, around=around)
@@ -159,7 +186,7 @@ def convolve(
         around = Around.of(launcher, biases, epilogue, layout_of)
         contract_windows(
             launcher, problem, weight, x, target,
-            fused=around.fused, sources=around.sources, outputs=around.outputs,
+            fused=around.fused, sources=around.sources, outputs=around.outputs, knows_first=is_new,
         )  # fmt: skip
     around = Around.of(launcher, biases, epilogue, tensor_layout_of)
     border.mend(launcher, terms.Forward(w), x, weight, target, around)
@@ -182,12 +209,14 @@ def input_gradient(
 ) -> None:
     """Write convolutions of g by the transposed weight, for each phase of x."""
     whole = polyphase.joined(w)
+    is_new = is_new_layer(launcher, whole, w, weight, g, target, is_transposed=True)
     if is_direct(whole, launcher.machine):
         convolve_directly(launcher, whole, weight, g, target, is_transposed=True)
     elif is_of_patches(w):
         write_patches(launcher, w, weight, g, target)
+        return  # every window is inside: no padding was multiplied
     else:
-        convolve_by_phases(launcher, w, weight, g, target)
+        convolve_by_phases(launcher, w, weight, g, target, knows_first=is_new)
     border.mend(launcher, terms.InputGradient(w), g, weight, target)
 
 
@@ -230,8 +259,9 @@ def write_patches(
 
 
 def convolve_by_phases(
-    launcher: Launcher, w: Windows, weight: CubeTensor, g: CubeTensor, target: CubeTensor
-) -> None:
+    launcher: Launcher, w: Windows, weight: CubeTensor, g: CubeTensor, target: CubeTensor, *,
+    knows_first: bool = True,
+) -> None:  # fmt: skip
     """Write the gradient of x, a product for each of its phases."""
     type = target.type
     for phase in polyphase.input_gradient(w):
@@ -248,7 +278,7 @@ def convolve_by_phases(
             (1, 1, *phase.tap_step),
         )  # fmt: skip
         problem = windowed(windows, taps, g, part, launcher.machine, is_transposed=True)
-        contract_windows(launcher, problem, taps, g, part)
+        contract_windows(launcher, problem, taps, g, part, knows_first=knows_first)
 
 
 # ---- the gradient of the weight ----

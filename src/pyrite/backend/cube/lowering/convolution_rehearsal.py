@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from random import Random
 from typing import Final
 
 from pyrite.backend.cube.ahead import Job
@@ -27,7 +28,17 @@ _SIZES: Final[tuple[Callable[[int], int], ...]] = (
     lambda n: _multiple(n, 16) + 1,
     lambda n: _multiple(n, 16) + 4,
     lambda n: _multiple(n, 16) + 7,
+    lambda n: _multiple(n, 16) + 8,
+    lambda n: _multiple(n, 16) + 15,
 )
+#: Images of at most so many windows on an axis may come with a few, down to one.
+_FEW: Final = 4
+#: How many these are along the last axis, where vectors lie, and along the others.
+_LAST: Final = (1, 2, 3, 5)
+_OTHERS: Final = (1, 2)
+
+#: How many images are drawn beside these: what finds its kernels costs next to nothing.
+_DRAWS: Final = 40
 
 #: By how many of these axes differ.
 _STEPS: Final = (0, 1, 3)
@@ -77,17 +88,59 @@ def result_shape(w: Windows) -> Shape:
 
 def other_windows(w: Windows) -> Iterator[Windows]:
     """Yield the windows of other batches and images that a layer may meet."""
-    beyond = [
-        (count - 1) * far - n for count, far, n in zip(w.counts, w.stride, w.sizes, strict=True)
-    ]
     for batch in _BATCHES:
         yield replace(w, batch=batch)
+    rank = len(w.sizes)
     for step, start in product(_STEPS, range(len(_SIZES))):
-        of_axes = [_SIZES[(start + step * axis) % len(_SIZES)] for axis in range(len(w.sizes))]
+        of_axes = [_SIZES[(start + step * axis) % len(_SIZES)] for axis in range(rank)]
         sizes = tuple([max(size(n), 1) for size, n in zip(of_axes, w.sizes, strict=True)])
-        counts = tuple(
-            [(n + more) // far + 1 for n, more, far in zip(sizes, beyond, w.stride, strict=True)]
-        )
+        counts = _counts(w, sizes)
         if all(count > 0 for count in counts):
             batch = _BATCHES[(start + step) % len(_BATCHES)]
             yield replace(w, batch=batch, sizes=sizes, counts=counts)
+    if min(w.counts) <= _FEW:
+        yield from _of_few_windows(w)
+    yield from _drawn(w)
+
+
+def _drawn(w: Windows) -> Iterator[Windows]:
+    """Yield windows of images half to twice as long, in batches of all kinds."""
+    rng = Random(0)
+    for _ in range(_DRAWS):
+        sizes = tuple([rng.randint(-(-n // 2), 2 * n) for n in w.sizes])
+        counts = _counts(w, sizes)
+        if all(count > 0 for count in counts):
+            yield replace(w, batch=round(2 ** rng.uniform(0, 6)), sizes=sizes, counts=counts)
+
+
+def _of_few_windows(w: Windows) -> Iterator[Windows]:
+    """Yield windows of images with few of them, or with one, along some axes."""
+    own = w.counts[:-1]
+    others = [own, *([n] * len(own) for n in _OTHERS)] if own else [()]
+    for (first, last), batch in product(product(others, _LAST), _BATCHES[:2] + _BATCHES[-1:]):
+        counts = (*first, last)
+        beyond = _beyond(w)
+        axes = zip(counts, beyond, w.stride, strict=True)
+        sizes = tuple([(count - 1) * far - more for count, more, far in axes])
+        if all(n > 0 for n in sizes):
+            yield replace(w, batch=batch, sizes=sizes, counts=counts)
+
+
+def _counts(w: Windows, sizes: Shape) -> Shape:
+    """Return how many windows images of other sizes have."""
+    axes = zip(sizes, _beyond(w), w.stride, strict=True)
+    return tuple([(n + more) // far + 1 for n, more, far in axes])
+
+
+def _beyond(w: Windows) -> list[int]:
+    """Return how far padding and the first window reach beyond an axis: -size of one window.
+
+    What stands after an axis is not told; where it is what stands before it, no element is left.
+    """
+    found = []
+    of = (w.counts, w.stride, w.sizes, w.padding, w.kernel_size, w.dilation)
+    for count, far, n, before, k, apart in zip(*of, strict=True):
+        even = 2 * before - (k - 1) * apart - 1
+        is_even = (n + even) // far + 1 == count
+        found.append(even if is_even else (count - 1) * far - n)
+    return found

@@ -119,14 +119,17 @@ def _foresee(launcher: Launcher, first: WindowedProduct, fused: Fused) -> None:
 def contract_windows(
     launcher: Launcher, problem: WindowedProduct, left: CubeTensor, x: CubeTensor,
     target: CubeTensor, *, fused: Fused = NOTHING, sources: Sequence[Source] = (),
-    outputs: Sequence[CubeTensor] = (),
+    outputs: Sequence[CubeTensor] = (), knows_first: bool = True,
 ) -> None:  # fmt: skip
     """Run the product on its operands; what is fused has layouts by the coordinates of out.
 
     ``sources`` are what the epilogue reads, ``outputs`` what is written in place of the target.
+    With ``knows_first`` the kernel of the sizes that come first has them built in.
     """
     product, mapped = problem.product, problem.mapped(fused)
-    if not launcher.is_first(problem.with_batch(0)):
+    # Lanes follow from the sizes: those of another size make it no other layer.
+    is_first = launcher.is_first(replace(problem, lanes=1).with_batch(0))
+    if not (is_first and knows_first):
         contract(launcher, product, left, x, target, fused=mapped, sources=sources, outputs=outputs)
         return
     _foresee(launcher, problem, fused)

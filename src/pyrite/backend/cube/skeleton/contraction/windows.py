@@ -7,7 +7,8 @@ strides may be told than a layer has, by which the same elements meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyrite.kernel.template.implicit_gemm import Windows
 from pyrite.op.index import Form
@@ -19,10 +20,11 @@ class _NoConvolutionError(Exception):
     """What is summed stands elsewhere."""
 
 
-def windows_of_products(products: Products) -> Windows | None:
+def windows_of_products(products: Products, stride: Any = None) -> Windows | None:
     """Return the windows of a convolution x (N, C, *S), weight (O, C/groups, *K), (N, O, *S').
 
-    None for a contraction that is none.
+    None for a contraction that is none.  ``stride`` is taken for axes with a single window, whose
+    elements tell none: so that a layer shares its kernels with images of one window.
 
     >>> from pyrite.tensor.product_rules import CONVOLUTION
     >>> how = dict(stride=(2,), padding=((1, 0),), dilation=(1,), groups=2)
@@ -34,9 +36,20 @@ stride=(2,), padding=(1,), dilation=(1,))
     if not 3 <= len(x.source) == len(weight.source) == len(out.source):
         return None
     try:
-        return _Parser(out.shape).windows(products)
+        windows = _Parser(out.shape).windows(products)
     except _NoConvolutionError:
         return None
+    return _with_stride(windows, stride)
+
+
+def _with_stride(w: Windows, stride: Any) -> Windows:
+    """Return windows with a stride where there is one window, if it is one that they may have."""
+    if not isinstance(stride, tuple) or len(stride) != len(w.counts):
+        return w
+    if not all(isinstance(s, int) and s > 0 for s in stride):
+        return w
+    own = zip(w.counts, w.stride, stride, strict=True)
+    return replace(w, stride=tuple([told if n == 1 else found for n, found, told in own]))
 
 
 @dataclass(frozen=True, slots=True)
