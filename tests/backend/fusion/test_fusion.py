@@ -306,6 +306,40 @@ def test_values_are_awaited(device: Device) -> None:
     np.testing.assert_array_equal(two, x.numpy() * 2)
 
 
+def test_tasks_that_take_turns_meet_their_own_programs(device: Device) -> None:
+    """In whatever order their calls come; the weight belongs to all of them."""
+    weight = pyrite.tensor(floats(6, 6), device=device)
+    values = weight.numpy()
+    given = [floats(4, 6), floats(5, 6)]
+    order = np.random.default_rng(0)
+
+    async def work(x: np.ndarray, *, is_first: bool) -> np.ndarray:
+        y = pyrite.tensor(x, device=device)
+        for n in range(4):
+            for _ in range(int(order.integers(0, 3))):
+                await asyncio.sleep(0)
+            y = (y @ weight).tanh() if is_first else y * weight[n] + weight[n].sum()
+        return y.numpy()
+
+    async def all_at_once() -> list[np.ndarray]:
+        outside.append(weight + 1)
+        return list(await asyncio.gather(*[work(x, is_first=n == 0) for n, x in enumerate(given)]))
+
+    outside: list[Tensor] = [weight * 2]
+    expected = asyncio.run(all_at_once())
+    made = fused(device).recorded.compiled
+    for _ in range(10):
+        for found, wanted in zip(asyncio.run(all_at_once()), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert fused(device).recorded.compiled == made
+    y = given[0].astype(np.float64)
+    for _ in range(4):
+        y = np.tanh(y @ values)
+    np.testing.assert_allclose(expected[0], y, rtol=1e-5)
+    np.testing.assert_array_equal(outside[0].numpy(), values * 2)
+    np.testing.assert_array_equal(outside[-1].numpy(), values + 1)
+
+
 # ---- memory of an application ----
 
 

@@ -8,7 +8,6 @@ Invariant: nothing here names an op.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from weakref import WeakSet
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
+from pyrite.backend.fusion.task_calls import CallsHere
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
@@ -32,7 +32,8 @@ FUSED: WeakSet[Fusion] = WeakSet()
 class Fusion(Backend):
     """A backend that runs what another one can in programs of many ops.
 
-    Each thread records its own; a value that another thread recorded is computed when it is used.
+    Each thread records its own, and each asyncio task in it; a value that another one recorded is
+    computed when it is used.
     """
 
     name = "fusion"
@@ -47,7 +48,7 @@ class Fusion(Backend):
         self.falls_back = inner.falls_back  # type: ignore[misc]
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
         self.recorded = RecordedCalls(inner, config.fusion_check if check is None else check)
-        self._of_thread = threading.local()
+        self._calls = CallsHere()
         FUSED.add(self)
 
     @property
@@ -114,14 +115,16 @@ class Fusion(Backend):
         return None if results is None else [self.holding(r) for r in results]
 
     def _pending(self) -> PendingCalls:
-        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        here = self._calls.of_thread
+        here.turn()
+        pending = here.pending
         if pending is None or pending.is_done:
-            pending = self._of_thread.pending = PendingCalls(self.recorded)
+            pending = here.pending = PendingCalls(self.recorded)
         return pending
 
     @property
     def _is_captured(self) -> bool:
-        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        pending = self._calls.now.pending
         return pending is not None and pending.is_captured
 
     def captured(self) -> PendingCalls:
@@ -130,12 +133,12 @@ class Fusion(Backend):
         Who asked sets ``is_captured`` back when the function has returned; then they are as others.
         """
         self.flush()
-        pending = self._of_thread.pending = PendingCalls(self.recorded, is_captured=True)
+        pending = self._calls.now.pending = PendingCalls(self.recorded, is_captured=True)
         return pending
 
     def flush(self) -> None:
-        """Run what this thread has recorded."""
-        pending: PendingCalls | None = getattr(self._of_thread, "pending", None)
+        """Run what this thread, or this task in it, has recorded."""
+        pending = self._calls.now.pending
         if pending is not None:
             pending.run()
 

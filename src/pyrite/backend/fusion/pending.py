@@ -80,13 +80,13 @@ class RecordedCalls:
 class PendingCalls:
     """Some calls in order, their inputs, and who holds their results.
 
-    They belong to a thread; another one that wants a value of them runs them.  The lock is held by
-    who records and by who runs, and neither waits for those of another thread meanwhile.
+    They belong to a thread, or a task in it; another one that wants a value of them runs them.  The
+    lock is held by who records and by who runs, and neither waits for those of another meanwhile.
     """
 
     __slots__ = (
-        "_results", "at", "inputs", "is_captured", "is_done", "lock", "numbers", "recorded",
-        "sites",
+        "_places", "_results", "at", "inputs", "is_captured", "is_done", "lock", "numbers",
+        "recorded", "sites",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedCalls, *, is_captured: bool = False) -> None:
@@ -98,6 +98,7 @@ class PendingCalls:
         self.is_captured = is_captured
         #: The tensors that it takes, its numbers, its results, and lines by the number of a call.
         self.inputs: list[Lazy] = []
+        self._places: dict[int, int] = {}
         self.numbers: list[Constant] = []
         self._results: list[ref[Lazy]] = []
         self.sites: dict[int, str] = {}
@@ -146,10 +147,13 @@ class PendingCalls:
         pending, n = x.place
         if pending is self:
             return n
-        self.inputs.append(x)
-        n = -len(self.inputs)
-        x.place = (self, n)
-        return n
+        # Other calls that take turns with these may have taken it since these did.
+        known = self._places.get(id(x))
+        if known is None:
+            self.inputs.append(x)
+            known = self._places[id(x)] = -len(self.inputs)
+        x.place = (self, known)
+        return known
 
     def _content(
         self, op: Op, inputs: Sequence[Any], plan: Plan, parts: Sequence[Hashable]
@@ -215,6 +219,7 @@ class PendingCalls:
                 self._compute(wanted)
             self.is_done = True
             self.inputs, self.numbers, self._results, self.sites = [], [], [], {}
+            self._places = {}
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
         inputs: list[Any] = [x.value for x in self.inputs]

@@ -1,0 +1,65 @@
+"""Who records calls: a thread, or an asyncio task that runs in it.
+
+Tasks that take turns would find another order of calls each time, and so other programs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from pyrite.backend.fusion.pending import PendingCalls
+
+_modules = sys.modules
+
+
+class TaskCalls:
+    """The calls that a thread recorded last: of the task that ran last, or outside of tasks."""
+
+    __slots__ = ("_others", "_outside", "_task", "pending")
+
+    def __init__(self) -> None:
+        self.pending: PendingCalls | None = None
+        #: The task that they are of, None outside of one; what was recorded there, and by others.
+        self._task: ref[Any] | None = None
+        self._outside: PendingCalls | None = None
+        self._others: WeakKeyDictionary[Any, PendingCalls] = WeakKeyDictionary()
+
+    def turn(self) -> None:
+        """Have ``pending`` be of the task that runs now."""
+        # Written for speed: this is run for every op.  A program that never imported asyncio has
+        # no tasks, and need not import it for this.
+        asyncio = _modules.get("asyncio")
+        loop = None if asyncio is None else asyncio._get_running_loop()
+        if loop is None:
+            if self._task is not None:
+                self._turn_to(None)
+            return
+        task = asyncio.current_task(loop)  # type: ignore[union-attr]
+        if task is not (None if self._task is None else self._task()):
+            self._turn_to(task)
+
+    def _turn_to(self, task: Any) -> None:
+        """Put away what another task recorded, and take up what this one did."""
+        if self._task is None:
+            self._outside = self.pending
+        elif (before := self._task()) is not None and self.pending is not None:
+            self._others[before] = self.pending
+        self._task = None if task is None else ref(task)
+        self.pending = self._outside if task is None else self._others.pop(task, None)
+
+
+class CallsHere(threading.local):
+    """The calls of each thread."""
+
+    def __init__(self) -> None:
+        self.of_thread = TaskCalls()
+
+    @property
+    def now(self) -> TaskCalls:
+        """Those of this thread, turned to the task that runs in it."""
+        found = self.of_thread
+        found.turn()
+        return found
