@@ -105,6 +105,8 @@ def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Of floats two zeros are equal, and NaN to nothing; arrays and lists change.
     """
+    if len(given) == 1 and not kwargs:  # as most are
+        return _key_of_one(given[0])
     kinds = (*map(type, given), *map(type, kwargs.values())) if kwargs else (*map(type, given),)
     if not _PLAIN.issuperset(kinds):
         return None
@@ -113,6 +115,14 @@ def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if value.__class__ is tuple and not _INTEGERS.issuperset(map(type, value)):
                 return None
     return (given, *kwargs.items(), kinds) if kwargs else (given, kinds)
+
+
+def _key_of_one(value: Any) -> Any:
+    """Return the key of one attribute, in no form that others have."""
+    kind = value.__class__
+    if kind is tuple:
+        return value if _INTEGERS.issuperset(map(type, value)) else None
+    return (kind, value) if kind in _PLAIN else None
 
 
 _PLAIN: Final = frozenset({int, bool, str, type(None), DType, tuple})

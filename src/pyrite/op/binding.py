@@ -55,11 +55,13 @@ def call(
         note_sync(op.name)
     cls, backend, handles, plan = found
     results = backend.execute(op, handles, plan)
-    return (
-        _expanded(op, inputs, plan)
-        if results is None
-        else _wrapped(op, results, plan, cls, backend)
-    )
+    if results is None:
+        return _expanded(op, inputs, plan)
+    types = plan.out
+    # As `_wrapped` does, with a call less for most ops.
+    if types is not None and len(types) == 1:
+        return cls._wrap(results[0], types[0], backend)
+    return _wrapped(op, results, plan, cls, backend)
 
 
 def apply(

@@ -236,10 +236,14 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     is_own = op.reads is None and op.body_reads is None
     sort = sorter.sorted if is_own else sorter.sorted_with_rules
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
+    #: How many arguments need no sorting: all are inputs.
+    plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if len(args) == plain and not kwargs:
+                return call(op, args, op.attributes, ())  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")
                 return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from pyrite.runtime.cpu.stream import Stream
 
 #: Seconds after which a test that waits for a thread fails.
 LONG = 60
+#: The word of the state in `executor.ll` that counts workers asleep.
+SLEEPERS = 33
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 Submit = Callable[..., None]
@@ -125,31 +128,50 @@ def test_a_thread_that_is_held_up_is_helped(submit: Submit) -> None:
 # ---- when launches are handed over ----
 
 
-def test_a_launch_for_several_threads_is_handed_over_at_once(executor: Executor) -> None:
-    stream = Stream(executor)
+def test_launches_that_are_work_enough_together_are_handed_over(executor: Executor) -> None:
+    stream = Stream(executor, together=100.0)
     run: list[int] = []
-    chunks = Chunks(run.append, 4)
-    stream.extend(chunks.words)
-    chunks.wait()
+    chunks = [Chunks(run.append, 1), Chunks(run.append, 4)]
+    stream.extend(chunks[0].words, 99.0)
+    before = executor.submitted
+    stream.extend(chunks[1].words, 1.0)
+    chunks[1].wait()
 
-    assert sorted(run) == [0, 1, 2, 3]
+    assert (before, executor.submitted) == (0, 1)
+    assert (run[0], sorted(run[1:])) == (0, [0, 1, 2, 3])
     stream.synchronize()
 
 
-def test_one_for_a_single_thread_waits_for_others(executor: Executor) -> None:
-    stream = Stream(executor)
+def test_those_that_are_less_wait_for_a_reader_who_runs_them_himself(executor: Executor) -> None:
+    stream = Stream(executor, together=100.0)
     run: list[int] = []
-    chunks = [Chunks(run.append, 1) for _ in range(3)]
+
+    def note(_: int) -> None:
+        run.append(threading.get_ident())
+
+    chunks = [Chunks(note, 1) for _ in range(3)]
+    # Workers that come from their start look for work once.
+    while executor._counters[SLEEPERS] < executor.width:
+        time.sleep(0.001)
     for one in chunks:
-        stream.extend(one.words)
+        stream.extend(one.words, 1.0)
     before = executor.submitted
     stream.synchronize()
 
-    assert (before, executor.submitted, run) == (0, 1, [0, 0, 0])
+    assert (before, executor.submitted, run) == (0, 1, [threading.get_ident()] * 3)
+
+
+def test_one_thread_begins_what_is_handed_over_by_who_goes_on_recording(tmp_path: Path) -> None:
+    executor = Executor(Compiler(host_target(), DiskCache(tmp_path)), 1, patience=0)
+    stream = Stream(executor, together=100.0)
+    chunks = Chunks(lambda _: None, 1)
+    stream.extend(chunks.words, 100.0)
+    chunks.wait()
+    executor.close()
 
 
 def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
-    stream, both = Stream(executor), threading.Barrier(2, timeout=LONG)
+    stream, both = Stream(executor, together=1.0), threading.Barrier(2, timeout=LONG)
 
     def meet(_: int) -> None:
         both.wait()
@@ -157,7 +179,7 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
     # The first time a thread may still be on its way from its start.
     for _ in range(3):
         chunks = Chunks(meet, 4)
-        stream.extend(chunks.words)
+        stream.extend(chunks.words, 1.0)
         stream.flush()
         chunks.wait()
         stream.synchronize()

@@ -58,6 +58,31 @@ def test_what_is_given_back_is_used_again() -> None:
     assert allocator.allocate(1001).address == address
 
 
+def test_a_block_that_goes_from_hand_to_hand_is_counted_once() -> None:
+    allocator = Stream().allocator
+    held, address = [allocator.allocate(1000)], 0
+    for _ in range(3):
+        address = held.pop().address
+        held.append(allocator.allocate(1001))
+    report = allocator.report()
+
+    assert held[0].address == address
+    assert (report.live, report.reserved, report.peak) == (1024, 1024, 1024)
+
+
+def test_one_of_another_size_is_not_handed_on() -> None:
+    allocator = Stream().allocator
+    small, large = allocator.allocate(1000), allocator.allocate(2000)
+    address = large.address
+    del small
+    other = allocator.allocate(2000)
+    assert other.address != address
+    del large
+    report = allocator.report()
+
+    assert (report.live, report.reserved, report.peak) == (2048, 5120, 5120 - 1024)
+
+
 def test_the_host_gets_no_block_that_a_launch_may_still_use() -> None:
     stream = Stream()
     buffer = stream.allocator.allocate(1000)

@@ -10,7 +10,7 @@ A recording holds compiled kernels and no memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyrite.backend.cube.block import Use
@@ -64,6 +64,12 @@ class Recording:
     #: The operands that are new results, with their types; and those of them that are large.
     new: tuple[tuple[int, TensorType], ...] = ()
     large: tuple[tuple[int, TensorType], ...] = ()
+    #: Whether there is no more to do than buffers, launches, and one result.
+    is_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        more = (self.parts, self.faults, self.arguments, self.large)
+        object.__setattr__(self, "is_plain", len(self.results) == 1 and not any(more))
 
     @property
     def planned(self) -> int:
@@ -75,10 +81,24 @@ class Recording:
         operands: list[Any] = []
         doubt: AnyDoubt | None = None
         for i in inputs:
-            if type(i) is CubeTensor:
+            if i.__class__ is CubeTensor:
                 operands.append(i.buffer)
-                if i.doubt is not doubt and i.doubt is not None:
-                    doubt = joined(doubt, i.doubt)
+                its = i.doubt
+                if its is not doubt and its is not None:
+                    doubt = joined(doubt, its)
+        if self.is_plain and not listeners:
+            if self.sizes:
+                operands += self.memory.buffers()
+            if self.bundle is not None:
+                self.bundle.launch(operands)
+            ((at, of, strides, offset),) = self.results
+            return (CubeTensor(operands[at], of, strides, offset, doubt),)
+        return self._replay_all(launcher, inputs, operands, doubt)
+
+    def _replay_all(
+        self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any], doubt: AnyDoubt | None
+    ) -> Sequence[CubeTensor]:
+        """Do what `replay` does where there is more to do, given the inputs' buffers."""
         bundle = self.prepare(launcher, inputs, operands)
         for at, of in self.new if listeners else self.large:
             note_origin(operands[at], of)
@@ -88,11 +108,10 @@ class Recording:
                 doubt = joined(doubt, launcher.faults.launch(self.faults, operands, run))
             else:
                 run(operands)
-        # Loops, here and in what is called: a comprehension is a call more, of a small op's fifty.
-        results = []
-        for at, of, strides, offset in self.results:
-            results.append(CubeTensor(operands[at], of, strides, offset, doubt))
-        return results
+        return [
+            CubeTensor(operands[at], of, strides, offset, doubt)
+            for at, of, strides, offset in self.results
+        ]
 
     def _describe(self, launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return which op a launch is for, and the line."""

@@ -11,7 +11,8 @@ from pyrite.runtime.cpu.memory import BUFFERS
 from pyrite.runtime.cpu.stream import Stream
 from pyrite.runtime.protocol import BundledLaunch, Fixed
 
-Command = Callable[[Any, Sequence[Any], Sequence[int]], "array[int]"]
+#: The words of a launch, and its nanoseconds.
+Command = Callable[[Any, Sequence[Any], Sequence[int]], "tuple[array[int], float]"]
 Pack = Callable[[Any], int]
 
 
@@ -38,24 +39,26 @@ class CpuBundle:
         for at, operand, pack in template.numbers:
             words[at] = pack(operands[operand])
         if words:
-            self._stream.extend(words)
+            self._stream.extend(words, template.nanoseconds)
 
     def _written(self, operands: Sequence[Any]) -> _Template:
         template = _Template()
         for step in self._steps:
-            command = self._command(step.executable, step.bound(operands), step.grid)
-            if command:
-                template.append(command, step, operands)
+            words, nanoseconds = self._command(step.executable, step.bound(operands), step.grid)
+            if words:
+                template.append(words, step, operands)
+                template.nanoseconds += nanoseconds
         return template
 
 
 class _Template:
     """Commands, and where in them the operands go."""
 
-    __slots__ = ("addresses", "numbers", "words")
+    __slots__ = ("addresses", "nanoseconds", "numbers", "words")
 
     def __init__(self) -> None:
         self.words = array("q")
+        self.nanoseconds = 0.0
         self.addresses: list[tuple[int, int]] = []
         self.numbers: list[tuple[int, int, Pack]] = []
 

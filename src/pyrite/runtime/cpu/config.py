@@ -19,6 +19,8 @@ class CpuConfig:
     share: float = 20_000.0
     #: The most chunks for each thread.
     most_shares: int = 16
+    #: Nanoseconds of the launches that are handed over while more are recorded: see `Stream`.
+    together: float = 150_000.0
     #: Bytes of an output that is stored past the caches: it would not stay in them.
     streamed: int = 16 << 20
     #: Pauses before a thread without work goes to sleep.  One takes 20 to 45 ns on x86.

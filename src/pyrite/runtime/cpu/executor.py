@@ -35,6 +35,8 @@ _CPUS: Final = 1024
 NO_SEAT: Final = -1
 #: Bytes of a workgroup of the copy function.
 COPY_GROUP: Final = 1 << 20
+#: Nanoseconds that it takes, roughly.
+COPY_WORK: Final = 20_000.0
 #: The most chunks of one command: what a share has bits for.
 MOST_CHUNKS: Final = (1 << 24) - 1
 
@@ -45,6 +47,7 @@ _FUNCTIONS = {
     "wait": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64),
     "submit": _SUBMIT,
     "submit_aside": _SUBMIT,
+    "submit_seated": _SUBMIT,
     "rouse": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "stop": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
 }
@@ -73,8 +76,7 @@ class CommandBuffer:
 
 #: Words of a command before its slots.
 HEADER: Final = 9
-#: Which of them says how many chunks it has, and which how many words.
-CHUNKS: Final = 3
+#: Which of them says how many words it has.
 _LENGTH: Final = 4
 
 
@@ -130,6 +132,7 @@ class Executor:
         self._wait = _FUNCTIONS["wait"](addresses["wait"])
         self._submit = _FUNCTIONS["submit"](addresses["submit"])
         self._submit_aside = _FUNCTIONS["submit_aside"](addresses["submit_aside"])
+        self._submit_seated = _FUNCTIONS["submit_seated"](addresses["submit_seated"])
         self._rouse = _FUNCTIONS["rouse"](addresses["rouse"])
         self._stop = _FUNCTIONS["stop"](addresses["stop"])
         self._threads: list[threading.Thread] = []
@@ -171,12 +174,14 @@ class Executor:
         return self._enqueue(commands, self._submit_aside, NO_SEAT)[0]
 
     def submit_seated(self, commands: CommandBuffer) -> tuple[int, int]:
-        """Submit as `submit` does for who waits for it right after: return a seat for `help` too.
+        """Submit as `submit` does for who helps right after: return a seat for `help` too.
 
-        Taken before others are woken, so that none is woken for it.
+        Taken before others are woken, so that none is woken for it, nor for the work of one thread.
         """
         self.check()
-        return self._enqueue(commands, self._submit, self._sit(self._at))
+        seat = self._sit(self._at)
+        put = self._submit if seat == NO_SEAT else self._submit_seated
+        return self._enqueue(commands, put, seat)
 
     def rouse(self) -> None:
         """Wake also the worker of this processor, if there is work: who recorded it goes away."""
@@ -202,7 +207,7 @@ class Executor:
         with self._lock:
             while not (number := put(self._at, first, count)):
                 self.help(self.completed + 1, seat)
-                seat = NO_SEAT
+                put, seat = self._submit, NO_SEAT
             self._submitted_buffers.append((number, commands))
             completed = self.completed
             while self._submitted_buffers and self._submitted_buffers[0][0] <= completed:

@@ -169,21 +169,31 @@ class Allocator:
         """
         capacity = size_class(nbytes)
         with self._lock:
-            if self._ended:
-                self._take_back()
-            free = self._free.get(capacity)
-            # The block that came back last, which may be in a cache; for the host the first.
-            if not free or (for_host and free[0].submission > self._done()):
-                block = self._reserve(capacity)
+            ended = self._ended
+            if len(ended) == 1 and ended[0].block.capacity == capacity and not for_host:
+                # Of the right size, as mostly in a chain of ops: nothing that is counted changes.
+                block = ended.popleft().block
             else:
-                block = free.popleft() if for_host else free.pop()
-            live = self._live = self._live + capacity
-            if live > self._peak:
-                self._peak = live
+                block = self._taken(capacity, for_host=for_host)
         buffer = CpuBuffer(block, nbytes)
         lease = block.lease = Lease(buffer, self._end)
         lease.block = block
         return buffer
+
+    def _taken(self, capacity: int, *, for_host: bool) -> Block:
+        """Return a free block, or a new one, which is in use from now on."""
+        if self._ended:
+            self._take_back()
+        free = self._free.get(capacity)
+        # The block that came back last, which may be in a cache; for the host the first.
+        if not free or (for_host and free[0].submission > self._done()):
+            block = self._reserve(capacity)
+        else:
+            block = free.popleft() if for_host else free.pop()
+        live = self._live = self._live + capacity
+        if live > self._peak:
+            self._peak = live
+        return block
 
     def report(self) -> MemoryReport:
         """Return how much is in use."""

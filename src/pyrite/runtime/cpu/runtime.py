@@ -23,7 +23,7 @@ from pyrite.runtime.bundle import NewBuffers
 from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
-from pyrite.runtime.cpu.executor import COPY_GROUP, Executor, command, slot
+from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command, slot
 from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
@@ -99,7 +99,7 @@ class CpuRuntime:
         self.target = self.compiler.target
         self._executor = Executor(self.compiler, threads, patience=self.config.patience)
         self.machine = machine_of(self.target, self._executor.width)
-        self._stream = Stream(self._executor)
+        self._stream = Stream(self._executor, together=self.config.together)
         self._executables: Recent[str, CpuExecutable] = Recent(KERNELS)
         self._retired = Retired(self._stream.now, self._stream.done)
         self._counts: Counter[str] = Counter()
@@ -146,9 +146,9 @@ class CpuRuntime:
     ) -> None:
         """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel."""
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
-        words = self._command(executable, bindings, grid)
+        words, nanoseconds = self._command(executable, bindings, grid)
         if words:
-            self._stream.extend(words)
+            self._stream.extend(words, nanoseconds)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
@@ -156,8 +156,8 @@ class CpuRuntime:
 
     def _command(
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
-    ) -> array[int]:
-        """Return the words of a launch; none for one of no workgroups."""
+    ) -> tuple[array[int], float]:
+        """Return the words of a launch, none for one of no workgroups, and its nanoseconds."""
         kernel = executable.kernel
         if len(bindings) != len(executable.pack):
             raise KernelError(
@@ -167,13 +167,13 @@ class CpuRuntime:
         sizes = _grid(kernel, grid)
         count = math.prod(sizes)
         if count == 0:
-            return array("q")
+            return array("q"), 0.0
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
         # Long workgroups compute more than they read, and need not be equally long.
         in_turns = work >= self.config.worthwhile
         address = self._address(executable, bindings)
-        return command(address, sizes, slots, chunk, in_turns=in_turns)
+        return command(address, sizes, slots, chunk, in_turns=in_turns), work * count
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         least = self.config.streamed
@@ -195,7 +195,8 @@ class CpuRuntime:
         grid = (-(-target.nbytes // COPY_GROUP), 1, 1)
         slots = (target.address, source.address, target.nbytes)
         if grid[0]:
-            self._stream.extend(command(self._executor.copy_function, grid, slots, 1))
+            words = command(self._executor.copy_function, grid, slots, 1)
+            self._stream.extend(words, grid[0] * COPY_WORK)
 
     # ---- order ----
 

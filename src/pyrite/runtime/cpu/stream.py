@@ -7,24 +7,30 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from pyrite.runtime.cpu.executor import CHUNKS, NO_SEAT, CommandBuffer, Executor
+from pyrite.runtime.cpu.executor import NO_SEAT, CommandBuffer, Executor
 from pyrite.runtime.interruption import Uninterrupted
 
-#: Words of launches that are handed over together: some 40 launches of a few operands.
-_TOGETHER: Final = 512
+#: Words of launches, some 20 of a few operands, that are handed over while others are under way.
+_BEHIND: Final = 512
+#: Words that are handed over however little work they are.
+_MOST: Final = 8192
 
 
 class Stream:
     """Launches of all Python threads, in the order of `extend`.
 
-    One with several chunks for each thread is handed over at once when there is none under way;
-    shorter ones together, as handing over takes a few microseconds.
+    They are handed over when they are ``together`` nanoseconds of work: to wake a thread takes the
+    one that records 1 to 25 microseconds, the latter on a virtual machine.  What is less waits for
+    more, or for a reader, who runs it himself.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, *, together: float) -> None:
         self.executor = executor
+        self._together = together
         self._lock = Lock()
         self._pending = CommandBuffer()
+        #: Nanoseconds of work that is pending, roughly.
+        self._work = 0.0
         #: The submission that the pending commands will be: nobody else submits.
         self._next = executor.submitted + 1
         #: Launches of the command buffers that were handed over.
@@ -38,19 +44,19 @@ class Stream:
         with self._lock:
             return self._handed + len(self._pending)
 
-    def extend(self, words: array[int]) -> None:
-        """Add launches as `command` writes them; now and then those added are handed over."""
+    def extend(self, words: array[int], nanoseconds: float) -> None:
+        """Add launches as `command` writes them, of so much work; maybe hand over what there is."""
         executor = self.executor
         if executor.why_closed is not None:
             executor.check()
         with self._lock:
             pending = self._pending.words
             pending.extend(words)
-            if len(pending) >= _TOGETHER:
-                self._submit(executor.submit)
-            elif words[CHUNKS] > executor.width and executor.is_idle:
-                self._submit(executor.submit_aside)
-                self._is_aside = True
+            work = self._work = self._work + nanoseconds
+            if (work >= self._together and (len(pending) >= _BEHIND or executor.is_idle)) or len(
+                pending
+            ) >= _MOST:
+                self._submit_recording()
 
     def flush(self) -> int:
         """Hand over what was added and return the number of the last submission."""
@@ -89,6 +95,12 @@ class Stream:
         completed = self.executor.completed
         return completed + (completed == self.executor.submitted and not self._pending.words)
 
+    def _submit_recording(self) -> None:
+        """Hand over for a thread that goes on recording, and keeps its processor for that."""
+        # Where there is one thread, nobody but its worker would begin.
+        self._is_aside = self.executor.width > 1
+        self._submit(self.executor.submit_aside if self._is_aside else self.executor.submit)
+
     def _submit(self, submit: Callable[[CommandBuffer], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
@@ -100,5 +112,5 @@ class Stream:
         Not before: `done` takes nothing pending and nothing submitted for idleness.
         """
         self._handed += len(self._pending)
-        self._pending = CommandBuffer()
+        self._pending, self._work = CommandBuffer(), 0.0
         self._next = submitted + 1
