@@ -187,3 +187,32 @@ def test_writes_outside_are_dropped_by_segments_too(fresh: Device) -> None:
     with pytest.raises(IndexRangeError, match="an index outside"):
         backend.synchronize()
     np.testing.assert_array_equal(backend.download(target), [9, 4])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "bool"])
+@pytest.mark.parametrize("reduction", ["add", "min", "max"])
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_parts_of_integers_are_joined(
+    fresh: Device, parts: int, reduction: Any, dtype: str
+) -> None:
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    rng = np.random.default_rng(parts)
+    # Sums of these wrap around; places and updates are seen from their ends, in steps of two.
+    met = "int32" if dtype == "bool" else dtype
+    highest = np.iinfo(met).max
+    x, updates = (rng.integers(0, highest, s).astype(met) for s in ((5, 3), (80, 3)))
+    indices = rng.integers(-5, 6, (80, 3)).astype(np.int32)
+    given, values = (tensor(a, device=fresh)[::-2]._handle for a in (indices, updates))
+    start = tensor(x, device=fresh)
+    target = dense(backend.launcher, start._handle, start._type)
+    writes = Writes(40, (3,), [given], [(0, ())], values, COLLISIONS[reduction])
+    write(backend.launcher, writes, target, ScatterConfig("part", parts=parts))
+
+    want = x.copy()
+    for (row, column), at in np.ndenumerate(indices[::-2]):
+        if -5 <= at < 5:
+            old, new = want[at, column], updates[::-2][row, column]
+            with np.errstate(over="ignore"):
+                want[at, column] = IN_ORDER[reduction](old, new)
+    np.testing.assert_array_equal(backend.download(target), want)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pyrite.backend.cube.launcher import Machine
 
@@ -27,25 +27,44 @@ class Problem:
 class ScatterConfig:
     """The unit that keeps the order, if any; see the head of this package.
 
-    Segments are cut at every ``chunk`` writes.
+    Segments are cut at every ``chunk`` writes; ``parts`` are how many there are of those.
     """
 
-    by: Literal["line", "element", "segment", "atomic"]
+    by: Literal["line", "element", "segment", "atomic", "part"]
     chunk: int = 0
+    parts: int = 0
+
+
+#: The most parts, each of which takes memory; the fewest writes that are divided: on two threads
+#: 2^18 to one of 1000 places take 118 µs instead of 209.
+_MOST_PARTS: Final = 16
+_DIVIDED: Final = 1 << 16
 
 
 def candidates(problem: Problem, machine: Machine) -> list[ScatterConfig]:
     """Return the configs that are right."""
     found = [ScatterConfig("line"), ScatterConfig("element"), ScatterConfig("segment", 256)]
-    return found + [ScatterConfig("atomic")] * (problem.is_atomic or problem.is_assigned)
+    found += [ScatterConfig("atomic")] * (problem.is_atomic or problem.is_assigned)
+    parts = min(machine.threads, _MOST_PARTS)
+    return found + [ScatterConfig("part", parts=parts)] * (problem.is_atomic and parts > 1)
+
+
+def _is_divided(problem: Problem, parts: int) -> bool:
+    """Whether parts are shorter than lines, and their copies little to fill and to join."""
+    is_many = problem.writes * problem.lines >= _DIVIDED
+    is_dense = problem.elements * parts * 4 <= problem.writes * problem.lines
+    return is_many and is_dense and problem.lines < parts
 
 
 def select(problem: Problem, machine: Machine) -> ScatterConfig:
     """Return a config: by line, unless few lines would leave a large device idle.
 
-    A GPU has many cores, and atomics of its own: integers meet by them.
+    A GPU has many cores, and atomics of its own: integers meet by them.  On a processor many of
+    them that go to few places are divided among its threads.
     """
     by = {config.by: config for config in candidates(problem, machine)}
+    if machine.kind == "cpu" and "part" in by and _is_divided(problem, by["part"].parts):
+        return by["part"]
     if machine.kind == "gpu" and problem.is_atomic:
         return by["atomic"]
     if machine.kind == "cpu" or problem.writes <= max(256, problem.lines // 4):

@@ -13,6 +13,7 @@ from pyrite.backend.cube.skeleton.scatter.atomic import (
 )
 from pyrite.backend.cube.skeleton.scatter.config import Problem, ScatterConfig, select
 from pyrite.backend.cube.skeleton.scatter.in_order import write_in_order
+from pyrite.backend.cube.skeleton.scatter.in_parts import write_in_parts
 from pyrite.backend.cube.skeleton.scatter.segmented import write_in_segments
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
@@ -45,6 +46,8 @@ def write(
         config = select(problem, launcher.machine)
     if config.by == "segment":
         write_in_segments(launcher, writes, target, config)
+    elif config.by == "part":
+        write_in_parts(launcher, writes, target, config)
     elif config.by != "atomic":
         write_in_order(launcher, writes, target, config)
     elif writes.collision is ASSIGN:

@@ -1,0 +1,100 @@
+"""Writes in parts, which the threads of a processor do at once, where order makes no difference.
+
+On one line the writes of `in_order` come one after the other, on one thread.  Of integers a sum or
+an extremum is the same in every order: each part of the writes goes to a copy of the target of its
+own, and the copies are joined to the target at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.skeleton.copy import dense
+from pyrite.backend.cube.skeleton.each import Each, for_each
+from pyrite.backend.cube.skeleton.scatter.atomic import atomic_of
+from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig
+from pyrite.backend.cube.skeleton.scatter.in_order import write_in_order
+from pyrite.backend.cube.skeleton.scatter.writes import Writes
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.content import content_of
+from pyrite.op import Constant
+from pyrite.op.rule import Collision
+from pyrite.types import DType, Number, Shape, TensorType
+
+_IDENTITIES: Final[Mapping[str, str]] = {"add": "zero", "min": "highest", "max": "lowest"}
+_BY_LINE: Final = ScatterConfig("line")
+
+
+def identity_of(collision: Collision, dtype: DType) -> Number | None:
+    """Return what changes no integer that it meets, None for a collision without.
+
+    >>> from pyrite.op.rule.scatter import ADD, MULTIPLY
+    >>> from pyrite.types import int8
+    >>> identity_of(ADD, int8), identity_of(MULTIPLY, int8)
+    (0, None)
+    """
+    name = _IDENTITIES.get(atomic_of(collision, dtype) or "")
+    return 0 if name == "zero" else None if name is None else getattr(dtype, name)
+
+
+def write_in_parts(
+    launcher: Launcher, writes: Writes, target: CubeTensor, config: ScatterConfig
+) -> None:
+    """Do the writes to a target of integers that holds the base already."""
+    identity = identity_of(writes.collision, target.dtype)
+    assert identity is not None, "the config is one for such a collision"
+    shape = (config.parts, *target.shape)
+    nothing = Constant(identity, TensorType((), target.dtype))
+    copies = dense(launcher, nothing, TensorType(shape, target.dtype))
+    depth, axes = len(writes.reads), tuple(range(len(shape)))
+    lines = copies.permuted((*axes[1 : depth + 1], 0, *axes[depth + 1 :]))
+    write_in_order(launcher, _parts_as_lines(writes, config.parts), lines, _BY_LINE)
+    if writes.count % config.parts:
+        write_in_order(launcher, _rest(writes, config.parts), target, _BY_LINE)
+
+    def join(each: Each) -> None:
+        whole, result = each.operands
+        value = result[each.at]
+        for part in range(config.parts):
+            value = writes.collision.join(each.k, value, whole[[part, *each.at]])
+        result[each.at] = value
+
+    for_each(
+        launcher, "scatter_parts", content_of((config.parts, writes.collision.join)), target.shape,
+        [copies], target, join, access="read_write",
+    )  # fmt: skip
+
+
+def _parts_as_lines(writes: Writes, parts: int) -> Writes:
+    """Return the writes of whole parts, each of which has lines of its own."""
+    count = writes.count // parts
+
+    def cut(x: CubeTensor) -> CubeTensor:
+        stride, *strides = x.strides
+        return x.strided((count, parts, *x.shape[1:]), (stride, stride * count, *strides))
+
+    return _mapped(writes, count, cut, (parts, *writes.lines))
+
+
+def _rest(writes: Writes, parts: int) -> Writes:
+    """Return the writes behind the whole parts."""
+    count = writes.count % parts
+
+    def last(x: CubeTensor) -> CubeTensor:
+        offset = x.offset + (writes.count - count) * x.strides[0]
+        return x.strided((count, *x.shape[1:]), x.strides, offset)
+
+    return _mapped(writes, count, last, writes.lines)
+
+
+def _mapped(
+    writes: Writes, count: int, view: Callable[[CubeTensor], CubeTensor], lines: Shape
+) -> Writes:
+    updates = writes.updates
+    return replace(
+        writes, count=count, lines=lines, indices=[view(i) for i in writes.indices],
+        updates=view(updates) if isinstance(updates, CubeTensor) else updates,
+    )  # fmt: skip
