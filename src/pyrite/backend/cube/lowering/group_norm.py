@@ -5,8 +5,8 @@ taken, g and g times the centred values are summed over each channel; these few 
 the gradients of weight and bias need, and those of x besides the elements.  So every element is
 read three times, of which one is from far; by the body, which knows no sums over pieces of a row,
 there is a second kernel for weight and bias, which reads all of g and x once more.
-Formulas and precision are those of the composite, which runs by its body on GPUs, for other layouts
-and for channels of a few elements.
+Formulas and precision are those of the composite, which runs by its body on GPUs and for channels of
+a few elements.
 """
 
 from __future__ import annotations
@@ -164,18 +164,22 @@ def sizes_of(shape: Shape, num_groups: int) -> tuple[int, int, int]:
 
 
 def has_long_channels(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether channels lie in one piece each, or last, of which a copy is made; and are long."""
-    g, x, _ = inputs
-    assert isinstance(g, CubeTensor)
+    """Whether channels are worth sums of their own."""
+    x = inputs[1]
     assert isinstance(x, CubeTensor)
-    if machine.kind != "cpu" or not x.type.size or element_count(x.shape[2:]) < LEAST_SIZE:
-        return False
-    return all(_are_neighbours(t) or channels_lie_last(t) for t in (g, x))
+    return machine.kind == "cpu" and x.type.size > 0 and element_count(x.shape[2:]) >= LEAST_SIZE
 
 
-def _are_neighbours(x: CubeTensor) -> bool:
-    found = x.reshaped((*x.shape[:2], element_count(x.shape[2:])))
-    return found is not None and found.strides[2] == 1
+def _in_pieces(launcher: Launcher, x: CubeTensor, shape: Shape) -> CubeTensor:
+    """Return a tensor as (rows, channels, size), in which a channel lies in one piece.
+
+    A cotangent that is one number all along a channel, as of a mean over it, stays so.  All others
+    are copied: of every second element one pass takes as long as all of a copy's.
+    """
+    found = x.reshaped(shape)
+    if found is None or found.strides[2] not in (0, 1):
+        return flattened(launcher, contiguous(launcher, x), shape)
+    return found
 
 
 def channels_lie_last(x: CubeTensor) -> bool:
@@ -193,7 +197,7 @@ def group_norm_backward(
     types = dict(zip(argnums, out, strict=True))
     rows, channels, size = sizes_of(x.shape, attrs["num_groups"])
     shape = (rows, channels, size)
-    sources = [flattened(launcher, t, shape) for t in (g, x)]
+    sources = [_in_pieces(launcher, t, shape) for t in (g, x)]
     found = {0: launcher.empty(types[0])} if 0 in types else {}
     targets = [flattened(launcher, t, shape) for t in found.values()]
     totals = {n: launcher.empty(TensorType(shape[:2], compute)) for n in argnums if n}
