@@ -15,6 +15,7 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion import pending as pending_module
+from pyrite.config import config
 from pyrite.errors import IndexRangeError, ShapeError
 from pyrite.runtime.interpreter import InterpreterRuntime
 
@@ -352,7 +353,9 @@ def test_what_reads_shared_memory_runs_before_its_owner_may_write_again(device: 
     array[:] = 0
     for values, reference in zip(found, expected, strict=True):
         np.testing.assert_array_equal(values.numpy(), reference)
-    assert fused(device).recorded.runs >= 2, "each call on shared memory runs at once"
+    # In guarded mode `from_dlpack` copies, as no poison lies around memory of others.
+    if config.guard is None:
+        assert fused(device).recorded.runs >= 2, "each call on shared memory runs at once"
 
 
 # ---- failures ----
