@@ -195,6 +195,12 @@ def test_nested_containers_have_dotted_names_and_key_selects_a_part(path: Path) 
         load_pytorch(path, key="epoch")
 
 
+def test_values_that_are_no_tensors_are_not_named_one_by_one(path: Path) -> None:
+    write(path, archive(op({"losses": [0.5] * 20_000, "x" * 2000: 1, "w": tensor()})))
+
+    assert list(load_pytorch(path)) == ["w"]
+
+
 def test_two_tensors_of_one_dotted_name_are_an_error(path: Path) -> None:
     write(path, archive(op({"a.b": tensor(), "a": {"b": tensor()}})))
     with pytest.raises(RecordError, match=r"got two 'a\.b'"):

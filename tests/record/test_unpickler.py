@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrite.errors import RecordError
+from pyrite.record import unpickler
 from pyrite.record.unpickler import Constructor, unpickle
 
 ALLOWED = {"collections.OrderedDict": Constructor("OrderedDict", dict), "torch.float32": "float32"}
@@ -117,6 +118,23 @@ def test_a_malformed_or_hostile_pickle_is_one_error(data: bytes) -> None:
 
 def test_a_huge_memo_index_costs_no_memory() -> None:
     assert read(b"\x80\x02K\x05r\xff\xff\xff\xff.") == 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"](" + b"N" * 101 + b"e",
+        b"]" + b"Na" * 101,
+        b"](" + b"](" + b"N" * 50 + b"e](" + b"N" * 51 + b"e",
+        b"}(" + b"".join(b"K" + bytes([i]) + b"N" for i in range(101)) + b"u",
+    ],
+)
+def test_of_too_many_values_no_more_than_their_bound_are_read(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpickler, "MAX_ITEMS", 100)
+    with pytest.raises(RecordError, match="it requires at most 100 values, got more"):
+        read(b"\x80\x02" + data + b"\xff")  # nonsense behind them is not reached
 
 
 def test_deep_nesting_does_not_overflow_a_stack() -> None:

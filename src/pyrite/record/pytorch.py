@@ -17,7 +17,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -35,7 +35,7 @@ from pyrite.record.safetensors import (
     require_addressable,
     require_bools,
 )
-from pyrite.record.unpickler import Constructor, unpickle
+from pyrite.record.unpickler import MAX_ITEMS, Constructor, unpickle
 from pyrite.types import Array
 
 #: An expanded tensor (stride 0) may be this much larger than its storage; beyond, it is an attack.
@@ -43,7 +43,7 @@ MAX_EXPANDED_BYTES = 2**30
 #: A tensor takes about 150 bytes of the pickle: so many are those of 400,000.
 MAX_PICKLE_BYTES = 2**26
 #: Containers within containers; shared ones count each time, which stops "billion laughs".
-MAX_DEPTH, MAX_NODES, MAX_NAME_LENGTH = 64, 1_000_000, 1000
+MAX_DEPTH, MAX_NODES, MAX_NAME_LENGTH = 64, MAX_ITEMS, 1000
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     name: np.dtype(scalar)
@@ -106,12 +106,10 @@ def load_pytorch(path: PathLike, *, key: str | None = None) -> dict[str, Array]:
     for part in _split(key):
         tree = _child(tree, part, owner)
     arrays: dict[str, Array] = {}
-    for name, leaf in _leaves(tree, owner):
-        if not isinstance(leaf, np.ndarray):
-            continue
+    for name, array in _arrays(tree, owner):
         if name in arrays:
             raise RecordError(f"{owner} requires one tensor for each dotted name, got two {name!r}")
-        arrays[name] = leaf
+        arrays[name] = array
     if not arrays:
         names = ", ".join(map(brief, list(tree)[:8])) if isinstance(tree, dict) else "no dict"
         raise RecordError(f"{owner} requires tensors at key={key!r}, got none there, but {names}")
@@ -415,20 +413,27 @@ def _child(tree: Tree, part: str, owner: str) -> Tree:
     )
 
 
-def _leaves(tree: Tree, owner: str) -> Iterator[tuple[str, object]]:
-    """Yield dotted name and value of everything that is no container, in order."""
-    pending, seen = [("", tree, 0)], 0
+def _arrays(tree: Tree, owner: str) -> Iterator[tuple[str, Array]]:
+    """Yield dotted name and value of each array, in order."""
+    pending, seen = [("", tree, 0)], 1
     while pending:
         name, value, depth = pending.pop()
-        seen += 1
+        children = _children(value)
+        seen += len(children)
         if depth > MAX_DEPTH or seen > MAX_NODES or len(name) > MAX_NAME_LENGTH:
             raise RecordError(
                 f"{owner} requires at most {MAX_NODES} values, {MAX_DEPTH} deep, with names of "
                 f"{MAX_NAME_LENGTH} letters, got more"
             )
-        if not isinstance(value, dict | list | tuple):
+        if isinstance(value, np.ndarray):
             yield name, value
-            continue
-        items = list(value.items() if isinstance(value, dict) else enumerate(value))
         pending += [(f"{name}.{part}" if name else f"{part}", child, depth + 1)
-                    for part, child in reversed(items)]  # fmt: skip
+                    for part, child in reversed(children)
+                    if isinstance(child, dict | list | tuple | np.ndarray)]  # fmt: skip
+
+
+def _children(value: Tree) -> Sequence[tuple[Any, Tree]]:
+    """Return what a container holds, by key or number; nothing of what is no container."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list | tuple) else ()

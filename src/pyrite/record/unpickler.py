@@ -11,7 +11,7 @@ linear in the size of the pickle.
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -21,6 +21,8 @@ from pyrite.record.safetensors import brief
 
 #: A tensor takes about 35: so many are those of a hundred thousand tensors, and a few seconds.
 MAX_OPCODES = 1 << 22
+#: What lists and dicts hold in all: the optimiser's state of 250,000 tensors, or half a second.
+MAX_ITEMS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,14 @@ def unpickle(
     """
     machine = _Machine(allowed, persistent, owner)
     position: int | None = 0
-    steps = count(1)
+    step, steps = machine.step, count(1)
     try:
         for opcode, argument, position in pickletools.genops(data):  # noqa: B007 (for the error)
             if next(steps) > MAX_OPCODES:
                 raise RecordError(f"{owner} requires at most {MAX_OPCODES} steps, got more")
             if opcode.name == "STOP":
                 return machine.result()
-            machine.step(opcode.name, argument)
+            step(opcode.name, argument)
     except RecordError:
         raise
     except _MALFORMED as error:
@@ -89,6 +91,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
+        self._held = 0
 
     def step(self, opcode: str, argument: Any) -> None:
         if opcode in _LITERALS:
@@ -124,12 +127,20 @@ class _Machine:
             raise TypeError(f"{type(self.stack[-1]).__name__} for {kind.__name__}")
         return self.stack[-1]
 
-    def append(self, items: Iterable[Any]) -> None:
+    def append(self, items: list[Any]) -> None:
+        self._hold(len(items))
         self.top(list).extend(items)
+
+    def _hold(self, count: int) -> None:
+        """Count what is put into containers."""
+        self._held += count
+        if self._held > MAX_ITEMS:
+            raise RecordError(f"{self.owner} requires at most {MAX_ITEMS} values, got more")
 
     def set_items(self, flat: list[Any]) -> None:
         if len(flat) % 2:
             raise ValueError("a key without a value")
+        self._hold(len(flat) // 2)
         target = self.top(dict)
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             # Hashing nested tuples recurses in C, and state dicts have no other keys.

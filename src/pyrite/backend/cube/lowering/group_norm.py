@@ -5,8 +5,8 @@ taken, g and g times the centred values are summed over each channel; these few 
 the gradients of weight and bias need, and those of x besides the elements.  So every element is
 read three times, of which one is from far; by the body, which knows no sums over pieces of a row,
 there is a second kernel for weight and bias, which reads all of g and x once more.
-Formulas and precision are those of the composite, which runs by its body on GPUs and for channels of
-a few elements.
+Formulas and precision are those of the composite, which runs by its body on GPUs and for channels
+of a few elements.
 """
 
 from __future__ import annotations
