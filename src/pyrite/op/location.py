@@ -51,18 +51,40 @@ def refused(
     """Return what becomes of a raw error inside a public function: one of Pyrite's, of its kind.
 
     None where the call does not fit the signature, or where the user's own code raised the error,
-    as a loss function does.
+    as a loss function does; and of a fault of ours, which stays what it is, with all its frames.
     """
     inner = error.__traceback__.tb_next if error.__traceback__ else None
     if inner is None or _passes_user(inner) or _misfits_signature(inner):
         return None
     if isinstance(error, MemoryError):
         return located(DeviceError(f"{name} requires memory that there is, got {error}; split it"))
+    if _is_fault(error, inner):
+        error.add_note(f"This is a fault inside Pyrite, in {name}, not in its arguments: report it")
+        return None
     cls = ArgumentTypeError if isinstance(error, TypeError | AttributeError) else ArgumentError
     values = [reprlib.repr(value) for value in given]
     shown = ", ".join([*values, *(f"{k}={reprlib.repr(value)}" for k, value in named.items())])
     message = f"{name} requires arguments that fit together, got ({shown}); {error}"
     return located(cls(message))
+
+
+def _is_fault(error: Exception, traceback: TracebackType | None) -> bool:
+    """Whether a raw error is ours: a record lets no arguments through that a backend cannot take.
+
+    Of libraries that a backend hands values to, errors of these are expected: NumPy refuses
+    negative powers of integers.  They raise nothing that Python does of a name that is none.
+    """
+    is_name = isinstance(error, AttributeError | KeyError)
+    while traceback is not None:
+        module: str = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.startswith(_COMPILED) or (is_name and module.startswith("pyrite.backend.")):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+#: Where kernels are chosen, written and launched, behind the record.
+_COMPILED = ("pyrite.backend.cube.", "pyrite.backend.fusion.", "pyrite.kernel.", "pyrite.runtime.")
 
 
 def _misfits_signature(traceback: TracebackType) -> bool:
