@@ -66,7 +66,11 @@ def on_pytorch(entry: Any, sample: Any, kind: Any) -> tuple[list[Any], list[Any]
         return value
 
     args, kwargs = samples.arguments(sample, taken, _constant(entry.name))
-    results = list(samples.leaves(entry.op(*args, **kwargs)))
+    # Where PyTorch has CUDA, samples of `ones_like` and the like ask for a result there.
+    results = [
+        r.cpu() if isinstance(r, torch.Tensor) else r
+        for r in samples.leaves(entry.op(*args, **kwargs))
+    ]
     total = _weighed(results, lambda r: isinstance(r, torch.Tensor) and r.requires_grad, _of_torch)
     has_none = not kind.is_floating_point or not entry.supports_autograd
     if total is None or has_none or entry.name in table.GRADIENTS:
