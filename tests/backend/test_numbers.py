@@ -15,6 +15,8 @@ from pyrite import Tensor
 from pyrite.backend.device import device_names, device_problem
 from pyrite.errors import DTypeError
 from pyrite.tensor.creation import full, tensor
+from pyrite.testing import examples
+from pyrite.types import float32
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning"),
@@ -81,3 +83,45 @@ def test_whole_powers_broadcast(device: str, exponent: Any, dtype: str) -> None:
         power = tensor(exponent, device=device)
     found = tensor(base, device=device) ** power
     np.testing.assert_array_equal(found.numpy(), base ** np.asarray(exponent).astype(dtype))
+
+
+# ---- in the place of any operand ----
+
+#: A number for each kind of dtype.
+NUMBERS: dict[str, Any] = {"f": 0.5, "i": 1, "u": 1, "b": True}
+
+#: Ops of several operands.  An optimiser's step, whose operands are parameters and their states,
+#: is given tensors by `Optimizer` alone.
+OPERANDS = sorted(
+    {
+        e.op.name
+        for e in examples()
+        if len(e.sample.inputs) > 1 and not e.op.name.endswith("_update")
+    }
+)
+
+
+@each_device
+@pytest.mark.parametrize("op", OPERANDS)
+@pytest.mark.sample(25, by="device")
+def test_a_number_stands_for_an_operand_as_it_does_on_numpy(device: str, op: str) -> None:
+    """``x.take(1, 0)`` failed on kernels, and was told as a mistake."""
+    for example in (e for e in examples() if e.op.name == op):
+        arrays = example.arrays(float32)
+        for position, array in enumerate(arrays):
+            if not isinstance(array, np.ndarray):
+                continue
+            given = [*arrays]
+            given[position] = NUMBERS[array.dtype.kind]
+
+            def results(at: str, given: Any = given, example: Any = example) -> list[Any]:
+                laid = [tensor(a, device=at) if isinstance(a, np.ndarray) else a for a in given]
+                return [t.numpy() for t in example.call(laid, at)]
+
+            try:
+                wanted = results("numpy")
+            except Exception:
+                continue  # one that is refused: tests/test_hostile.py asks how
+            for got, want in zip(results(device), wanted, strict=True):
+                assert (got.shape, got.dtype) == (want.shape, want.dtype), (example, position)
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=example.id)

@@ -31,7 +31,7 @@ def test_a_fault_of_a_lowering_is_not_told_as_the_users(monkeypatch: pytest.Monk
 
     assert type(caught.value) is AttributeError
     assert "lowering/group_norm.py" in "".join(traceback.format_tb(caught.value.__traceback__))
-    assert any("a fault inside Pyrite" in note for note in caught.value.__notes__)
+    assert any("A fault inside Pyrite" in note for note in caught.value.__notes__)
 
 
 def raised(module: str, expression: str) -> Exception:

@@ -59,7 +59,8 @@ def refused(
     if isinstance(error, MemoryError):
         return located(DeviceError(f"{name} requires memory that there is, got {error}; split it"))
     if _is_fault(error, inner):
-        error.add_note(f"This is a fault inside Pyrite, in {name}, not in its arguments: report it")
+        if not hasattr(error, "__notes__"):  # else an op inside has it
+            error.add_note(f"A fault inside Pyrite, in {name}, not in its arguments: report it")
         return None
     cls = ArgumentTypeError if isinstance(error, TypeError | AttributeError) else ArgumentError
     values = [reprlib.repr(value) for value in given]
@@ -71,16 +72,17 @@ def refused(
 def _is_fault(error: Exception, traceback: TracebackType | None) -> bool:
     """Whether a raw error is ours: a record lets no arguments through that a backend cannot take.
 
-    Of libraries that a backend hands values to, errors of these are expected: NumPy refuses
-    negative powers of integers.  They raise nothing that Python does of a name that is none.
+    Behind the record the body of a composite meets the arguments first, so that what is raised
+    there is theirs.  Of libraries that a backend hands values to errors of these are expected:
+    NumPy refuses negative powers of integers.  None raises what Python does of a name that is none.
     """
-    is_name = isinstance(error, AttributeError | KeyError)
+    modules: list[str] = []
     while traceback is not None:
-        module: str = traceback.tb_frame.f_globals.get("__name__", "")
-        if module.startswith(_COMPILED) or (is_name and module.startswith("pyrite.backend.")):
-            return True
+        modules.append(traceback.tb_frame.f_globals.get("__name__", ""))
         traceback = traceback.tb_next
-    return False
+    innermost = next(m for m in reversed(modules) if m.startswith("pyrite."))
+    is_name = isinstance(error, AttributeError | KeyError)
+    return innermost.startswith(_COMPILED) or (is_name and innermost.startswith("pyrite.backend."))
 
 
 #: Where kernels are chosen, written and launched, behind the record.

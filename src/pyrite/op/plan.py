@@ -7,12 +7,12 @@ under these and looked up by the next call.  A call that is a mistake is never k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pyrite.content import NoContentError, Reader
-from pyrite.errors import ArgumentTypeError, DTypeError
+from pyrite.errors import ArgumentTypeError, DTypeError, ShapeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
@@ -403,10 +403,22 @@ def types_of_results(
 def _infer(op: Op, types: list[Any], attrs: Attributes) -> tuple[TensorType, ...] | None:
     if op.infer is not None:
         out = op.infer(*types, **attrs)
-        return out if isinstance(out, tuple) else (out,)
+        found = out if isinstance(out, tuple) else (out,)
+        _require_sizes(op, found)
+        return found
     if op.scalar is None:
         return None
     present = [t for t in types if t is not None]
     shape = broadcast(op.name, *(t.shape for t in present))
     dtype = bool_ if op.returns == "bool" else present[-1].dtype
     return (TensorType(shape, dtype),)
+
+
+def _require_sizes(op: Op, types: tuple[TensorType, ...]) -> None:
+    """Raise ShapeError of a size that no index reaches, also where another one is 0."""
+    for type in types:
+        if any(n > _MOST for n in type.shape):
+            raise ShapeError(f"{op.name} requires sizes below 2 ** 63, got {type.shape}")
+
+
+_MOST: Final = (1 << 63) - 1

@@ -167,6 +167,7 @@ class Rearrangement(Joining):
         >>> pyrite.arange(6).reshape(2, 3).diagonal(1).numpy().tolist()
         [1, 5]
         """
+        offset = operator.index(offset)
         x = self.moveaxis((axis1, axis2), (-2, -1))
         rows, columns = x.shape[-2:]
         size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
@@ -187,6 +188,7 @@ class Rearrangement(Joining):
         if self.ndim == 0:
             raise ShapeError("diag requires at least 1 axis, got shape ()")
         *batch, size = self.shape
+        offset = operator.index(offset)
         side = size + abs(offset)
         start = offset if offset >= 0 else -offset * side
         zeros: Any = False if self.dtype.is_bool else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.copy import flattened
+from pyrite.backend.cube.skeleton.copy import dense, flattened
 from pyrite.backend.cube.skeleton.each import Each, for_each
 from pyrite.backend.cube.skeleton.gather.config import GatherConfig, select
 from pyrite.backend.cube.skeleton.place import coordinates_at, fault_of, types_of
@@ -35,7 +35,8 @@ def gather(
 ) -> CubeTensor:  # fmt: skip
     """Return the elements of the source at the places of the rule, 0 where there is none."""
     given: CubeTensor = inputs[rule.source]
-    place = rule.places(out.shape, given.shape, types_of(inputs), attrs)
+    types = types_of(inputs)
+    place = rule.places(out.shape, given.shape, types, attrs)
     shape = merged(place, given.shape)
     source = given if shape == given.shape else flattened(launcher, given, shape)
     operands = tuple(sorted({e.input for e in place if isinstance(e, IndexRead)}))
@@ -46,10 +47,18 @@ def gather(
     target = launcher.empty(out)
     for_each(
         launcher, name, content_of(problem), _vectors(out.shape, config),
-        [source, *(inputs[position] for position in operands)], target,
+        [source, *(_tensor(launcher, inputs[n], types[n]) for n in operands)], target,
         lambda each: _write(each, problem), extents=source.shape, fault=fault, config=config.each,
     )  # fmt: skip
     return target
+
+
+def _tensor(launcher: Launcher, index: Any, type: TensorType | None) -> CubeTensor:
+    """Return an index as a tensor: it may be a number, as in ``x.take(1, 0)``."""
+    if isinstance(index, CubeTensor):
+        return index
+    assert type is not None
+    return dense(launcher, index, type)
 
 
 def _has_neighbours(place: Place, shape: Shape) -> bool:
