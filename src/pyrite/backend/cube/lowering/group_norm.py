@@ -18,7 +18,7 @@ from typing import Any
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of
 from pyrite.backend.cube.registry import Input, lowers
-from pyrite.backend.cube.skeleton.copy import flattened
+from pyrite.backend.cube.skeleton.copy import contiguous, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import (
@@ -180,11 +180,6 @@ def _in_pieces(launcher: Launcher, x: CubeTensor, shape: Shape) -> CubeTensor:
     if found is None or found.strides[2] not in (0, 1):
         return flattened(launcher, contiguous(launcher, x), shape)
     return found
-
-
-def channels_lie_last(x: CubeTensor) -> bool:
-    """Whether the neighbours of an element are those of other channels."""
-    return x.type.ndim > 2 and x.shape[1] > 1 and x.strides[1] == 1 and x.strides[-1] != 1
 
 
 @lowers("group_norm_backward", when=has_long_channels)
