@@ -6,7 +6,7 @@ makes few of many.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyrite.backend.graph import Graph, Input, Node
@@ -21,6 +21,19 @@ Known = TensorType | Constant | None
 
 #: The user's lines, by the places in the graph of the ops that were called there, where known.
 Sites = Mapping[int, str]
+
+
+class Begun(Protocol):
+    """A run of a program of which what writes over inputs is not submitted yet."""
+
+    @property
+    def results(self) -> Sequence[Handle | None]:
+        """What is made so far, None where it is not."""
+        ...
+
+    def finish(self) -> Sequence[Handle]:
+        """Do the rest; return all results.  What raises has written over nothing."""
+        ...
 
 
 class Program(Protocol):
@@ -44,6 +57,10 @@ class Program(Protocol):
         """Return the results for handles and numbers, by the positions of the graph's inputs."""
         ...
 
+    def begin(self, inputs: Sequence[Any], sites: Sites) -> Begun | None:
+        """Run what does not write over inputs; None where nothing does, and `run` is for it."""
+        ...
+
 
 class Compiling:
     """What a backend overrides that makes programs of its own."""
@@ -56,8 +73,14 @@ class Compiling:
         """Return what a program depends on of an input, besides its type."""
         return None
 
-    def compile(self, graph: Graph, inputs: Sequence[Any]) -> Program:
-        """Return the program of a graph for inputs like these."""
+    def compile(
+        self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()
+    ) -> Program:
+        """Return the program of a graph for inputs like these.
+
+        Results may take the memory of the inputs at the positions ``donated``, if their holders let
+        go of them before the run is finished (`Program.begin`).
+        """
         return CallList(cast(Executor, self), graph)
 
 
@@ -91,6 +114,9 @@ class CallList:
             for value in done:
                 del values[value]
         return [values[value] for value in graph.results]
+
+    def begin(self, inputs: Sequence[Any], sites: Sites) -> None:
+        """Return None: no op writes over an input."""
 
     def execute(self, node: Node, operands: Sequence[Any], plan: Plan) -> Sequence[Handle]:
         """Return the results of one op."""

@@ -98,6 +98,9 @@ class CapturedCall:
     replays: Mapping[Hashable, Replay]
     renewed: Mapping[EffectTensor, Source]
     aliases: tuple[tuple[Source, Source], ...]
+    #: The inputs, by position, in whose place the call gives something else: what it renews of an
+    #: effect, and parameters of which it returns a later version.
+    donated: tuple[int, ...]
 
     @property
     def answers(self) -> list[Hashable]:
@@ -174,6 +177,7 @@ def call_captured(
             with captured(capture):
                 result = function(*args, **kwargs)
             found = _Reading(fusion, pending, capture, given).call(result)
+            pending.donated = found.donated
         except BaseException:
             undo(capture)
             raise
@@ -238,7 +242,22 @@ class _Reading:
             {key: effect.form for key, effect in effects.items()},
             {key: effect.plan() for key, effect in effects.items()},
             renewed, tuple([(x, y) for x, y in self._aliases if {x, y} & used]),
+            self._donated(inputs, outputs, renewed),
         )  # fmt: skip
+
+    def _donated(
+        self, inputs: Sequence[Source], outputs: Sequence[Output],
+        renewed: Mapping[EffectTensor, Source],
+    ) -> tuple[int, ...]:  # fmt: skip
+        later = {o.like.id for o in outputs if isinstance(o.like, Identified) and o.steps}
+        leaves = self._given.leaves
+        parameters = {
+            Leaf(n) for n, t in enumerate(leaves) if isinstance(t, Identified) and t.id in later
+        }
+        kept = {o.source for o in outputs} | set(renewed.values())
+        kept.update(source for pair in self._aliases for source in pair)
+        given = (parameters | set(renewed)) - kept
+        return tuple([n for n, source in enumerate(inputs) if source in given])
 
     def _source(self, lazy: Lazy) -> Source:
         if (known := self._sources.get(id(lazy))) is not None:

@@ -25,6 +25,7 @@ class Environment:
     def __init__(self, functions: Iterable[object]) -> None:
         self._reads: list[_Read] = []
         self._seen: set[int] = set()
+        self._classes: set[type] = set()
         self._kept: list[object] = []
         for function in functions:
             self._follow(function)
@@ -37,6 +38,9 @@ class Environment:
         return None
 
     def _follow(self, value: Any) -> None:
+        if isinstance(value, TreeNode):
+            self._follow_class(type(value))
+            return
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -45,13 +49,17 @@ class Environment:
             self._follow(value.func)
         elif isinstance(value, types.MethodType):
             self._follow(value.__func__)
-        elif isinstance(value, TreeNode):
-            for method in _methods(type(value)):
-                self._follow(method)
         elif isinstance(value, types.FunctionType) and not is_of_library(value.__module__):
             self._function(value)
         elif hasattr(value, "__wrapped__"):
             self._follow(value.__wrapped__)
+
+    def _follow_class(self, of: type[TreeNode]) -> None:
+        """Follow the methods of a module.  To hold the module would be to hold its memory."""
+        if of not in self._classes:
+            self._classes.add(of)
+            for method in _methods(of):
+                self._follow(method)
 
     def _function(self, function: types.FunctionType) -> None:
         name = function.__name__

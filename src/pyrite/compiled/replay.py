@@ -8,6 +8,7 @@ from typing import Any
 
 from pyrite.backend.compiling import Program
 from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.history import Lines, graph_of
 from pyrite.backend.fusion.lazy import Lazy
 from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
@@ -16,9 +17,12 @@ from pyrite.op import Constant, HostScalar, is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import tree_map
+from pyrite.types import TensorType
 
 #: Programs of one call, for other layouts of its inputs.
 MOST_LAYOUTS = 16
+#: The place of a handle before it has one.
+_NOWHERE = (None, 0)
 
 
 class ReplayedCall:
@@ -29,6 +33,7 @@ class ReplayedCall:
         self._fusion = fusion
         self._lines = Lines(call.at, call.sites)
         self._programs: dict[Hashable, Program] = {}
+        self._types: tuple[TensorType, ...] = ()
         sources = [*(o.source for o in call.outputs), *call.renewed.values()]
         #: The values that are wanted, and where each is among the results of a program.
         self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, Result)}))
@@ -96,7 +101,8 @@ class ReplayedCall:
         return found
 
     def _made(self, inputs: Sequence[Lazy], values: Sequence[Any]) -> list[Lazy]:
-        """Return the results of the program."""
+        """Return the results of the program, some of them put off."""
+        self._fusion.finish()
         computed = self._fusion.computed
         given: list[Any] = [x.value if x.value is not None else computed(x) for x in inputs]
         layouts = tuple([self._fusion.inner.layout_of(x) for x in given])
@@ -106,15 +112,27 @@ class ReplayedCall:
         program = self._programs.get(layouts)
         if program is None:
             program = self._program(layouts, inputs, given)
-        self._fusion.recorded.runs += 1
-        holding = self._fusion.holding
-        return [holding(x) for x in program.run(given, self._lines)]
+        fusion = self._fusion
+        fusion.recorded.runs += 1
+        begun = program.begin(given, self._lines)
+        if begun is None:
+            return [fusion.holding(x) for x in program.run(given, self._lines)]
+        types = self._types
+        made = [
+            Lazy(type, _NOWHERE) if x is None else fusion.holding(x)
+            for x, type in zip(begun.results, types, strict=True)
+        ]
+        fusion.put_off(DeferredRun(begun, made))
+        return made
 
     def _program(self, layouts: Hashable, inputs: Sequence[Lazy], given: Sequence[Any]) -> Program:
         if len(self._programs) >= MOST_LAYOUTS:
             self._programs.clear()
         graph = graph_of(self.call.at, [x.type for x in inputs], self._wanted)
-        program = self._fusion.recorded.program(graph, layouts, given, self.call.at)
+        program = self._fusion.recorded.program(
+            graph, layouts, given, self.call.at, self.call.donated
+        )
+        self._types = graph.out
         self._programs[layouts] = program
         return program
 

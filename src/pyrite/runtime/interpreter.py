@@ -182,6 +182,10 @@ class InterpreterRuntime:
         """Return the bytes."""
         return BindingResource(HostResource(memoryview(buffer.data.data)))
 
+    def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
+        """Return False: it is not known who holds a buffer."""
+        return False
+
     def is_shared(self, x: InterpreterBuffer, y: InterpreterBuffer) -> bool:
         """Whether two buffers have memory in common."""
         return bool(np.shares_memory(x.data, y.data))

@@ -230,6 +230,13 @@ class Runtime(Protocol):
         """
         ...
 
+    def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
+        """Whether nobody but a list holds a buffer of it, so that it may be written over.
+
+        In doubt it is False, as for memory that is not the runtime's own.
+        """
+        ...
+
     def is_shared(self, x: Buffer, y: Buffer) -> bool:
         """Whether two buffers may have memory in common."""
         ...

@@ -10,7 +10,7 @@ Named for CubeCL, whose place in Burn it takes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -256,8 +256,10 @@ class CubeBackend(Backend):
         """Return where the elements of a tensor lie."""
         return handle.strides, handle.offset
 
-    def compile(self, graph: Graph, inputs: Sequence[Any]) -> CubeProgram:
-        """Return the program of a graph for inputs like these."""
+    def compile(
+        self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()
+    ) -> CubeProgram:
+        """Return the program of a graph for inputs like these; see `Compiling.compile`."""
 
         def body_of(node: Node) -> Graph | None:
             if node.op.body is None:
@@ -271,7 +273,7 @@ class CubeBackend(Backend):
             assert found is not None, "a graph holds what has kernels"
             return found
 
-        return compile_graph(self.launcher, graph, inputs, body_of, choose)
+        return compile_graph(self.launcher, graph, inputs, body_of, choose, donated)
 
     def memory(self) -> DeviceMemory:
         """Return how much memory is in use, and by which tensors."""

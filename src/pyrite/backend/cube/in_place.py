@@ -99,14 +99,16 @@ def _accesses(kernel: Kernel) -> dict[Node, list[_Access]]:
 
 
 def in_place(
-    launches: Sequence[Overwriting], uses: Mapping[int, Use], kept: Collection[int]
-) -> dict[int, int]:
+    launches: Sequence[Overwriting], uses: Mapping[int, Use], kept: Collection[int],
+    taken: Collection[int] = (),
+) -> dict[int, int]:  # fmt: skip
     """Return the slots whose memory another one takes when they are read last, and which one.
 
-    ``kept`` are slots whose memory nothing may take: inputs, and results.
+    ``kept`` are slots whose memory nothing may take, inputs and results; ``taken`` those that have
+    one's by now.
     """
     found: dict[int, int] = {}
-    taken: set[int] = set()
+    taken = {*taken}
     for n, launch in enumerate(launches):
         for x, y in sorted(launch.pairs):
             old, new = launch.slots[x], launch.slots[y]

@@ -7,7 +7,7 @@ slots in place of buffers, so that memory is planned for the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyrite.backend.cube.body import GraphRun
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
@@ -74,6 +75,13 @@ class CubeProgram:
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[CubeTensor]:
         """Return the results; each is in doubt as what it is made of."""
+        return self._begun(inputs, sites).finish()
+
+    def begin(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun | None:
+        """Run what comes before the first write over an input; None where there is none."""
+        return None if self.recording.tail is None else self._begun(inputs, sites)
+
+    def _begun(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun:
         recording = self.recording
         operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
         try:
@@ -83,10 +91,11 @@ class CubeProgram:
         if listeners or recording.large:
             self._note_origins(operands, sites)
         doubts: Sequence[AnyDoubt] = ()
+        describe = self._describing(sites)
         if bundle is not None:
             launch: Callable[[list[Any]], None] = bundle.launch
             if listeners:
-                launch = told(self.launcher.runtime, recording.steps, self._describing(sites))
+                launch = told(self.launcher.runtime, recording.head, describe)
             if recording.faults:
                 checks = [
                     (message, sites.get(node) or user_location())
@@ -96,10 +105,7 @@ class CubeProgram:
             else:
                 launch(operands)
         found = _doubts(self.reaches, _doubts_of(inputs), doubts)
-        return [
-            CubeTensor(operands[at], type, strides, offset, doubt)
-            for (at, type, strides, offset), doubt in zip(recording.results, found, strict=True)
-        ]
+        return ProgramRun(self.launcher, recording, operands, found, describe)
 
     def memory(self, sites: Sites) -> ProgramMemory:
         """Return what a run takes beside its inputs, and what of it is largest at a time."""
@@ -185,10 +191,12 @@ def _doubt(
 
 
 def compile_graph(
-    launcher: Launcher, graph: Graph, inputs: Sequence[Any], body_of: BodyOf, choose: Choice
-) -> CubeProgram:
+    launcher: Launcher, graph: Graph, inputs: Sequence[Any], body_of: BodyOf, choose: Choice,
+    donated: Collection[int] = (),
+) -> CubeProgram:  # fmt: skip
     """Return the program of a graph for inputs of these types and layouts.
 
+    Results may take the memory of inputs at the positions ``donated``.
     ``body_of`` gives the body of a composite that has no kernels under its own name, ``choose``
     what runs a node alone.
     """
@@ -202,6 +210,7 @@ def compile_graph(
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
+    recorder.donate(donated)
     recording = recorder.recording(results)
     return CubeProgram(
         launcher,

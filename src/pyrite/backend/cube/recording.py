@@ -64,12 +64,24 @@ class Recording:
     #: The operands that are new results, with their types; and those of them that are large.
     new: tuple[tuple[int, TensorType], ...] = ()
     large: tuple[tuple[int, TensorType], ...] = ()
+    #: The operands of inputs that launches from ``split`` on write over, with their bytes: then
+    #: ``bundle`` has those before, and ``tail`` these.
+    donated: tuple[tuple[int, int], ...] = ()
+    split: int = 0
+    tail: Bundle | None = None
+    #: The operands that launches of ``tail`` touch.
+    late: frozenset[int] = frozenset()
     #: Whether there is no more to do than buffers, launches, and one result.
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
         more = (self.parts, self.faults, self.arguments, self.large)
         object.__setattr__(self, "is_plain", len(self.results) == 1 and not any(more))
+
+    @property
+    def head(self) -> tuple[BundledLaunch, ...]:
+        """The launches of ``bundle``."""
+        return self.steps if self.tail is None else self.steps[: self.split]
 
     @property
     def planned(self) -> int:
@@ -132,7 +144,7 @@ class Recording:
                 block.owner.origin = ProgramOrigin(len(self.steps))
                 buffers.append(block)
             operands += [buffers[p.buffer].view(p.offset, p.nbytes) for p in self.parts]
-        if self.bundle is not None:
+        if self.steps:
             for position, dtype in self.arguments:
                 operands.append(number_of(inputs[position], dtype))
         return self.bundle

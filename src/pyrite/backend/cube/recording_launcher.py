@@ -8,7 +8,7 @@ its attributes, and the types, strides and offsets of its inputs, which are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pyrite.backend.cube.ahead import Job
@@ -62,6 +62,12 @@ class RecordingLauncher(Launcher):
         #: What the lowering gets in place of the inputs.
         self.inputs = [self._unknown(position, i) for position, i in enumerate(inputs)]
         self._given = len(self._slots)
+        #: Inputs, by slot, whose memory results may take: of the bytes that they have.
+        self.donated: dict[int, int] = {}
+        #: Results, by slot, that take it.
+        self._renewed: dict[int, int] = {}
+        #: The first launch that writes over an input.
+        self._split = 0
         #: Whether kernels may have the sizes of these inputs built in, as those that come first.
         self.comes_first = True
         #: Sizes that are part of the kernels.
@@ -169,7 +175,7 @@ class RecordingLauncher(Launcher):
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
-        self._overwrite([self._slot(r) for r in results])
+        self._overwrite(results)
         placement = self._placed([self._slot(r) for r in results])
         places, parts = self._operands(placement)
         outer = {placement.buffer_of(self._slot(r).number) for r in results}
@@ -199,6 +205,8 @@ class RecordingLauncher(Launcher):
             BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)
             for of in self._launches
         ]
+        split = self._split if self._renewed else len(steps)
+        head, tail = steps[:split], steps[split:]
         return Recording(
             sizes=placement.sizes,
             memory=self.runtime.bundle_memory(
@@ -210,7 +218,7 @@ class RecordingLauncher(Launcher):
             arguments=tuple(
                 (a.position, a.dtype) for a in operands if isinstance(a, NumberOperand)
             ),
-            bundle=self._bundle(steps) if steps else None,
+            bundle=self._bundle(head) if head else None,
             made=self._buffers_made(results),
             new=tuple(new.items()),
             large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
@@ -219,9 +227,19 @@ class RecordingLauncher(Launcher):
                 (places[self._slot(r).number], r.type, r.strides, r.offset) for r in results
             ),
             name=name,
+            donated=tuple((places[old], self.donated[old]) for old in self._renewed.values()),
+            split=self._split,
+            tail=self._bundle(tail) if tail else None,
+            late=frozenset(b for of in tail for b in of.bindings if not isinstance(b, Fixed)),
         )
 
-    def _overwrite(self, results: Sequence[Slot]) -> None:
+    def donate(self, positions: Iterable[int]) -> None:
+        """Let results take the memory of inputs that fill it, by position."""
+        for x in [self.inputs[n] for n in positions]:
+            if isinstance(x, CubeTensor) and x.is_contiguous and not x.offset and x.type.size:
+                self.donated[self._slot(x).number] = x.type.nbytes
+
+    def _overwrite(self, results: Sequence[CubeTensor]) -> None:
         """Have slots that are read last where others are written be those, where that is right.
 
         Not where a touch past the end of one is to be found, nor on a GPU, where a launch cannot
@@ -229,15 +247,29 @@ class RecordingLauncher(Launcher):
         """
         if not self.runtime.is_host or guarding(self.runtime) is not None:
             return
-        kept = {*range(self._given), *[slot.number for slot in results]}
-        found = in_place([_overwriting(of) for of in self._launches], self._uses(results), kept)
-        if not found:
+        slots = [self._slot(r) for r in results]
+        launches, uses = [_overwriting(of) for of in self._launches], self._uses(slots)
+        given, outer = range(self._given), {slot.number for slot in slots}
+        uses |= {n: replace(uses[n], nbytes=self.donated[n]) for n in self.donated if n in uses}
+        # An index outside is looked for when the launches before the split are done.
+        first = max(self.launches_of_faults, default=-1) + 1
+        over = in_place(
+            [of if n >= first else replace(of, pairs=frozenset()) for n, of in enumerate(launches)],
+            uses, [n for n in uses if n not in self.donated],
+        )  # fmt: skip
+        self._renewed = {new: old for old, new in over.items() if new in outer}
+        self._split = min([uses[new].begin for new in self._renewed], default=0)
+        found = in_place(launches, uses, {*given, *outer}, taken=self._renewed)
+        if not found and not self._renewed:
             return
-        slots = self._slots
         for of in self._launches:
             of.bindings = [
-                slots[last_of(found, b.number)] if isinstance(b, Slot) else b for b in of.bindings
+                self._standing(last_of(found, b.number)) if isinstance(b, Slot) else b
+                for b in of.bindings
             ]
+
+    def _standing(self, number: int) -> Slot:
+        return self._slots[self._renewed.get(number, number)]
 
     def _operands(self, placement: Placement) -> tuple[dict[int, int], list[Part]]:
         """Return which operand each slot is, and the parts of buffers among them.
@@ -267,10 +299,9 @@ class RecordingLauncher(Launcher):
         bundle, guard = self.runtime.bundle(steps), guarding(self.runtime)
         return bundle if guard is None else GuardedBundle(guard, bundle, self.inputs)
 
-    @staticmethod
-    def _slot(tensor: CubeTensor) -> Slot:
+    def _slot(self, tensor: CubeTensor) -> Slot:
         assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
-        return tensor.buffer
+        return self._standing(tensor.buffer.number)
 
     def _placed(self, results: Sequence[Slot]) -> Placement:
         """Return where each slot lies that is not an input's.

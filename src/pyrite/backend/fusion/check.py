@@ -73,6 +73,9 @@ class CheckedProgram:
             self._is_trusted = plain is None and self._check == "first"
         return results if plain is None else plain
 
+    def begin(self, inputs: Sequence[Any], sites: Sites) -> None:
+        """Return None: the ops, which run behind the program, want the inputs as they were."""
+
     def _compared(
         self, inputs: Sequence[Any], results: Sequence[Handle], sites: Sites
     ) -> Sequence[Handle] | None:

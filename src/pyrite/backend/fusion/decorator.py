@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 from pyrite.backend.device import Device, DeviceLike, device
+from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
 from pyrite.backend.fusion.task_calls import CallsHere
@@ -117,6 +118,8 @@ class Fusion(Backend):
     def _pending(self) -> PendingCalls:
         here = self._calls.of_thread
         here.turn()
+        if here.deferred is not None:
+            here.finish()
         pending = here.pending
         if pending is None or pending.is_done:
             pending = here.pending = PendingCalls(self.recorded)
@@ -138,9 +141,18 @@ class Fusion(Backend):
 
     def flush(self) -> None:
         """Run what this thread, or this task in it, has recorded."""
-        pending = self._calls.now.pending
-        if pending is not None:
-            pending.run()
+        here = self._calls.now
+        here.finish()
+        if here.pending is not None:
+            here.pending.run()
+
+    def put_off(self, rest: DeferredRun) -> None:
+        """Have the end of a run come before the next op, read or wait of this thread."""
+        self._calls.of_thread.deferred = rest
+
+    def finish(self) -> None:
+        """Do what was put off."""
+        self._calls.of_thread.finish()
 
     def computed(self, handle: Any) -> Any:
         """Return the handle of the backend below; what is no handle of ours as it is."""
@@ -158,6 +170,7 @@ class Fusion(Backend):
         """
         if self._is_captured:
             raise captured_read()
+        self.finish()
         return self.computed(handle)
 
     def holding(self, value: Handle) -> Lazy:

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any
 from weakref import ref
 
-from pyrite.backend.compiling import Known, Program
+from pyrite.backend.compiling import Begun, Known, Program
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fusion.history import Call, Lines, Number, Operand, graph_of
 from pyrite.backend.fusion.lazy import Lazy
@@ -17,7 +17,7 @@ from pyrite.backend.protocol import Backend
 from pyrite.config import Check
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
-from pyrite.op import Constant, Op, Plan, is_host_scalar, rules_key, user_location, value_of
+from pyrite.op import Constant, Handle, Op, Plan, is_host_scalar, rules_key, user_location, value_of
 from pyrite.recent import Recent
 from pyrite.types import bool_
 
@@ -59,13 +59,18 @@ class RecordedCalls:
             self.largest = found[:MOST_TOLD]
 
     def program(
-        self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call
-    ) -> Program:
-        """Return the program of the graph of calls up to a last one, for inputs that lie so."""
-        content = (graph.key, layouts)
+        self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call,
+        donated: Sequence[int] = (),
+    ) -> Program:  # fmt: skip
+        """Return the program of the graph of calls up to a last one, for inputs that lie so.
+
+        ``donated`` are inputs whose memory results may take.
+        """
+        donated = tuple(donated) if self.check == "off" else ()
+        content = (graph.key, layouts, donated)
         program = self.programs.get(content)
         if program is None:
-            program = self.inner.compile(graph, inputs)
+            program = self.inner.compile(graph, inputs, donated)
             if self.check != "off":
                 # Imported here for its weight: what checks writes files.
                 from pyrite.backend.fusion.check import CheckedProgram
@@ -85,8 +90,8 @@ class PendingCalls:
     """
 
     __slots__ = (
-        "_places", "_results", "at", "inputs", "is_captured", "is_done", "lock", "numbers",
-        "recorded", "sites",
+        "_begun", "_places", "_results", "at", "donated", "inputs", "is_captured", "is_done",
+        "lock", "numbers", "recorded", "sites",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedCalls, *, is_captured: bool = False) -> None:
@@ -102,6 +107,9 @@ class PendingCalls:
         self.numbers: list[Constant] = []
         self._results: list[ref[Lazy]] = []
         self.sites: dict[int, str] = {}
+        #: Inputs whose memory results may take, and what has begun with them: see deferred.py.
+        self.donated: tuple[int, ...] = ()
+        self._begun: tuple[Begun, list[int]] | None = None
 
     # ---- recording ----
 
@@ -210,7 +218,7 @@ class PendingCalls:
         Raises what the backend raises; then nothing has changed, and it may be tried again.
         """
         with self.lock:
-            if self.is_done:
+            if self.is_done and self._begun is None:
                 return
             if self.is_captured:
                 raise captured_read()
@@ -219,27 +227,46 @@ class PendingCalls:
                 self._compute(wanted)
             self.is_done = True
             self.inputs, self.numbers, self._results, self.sites = [], [], [], {}
-            self._places = {}
+            self._places, self._begun = {}, None
 
     def _compute(self, wanted: Sequence[tuple[int, Lazy]]) -> None:
+        if self._begun is None:
+            results = self._computed(wanted)
+        else:
+            begun, numbers = self._begun
+            made = dict(zip(numbers, begun.finish(), strict=True))
+            results = [made[n] for n, _ in wanted]
+        for (_, lazy), result in zip(wanted, results, strict=True):
+            lazy.value = result
+
+    def _computed(self, wanted: Sequence[tuple[int, Lazy]]) -> Sequence[Handle]:
         inputs: list[Any] = [x.value for x in self.inputs]
         layout_of = self.recorded.inner.layout_of
         key = (tuple([n for n, _ in wanted]), *[layout_of(x) for x in inputs])
         inputs += map(plain, self.numbers)
         known = self.at.programs
-        program = known.get(key)
+        form = (self.donated, key)
+        program = known.get(form)
         if program is None:
             if len(known) >= MOST_FORMS:
                 known.clear()
-            program = known[key] = self._program(key, inputs)
+            program = known[form] = self._program(key, inputs)
         self.recorded.runs += 1
-        results = program.run(inputs, Lines(self.at, self.sites))
-        for (_, lazy), result in zip(wanted, results, strict=True):
-            lazy.value = result
+        lines = Lines(self.at, self.sites)
+        begun = program.begin(inputs, lines) if self.donated else None
+        if begun is None:
+            return program.run(inputs, lines)
+        self._begun = begun, [n for n, _ in wanted]
+        # What nobody else holds is given up; so no call may follow, should the rest have to be
+        # tried again.
+        self.is_done = True
+        self.inputs = []
+        inputs.clear()
+        return begun.finish()
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
         graph = graph_of(self.at, [x.type for x in self.inputs], key[0])
-        program = self.recorded.program(graph, key[1:], inputs, self.at)
+        program = self.recorded.program(graph, key[1:], inputs, self.at, self.donated)
         reached = set(reaching(graph))
         for n, call in enumerate(self.at.path):
             if n in reached:

@@ -10,6 +10,7 @@ import threading
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.pending import PendingCalls
 
 _modules = sys.modules
@@ -18,14 +19,22 @@ _modules = sys.modules
 class TaskCalls:
     """The calls that a thread recorded last: of the task that ran last, or outside of tasks."""
 
-    __slots__ = ("_others", "_outside", "_task", "pending")
+    __slots__ = ("_others", "_outside", "_task", "deferred", "pending")
 
     def __init__(self) -> None:
         self.pending: PendingCalls | None = None
+        #: The end of the last run of a compiled function, of whichever task.
+        self.deferred: DeferredRun | None = None
         #: The task that they are of, None outside of one; what was recorded there, and by others.
         self._task: ref[Any] | None = None
         self._outside: PendingCalls | None = None
         self._others: WeakKeyDictionary[Any, PendingCalls] = WeakKeyDictionary()
+
+    def finish(self) -> None:
+        """Do what was put off."""
+        if self.deferred is not None:
+            self.deferred.run()
+            self.deferred = None
 
     def turn(self) -> None:
         """Have ``pending`` be of the task that runs now."""

@@ -12,6 +12,7 @@ Each small op comes through `Allocator.allocate`, where half a microsecond is a 
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -130,6 +131,23 @@ class CpuView:
 
 #: A tuple: ``CpuBuffer | CpuView`` would be made anew at each use.
 BUFFERS: Final = (CpuBuffer, CpuView)
+
+
+def is_held_once(holder: Sequence[Any], position: int) -> bool:
+    """Whether nobody but a list holds a buffer of it, which has memory of the allocator's.
+
+    Every tensor, view, and export of a buffer holds it.  A part of one is not asked about: others
+    may have been made of the same memory.
+    """
+    buffer = holder[position]
+    if type(buffer) is not CpuBuffer or type(buffer.block) is not Block:
+        return False
+    # The list, the name above, and the argument.
+    return sys.getrefcount(buffer) == HELD_ONCE
+
+
+#: References to a buffer that only a list holds, as `is_held_once` counts them.
+HELD_ONCE: Final = 3
 
 
 def _leased(buffer: CpuBuffer | CpuView) -> memoryview:

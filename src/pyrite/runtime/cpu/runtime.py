@@ -27,7 +27,7 @@ from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command
 from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
-from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer
+from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer, is_held_once
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
@@ -278,6 +278,10 @@ class CpuRuntime:
         assert isinstance(buffer, BUFFERS)
         self.synchronize()
         return BindingResource(HostResource(buffer.lease()))
+
+    def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
+        """Whether nobody but a list holds a buffer of it, which is one of the runtime's own."""
+        return is_held_once(holder, position)
 
     def is_shared(self, x: Buffer, y: Buffer) -> bool:
         """Whether two buffers have memory in common."""

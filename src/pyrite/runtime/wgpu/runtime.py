@@ -244,6 +244,10 @@ class WgpuRuntime:
             queue_of(self.device.gpu).watch(part.texture)
             self._queue.append(TextureCopy(part, buffer, is_to_texture=True))
 
+    def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
+        """Return False: it is not known who holds a buffer."""
+        return False
+
     def is_shared(self, x: Buffer, y: Buffer) -> bool:
         """Whether two buffers are parts of one ``wgpu.GPUBuffer``.
 

@@ -1,0 +1,77 @@
+"""A run of a program: its operands, and what of it is still to be done.
+
+What writes over inputs comes last.  An input that somebody else holds by then is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyrite.backend.cube.fault import AnyDoubt
+from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.recording import Recording
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.explanation import listeners, told
+from pyrite.backend.explanation.launched import Describe
+from pyrite.runtime.interruption import Uninterrupted
+
+
+class ProgramRun:
+    """See the head of this file.  It holds buffers, and none of the tensors that were given."""
+
+    __slots__ = ("_describe", "_doubts", "_is_done", "_launcher", "_operands", "_recording")
+
+    def __init__(
+        self, launcher: Launcher, recording: Recording, operands: list[Any],
+        doubts: Sequence[AnyDoubt | None], describe: Describe,
+    ) -> None:  # fmt: skip
+        self._launcher, self._recording = launcher, recording
+        self._operands, self._doubts, self._describe = operands, doubts, describe
+        self._is_done = recording.tail is None
+
+    @property
+    def results(self) -> list[CubeTensor | None]:
+        """What is made so far, None where it is not."""
+        late = frozenset() if self._is_done else self._recording.late
+        return [
+            None if at in late else CubeTensor(self._operands[at], type, strides, offset, doubt)
+            for (at, type, strides, offset), doubt in zip(
+                self._recording.results, self._doubts, strict=True
+            )
+        ]
+
+    def finish(self) -> list[CubeTensor]:
+        """Do the rest; return all results.  What raises has written over nothing."""
+        recording = self._recording
+        if not self._is_done:
+            for at, nbytes in recording.donated:
+                self._own(at, nbytes)
+            self._launch_tail()
+        return [
+            CubeTensor(self._operands[at], type, strides, offset, doubt)
+            for (at, type, strides, offset), doubt in zip(
+                recording.results, self._doubts, strict=True
+            )
+        ]
+
+    def _own(self, at: int, nbytes: int) -> None:
+        """Have an operand be memory that nobody else holds."""
+        runtime, operands = self._launcher.runtime, self._operands
+        if not runtime.is_last_holder(operands, at):
+            copy = runtime.allocate(nbytes)
+            runtime.copy(operands[at], copy)
+            operands[at] = copy
+
+    def _launch_tail(self) -> None:
+        recording, operands = self._recording, self._operands
+        assert recording.tail is not None
+        if listeners:
+            steps, first = recording.steps[recording.split :], recording.split
+            launch = told(self._launcher.runtime, steps, lambda n: self._describe(first + n))
+        else:
+            launch = recording.tail.launch
+        # Done twice it would update what is updated.
+        with Uninterrupted():
+            launch(operands)
+            self._is_done = True
