@@ -76,6 +76,8 @@ class Stream:
     def synchronize(self) -> None:
         """Hand over what was added and wait for everything."""
         self.executor.check()
+        if not self._pending.words and self.executor.is_idle:
+            return
         with Uninterrupted():
             with self._lock:
                 number, seat = self.executor.submitted, NO_SEAT
