@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pyrite.backend.device import Device, DeviceLike
+from pyrite.backend.device import device as as_device
 from pyrite.errors import ArgumentError, ArgumentTypeError, DTypeError
-from pyrite.op import primitive, public, sample
+from pyrite.op import OPS, Plan, apply, primitive, public, sample
+from pyrite.op.size import unmarked
 from pyrite.philox import philox4x32, philox_words
-from pyrite.tensor.creation import create
 from pyrite.tensor.stream import current_stream
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
@@ -91,8 +93,21 @@ def random_bits(shape: int | Sequence[int], *, device: DeviceLike = None) -> Ten
 
     Raises ArgumentError for a shape that is none.
     """
-    sizes = normalize_shape("random_bits", shape)
-    return create(_random_bits, current_stream().next_words(), device, shape=sizes)
+    plan = _plan_of_bits(normalize_shape("random_bits", shape))
+    backend = as_device(device).backend
+    bits: Tensor = apply(OPS["random_bits"], current_stream().next_words(), plan, Tensor, backend)
+    return bits
+
+
+@lru_cache(maxsize=1024)
+def _plan_of_bits(shape: Shape) -> Plan:
+    """Return the plan of all draws of a shape.
+
+    `bind` would make it at each: words are numbers, and a plan with integers depends on their
+    values.  These fit, and nothing else is to be found out.
+    """
+    shape = unmarked(shape)
+    return Plan({"shape": shape}, (TensorType(shape, uint32),), is_kept=True)
 
 
 # ---- distributions: each a stated function of the words ----

@@ -55,13 +55,19 @@ def host_words(draw: Sequence[Word], shape: Shape) -> torch.Tensor | None:
         return None
     draw = [w if isinstance(w, Constant) else Constant(int(w) & _WORD, _NUMBER) for w in draw]
     # There is a kernel for each number of words, and those of a draw begin alike.
-    type = TensorType((_with_few_digits(count),), uint32)
-    found = backend.execute(OPS["random_bits"], draw, Plan({"shape": type.shape}, (type,)))
+    found = backend.execute(OPS["random_bits"], draw, _plan(_with_few_digits(count)))
     assert found is not None, "a primitive is executed"
     words = backend.host_view(found[0])[:count]
     # Nobody writes to a handle, but PyTorch warns of an array that says so.
     words.flags.writeable = True
     return torch.from_numpy(words).view(shape)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(count: int) -> Plan:
+    """Return the plan of draws of so many words, by which the backend finds its kernel again."""
+    type = TensorType((count,), uint32)
+    return Plan({"shape": type.shape}, (type,), is_kept=True)
 
 
 def _with_few_digits(count: int) -> int:
