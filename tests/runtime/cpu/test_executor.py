@@ -39,15 +39,13 @@ def executor(tmp_path: Path) -> Iterator[Executor]:
 class Chunks:
     """A command that runs a Python function of the number of a chunk."""
 
-    def __init__(
-        self, function: Callable[[int], None], count: int, *, in_turns: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[[int], None], count: int) -> None:
         self._function = function
         self._undone, self._done = threading.Semaphore(count - 1), threading.Event()
         self._native = _FUNCTION(self._run)
         address = ctypes.cast(self._native, ctypes.c_void_p).value
         assert address is not None
-        self.words = command(address, (count, 1, 1), (), 1, in_turns=in_turns)
+        self.words = command(address, (count, 1, 1), (), 1)
 
     def _run(self, _slots: int, begin: int, end: int) -> None:
         assert end == begin + 1
@@ -65,8 +63,8 @@ def submit(executor: Executor) -> Iterator[Submit]:
     """Run chunks by two workers and nobody else."""
     held = []
 
-    def run(function: Callable[[int], None], count: int, *, in_turns: bool = False) -> None:
-        chunks, program = Chunks(function, count, in_turns=in_turns), CommandBuffer()
+    def run(function: Callable[[int], None], count: int) -> None:
+        chunks, program = Chunks(function, count), CommandBuffer()
         held.append(chunks)
         program.words.extend(chunks.words)
         executor.submit(program)
@@ -77,13 +75,8 @@ def submit(executor: Executor) -> Iterator[Submit]:
     executor.wait(executor.submitted)
 
 
-@pytest.mark.parametrize(
-    ("chunks", "in_turns", "second"),
-    [(2, False, 1), (4, False, 2), (5, False, 3), (100, False, 50), (2, True, 1), (5, True, 1)],
-)
-def test_each_thread_begins_with_its_own_share(
-    submit: Submit, chunks: int, in_turns: bool, second: int
-) -> None:
+@pytest.mark.parametrize(("chunks", "second"), [(2, 1), (4, 2), (5, 3), (100, 50)])
+def test_each_thread_begins_with_its_own_share(submit: Submit, chunks: int, second: int) -> None:
     both = threading.Barrier(2, timeout=LONG)
     first: dict[str, int] = {}
 
@@ -93,17 +86,16 @@ def test_each_thread_begins_with_its_own_share(
             first[name] = chunk
             both.wait()
 
-    submit(note, chunks, in_turns=in_turns)
+    submit(note, chunks)
 
     assert first == {"pyrite-cpu-0": 0, "pyrite-cpu-1": second}
 
 
-@pytest.mark.parametrize("in_turns", [False, True])
 @pytest.mark.parametrize("chunks", [1, 2, 3, 64, 1001])
-def test_every_chunk_is_run_once(submit: Submit, chunks: int, in_turns: bool) -> None:
+def test_every_chunk_is_run_once(submit: Submit, chunks: int) -> None:
     run: list[int] = []
     for _ in range(3):
-        submit(run.append, chunks, in_turns=in_turns)
+        submit(run.append, chunks)
 
     assert sorted(run) == sorted([*range(chunks)] * 3)
 

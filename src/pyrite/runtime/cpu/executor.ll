@@ -2,8 +2,8 @@
 ;
 ; A program is an array of commands.  A command is one launch, in 8-byte words:
 ;   0 function   1 count of workgroups   2 workgroups in a chunk   3 count of chunks
-;   4 words of this command   5 1 if neighbouring chunks go to different threads
-;   6 ... what the function gets: the sizes of the grid, the parameters
+;   4 words of this command
+;   5 ... what the function gets: the sizes of the grid, the parameters
 ;
 ; Who takes part has a seat.  There is one for each worker, which is pinned to a processor, and a
 ; reader that helps takes the seat of the processor that it is on: two threads on one processor
@@ -69,7 +69,7 @@ run:
   %command = load ptr, ptr %command.at, align 8
   %count.at = getelementptr i64, ptr %command, i64 1
   %chunk.at = getelementptr i64, ptr %command, i64 2
-  %slots = getelementptr i64, ptr %command, i64 6
+  %slots = getelementptr i64, ptr %command, i64 5
   %function = load ptr, ptr %command, align 8
   %count = load i64, ptr %count.at, align 8
   %chunk = load i64, ptr %chunk.at, align 8
@@ -120,22 +120,12 @@ define internal i64 @share_size(i64 %seat, i64 %chunks, i64 %width) {
 }
 
 ; The chunk that comes next in a seat's share, of which so many are left: shares lie one after the
-; other, or one chunk of each in turn.
+; other.
 define internal i64 @chunk_of(ptr %command, i64 %seat, i64 %left, i64 %width) {
-entry:
   %chunks.at = getelementptr i64, ptr %command, i64 3
-  %turns.at = getelementptr i64, ptr %command, i64 5
   %chunks = load i64, ptr %chunks.at, align 8
-  %turns = load i64, ptr %turns.at, align 8
   %size = call i64 @share_size(i64 %seat, i64 %chunks, i64 %width)
   %done = sub i64 %size, %left
-  %in.turns = icmp ne i64 %turns, 0
-  br i1 %in.turns, label %turn, label %together
-turn:
-  %round = mul i64 %done, %width
-  %of.round = add i64 %round, %seat
-  ret i64 %of.round
-together:
   %even = udiv i64 %chunks, %width
   %larger = urem i64 %chunks, %width
   %evenly = mul i64 %seat, %even

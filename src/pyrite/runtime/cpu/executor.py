@@ -75,7 +75,7 @@ class CommandBuffer:
 
 
 #: Words of a command before its slots.
-HEADER: Final = 9
+HEADER: Final = 8
 #: Which of them says how many words it has.
 _LENGTH: Final = 4
 
@@ -85,17 +85,14 @@ def command(
     grid: tuple[int, int, int],
     slots: Iterable[int],
     chunk: int,
-    *,
-    in_turns: bool = False,
 ) -> array[int]:
     """Return a launch as the words that `executor.ll` reads.
 
-    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.  Threads
-    take neighbouring chunks ``in_turns``, or else each begins with its own part of them.
+    ``grid`` has at least one workgroup; ``chunk`` is how many one thread takes at a time.
     """
     count = grid[0] * grid[1] * grid[2]
     chunk = max(chunk, -(-count // MOST_CHUNKS))
-    words = [function, count, chunk, -(-count // chunk), 0, int(in_turns), *grid, *slots]
+    words = [function, count, chunk, -(-count // chunk), 0, *grid, *slots]
     words[_LENGTH] = len(words)
     return array("q", words)
 

@@ -170,10 +170,8 @@ class CpuRuntime:
             return array("q"), 0.0
         work = executable.work(bindings)
         chunk = chunk_size(self.config, work, count, self._executor.width)
-        # Long workgroups compute more than they read, and need not be equally long.
-        in_turns = work >= self.config.worthwhile
         address = self._address(executable, bindings)
-        return command(address, sizes, slots, chunk, in_turns=in_turns), work * count
+        return command(address, sizes, slots, chunk), work * count
 
     def _address(self, executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> int:
         least = self.config.streamed
