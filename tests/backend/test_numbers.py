@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable
@@ -13,10 +14,10 @@ import pytest
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.device import device_names, device_problem
-from pyrite.errors import DTypeError
+from pyrite.errors import DTypeError, PyriteError
 from pyrite.tensor.creation import full, tensor
 from pyrite.testing import examples
-from pyrite.types import float32
+from pyrite.types import DType, bool_, float32, int8, uint8
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pyrite.backend.fallback.FallbackWarning"),
@@ -125,3 +126,60 @@ def test_a_number_stands_for_an_operand_as_it_does_on_numpy(device: str, op: str
             for got, want in zip(results(device), wanted, strict=True):
                 assert (got.shape, got.dtype) == (want.shape, want.dtype), (example, position)
                 np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=example.id)
+
+
+# ---- integers where floats are computed ----
+
+
+@pytest.mark.parametrize("dtype", [int8, uint8, bool_])
+def test_an_op_of_floats_makes_floats_of_integers(dtype: DType) -> None:
+    """An affine grid of integers was cut off to integers."""
+    for example in (e for e in examples() if e.op.accepts == "float"):
+        given = [
+            np.asarray(a * 3).astype(dtype.numpy)
+            if isinstance(a, np.ndarray) and a.dtype.kind == "f"
+            else a
+            for a in example.arrays(float32)
+        ]
+        laid = [tensor(a, device="numpy") if isinstance(a, np.ndarray) else a for a in given]
+        try:
+            results = example.call(laid, "numpy")
+        except PyriteError:
+            continue
+        wanted = example.call([tensor(a, device="numpy") if isinstance(a, np.ndarray) else a
+                               for a in example.arrays(float32)], "numpy")  # fmt: skip
+        for got, want in zip(results, wanted, strict=True):
+            assert got.dtype.is_float or not want.dtype.is_float, example.id
+
+
+def unary() -> list[str]:
+    """Return the methods of a tensor that are called without arguments and give numbers."""
+    found = []
+    for name in dir(Tensor):
+        method = getattr(Tensor, name)
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        needed = [
+            p for p in list(inspect.signature(method).parameters.values())[1:]
+            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]  # fmt: skip
+        if not needed and not name.endswith("_async") and name not in DRAWING:
+            found.append(name)
+    return found
+
+
+#: What gives another result each time.
+DRAWING = ("shuffle", "bernoulli", "multinomial", "dropout")
+
+
+@pytest.mark.parametrize("method", unary())
+def test_of_integers_a_method_cuts_nothing_off_that_it_gives_of_floats(method: str) -> None:
+    """``x.erfc()`` of integers was cut off to integers."""
+    integers = np.array([-3, -1, 0, 1, 2, 3])
+    try:
+        want = getattr(tensor(integers, dtype="float64", device="numpy"), method)()
+        got = getattr(tensor(integers, dtype="int32", device="numpy"), method)()
+    except (PyriteError, RuntimeError, ImportError):
+        return
+    if isinstance(want, Tensor) and want.dtype.is_float:
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6, atol=1e-6)

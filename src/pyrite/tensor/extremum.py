@@ -153,6 +153,7 @@ class Extremum(Gathering, Arithmetic):
         infer=_extremum_type("max_of_numbers"),
         vjp=(_max_of_numbers_vjp,),
         accepts="float",
+        promotes="all",
         samples=samples_over(distinct),
     )
     def _max_of_numbers(self, /, axis: Axis = None, *, keepdims: bool = False) -> Self:

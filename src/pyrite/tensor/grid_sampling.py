@@ -264,6 +264,7 @@ def _affine_type(theta: TensorType, *, size: Shape, align_corners: bool) -> Tens
     canonical=_sizes,
     infer=_affine_type,
     accepts="float",
+    promotes="all",
     samples=(
         sample((2, 2, 3), size=(2, 1, 3, 2), align_corners=False),
         sample((1, 3, 4), size=(1, 2, 2, 1, 3), align_corners=True),

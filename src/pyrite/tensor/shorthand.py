@@ -34,8 +34,8 @@ class Shorthand(Spellings):
     @public
     def erfc(self) -> Self:
         """Return 1 - erf(x), which keeps its digits where that is small."""
-        x = widened(self)
-        return in_dtype((x * -math.sqrt(2)).ndtr() * 2, self.dtype)
+        found = (widened(self) * -math.sqrt(2)).ndtr() * 2
+        return in_dtype(found, self.dtype) if self.dtype.is_float else found
 
     @public
     def logit(self, eps: float | None = None) -> Self:
@@ -151,6 +151,8 @@ class Shorthand(Spellings):
     @public
     def nanmean(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Return `mean` of what is not NaN; NaN where there is nothing else."""
+        if not self.dtype.is_float:
+            return self.mean(axis, keepdims=keepdims)
         x = widened(self)
         is_nan = x.isnan()
         total = is_nan._where(0, x).sum(axis, keepdims=keepdims)
