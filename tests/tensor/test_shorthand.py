@@ -244,7 +244,7 @@ def test_histogram_of_given_edges() -> None:
         (lambda: tensor(A).cdist(tensor(N)), ShapeError, "cdist requires vectors of one length"),
         (lambda: tensor(A).unflatten(1, (3, -1)), ShapeError, "product 4, of axis 1, got"),
         (lambda: tensor(A).unflatten(1, (-1, -1)), ShapeError, "product 4, of axis 1, got"),
-        (lambda: tensor(A).tensor_split(0), ArgumentError, "sections >= 1, got 0"),
+        (lambda: tensor(A).tensor_split(0), ArgumentError, "1 <= sections <= 65536, got 0"),
         (lambda: pyrite.histogram(tensor(A), 0), ArgumentError, "bins >= 1, got 0"),
         (lambda: pyrite.histogram(tensor(A), 2, (1.0, 0.0)), ArgumentError, r"range\[0\] <="),
     ],
@@ -252,3 +252,10 @@ def test_histogram_of_given_edges() -> None:
 def test_what_does_not_fit_is_refused(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_more_sections_than_one_waits_for_are_refused() -> None:
+    """They were made one by one, without an end."""
+    assert [p.size for p in pyrite.arange(2).tensor_split(4)] == [1, 1, 0, 0]
+    with pytest.raises(ArgumentError, match="tensor_split requires 1 <= sections <= 65536"):
+        pyrite.arange(3).tensor_split(2**42)

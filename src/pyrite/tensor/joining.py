@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -98,7 +99,7 @@ class Joining(View):
             raise ShapeError(
                 f"split requires sizes >= 0 that add up to {total}, got {tuple(parts)}"
             )
-        starts = [sum(parts[:i]) for i in range(len(parts))]
+        starts = accumulate(parts[:-1], initial=0) if parts else ()
         return tuple(self._along(along, a, n) for a, n in zip(starts, parts, strict=True))
 
     @public
