@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pyrite
 from pyrite.backend.explanation import listeners
+from pyrite.backend.explanation.launched import takers
+from pyrite.kernel import KernelBuilder
+from pyrite.runtime.protocol import BundledLaunch
+from pyrite.types import float32
 
 X = np.random.default_rng(3).standard_normal((9, 33), dtype=np.float32)
 
@@ -105,3 +110,65 @@ def test_it_is_a_table_json_and_a_trace(monkeypatch: pytest.MonkeyPatch) -> None
     assert events[0]["ts"] == 0
     assert all(event["dur"] > 0 for event in events)
     assert str(pyrite.Explanation()).splitlines()[-1].startswith("0 launches")
+
+
+def test_it_says_why_fusion_ended_and_what_was_new() -> None:
+    device = pyrite.fusion("cpu")
+    x = pyrite.tensor(X, device=device)
+
+    def run() -> tuple[pyrite.Tensor, pyrite.Tensor]:
+        scaled = x * 0.25
+        return scaled, scaled.tanh() @ x.mT
+
+    with pyrite.explain() as found:
+        for _ in range(3):
+            scaled, product = run()
+            product.numpy()
+    del scaled
+    assert (found.plans, found.hits) == (1, 2)
+    products = {use.name for use in found.kernels if "matmul" in use.ops}
+    (first,) = [use for use in found.kernels if "tanh" in use.ops]
+    assert set(first.taken_by) <= {*products, "held"}
+    assert set(first.taken_by) & products
+    assert [use for use in found.kernels if use.taken_by == ("held",)]
+    assert all(0 < use.share < 100 for use in found.kernels)
+    assert "target triple" in first.device_source
+    facts = json.loads(found.to_json())
+    assert (facts["plans"], facts["hits"]) == (1, 2)
+    assert {tuple(kernel["taken_by"]) for kernel in facts["kernels"]} == {
+        use.taken_by for use in found.kernels
+    }
+    assert "written for" in str(found)
+
+
+@pytest.mark.parametrize("name", ["cpu", "wgpu"])
+def test_times_are_of_the_devices_own_clock_where_it_has_one(name: str) -> None:
+    x = pyrite.tensor(X, device=pyrite.fusion(name))
+    expected = np.exp(X) * 3
+    with pyrite.explain() as found:
+        for _ in range(2):
+            np.testing.assert_allclose((x.exp() * 3).numpy(), expected, rtol=1e-5)
+    (use,) = found.kernels
+    assert use.has_device_time == (name == "wgpu")
+    assert use.launches == 2
+    assert use.seconds > 0
+    assert ("@compute" in use.device_source) == (name == "wgpu")
+
+
+def test_what_is_written_anew_is_another_value() -> None:
+    """Memory serves one value after the other: who reads the second does not take the first."""
+
+    def step(name: str, reads: list[int], writes: list[int]) -> BundledLaunch:
+        b = KernelBuilder(name)
+        for n in reads:
+            b.buffer(f"x{n}", float32, "read")
+        for n in writes:
+            b.buffer(f"y{n}", float32, "write")
+        executable = SimpleNamespace(kernel=b.build())
+        return BundledLaunch(executable, tuple([*reads, *writes]), (1,))
+
+    steps = [step("a", [0], [5]), step("b", [5], [6]), step("c", [6], [5]), step("d", [5], [7])]
+    assert takers(steps, {5, 7}, 0) == ("b",)
+    assert takers(steps, {5, 7}, 2) == ("d", "held")
+    assert takers(steps, {5, 7}, 3) == ("held",)
+    assert takers(steps, {5}, 3) == ()

@@ -230,6 +230,15 @@ class Runtime(Protocol):
         """
         ...
 
+    def timed_launch(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> float | None:
+        """Do what `launch` does, and wait.
+
+        Return the seconds that it took by the device's own clock, None where there is none.
+        """
+        ...
+
     def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
         """Whether nobody but a list holds a buffer of it, so that it may be written over.
 

@@ -23,7 +23,7 @@ from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
-from pyrite.backend.explanation.launched import Describe
+from pyrite.backend.explanation.launched import Describe, Description
 from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
 from pyrite.backend.memory import ProgramMemory, TensorMemory, counted
 from pyrite.errors import OutOfMemoryError
@@ -140,10 +140,11 @@ class CubeProgram:
         )
 
     def _describing(self, sites: Sites) -> Describe:
-        def describe(launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        def describe(launch: int) -> Description:
             nodes = self.parts[launch]
             lines = dict.fromkeys(sites[n] for n in nodes if n in sites)
-            return tuple([self.names[n] for n in nodes]), tuple(lines)
+            ops = tuple([self.names[n] for n in nodes])
+            return Description(ops, tuple(lines), self.recording.takers(launch))
 
         return describe
 

@@ -21,6 +21,7 @@ from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.placement import Part
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
+from pyrite.backend.explanation.launched import Description, takers
 from pyrite.backend.memory import ProgramOrigin
 from pyrite.op import user_location
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
@@ -125,9 +126,14 @@ class Recording:
             for at, of, strides, offset in self.results
         ]
 
-    def _describe(self, launch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _describe(self, launch: int) -> Description:
         """Return which op a launch is for, and the line."""
-        return (self.name or self.steps[launch].executable.kernel.name,), (user_location(),)
+        name = self.name or self.steps[launch].executable.kernel.name
+        return Description((name,), (user_location(),), self.takers(launch))
+
+    def takers(self, launch: int) -> tuple[str, ...]:
+        """Return what takes the results of a launch."""
+        return takers(self.steps, {at for at, *_ in self.results}, launch)
 
     def prepare(
         self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any]

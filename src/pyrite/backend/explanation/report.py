@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
+from pyrite.backend.explanation.bandwidth import copy_bandwidth
 from pyrite.backend.explanation.launched import Launched, listeners
 from pyrite.backend.explanation.trace import chrome_event
 from pyrite.backend.fallback import fallbacks
+from pyrite.backend.fusion.decorator import FUSED, Fusion
 from pyrite.kernel import Kernel
 from pyrite.kernel.text import to_text
+from pyrite.runtime.protocol import Runtime
 from pyrite.synchronization import sync_count
+
+#: So many kernels are named that read what one writes.
+NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,8 @@ class KernelUse:
     """A kernel with all its runs for the same ops and lines.
 
     ``ops`` are those that it computes, as they were called; ``lines`` the user's, as file:line;
-    ``seconds`` is the sum of all ``launches``, ``nbytes`` the memory of one.
+    ``seconds`` is the sum of all ``launches``, ``nbytes`` the memory of one.  ``taken_by`` says why
+    fusion ended here: the kernels that read what it writes, and "held" for what a handle has.
     """
 
     name: str
@@ -35,11 +42,31 @@ class KernelUse:
     seconds: float
     nbytes: int
     kernel: Kernel = field(repr=False)
+    taken_by: tuple[str, ...] = ()
+    #: Whether the seconds are of the device's own clock, without the launch.
+    has_device_time: bool = False
+    _runtime: Runtime | None = field(default=None, repr=False)
 
     @property
     def source(self) -> str:
         """The kernel as text of the IR."""
         return to_text(self.kernel)
+
+    @property
+    def device_source(self) -> str:
+        """What it is compiled from on its device: WGSL, or LLVM IR."""
+        return self.source if self._runtime is None else self._runtime.source(self.kernel)
+
+    @property
+    def share(self) -> float:
+        """How near it comes to the speed of a copy, which is measured when this is first asked.
+
+        It is the share of the roofline of a kernel with few operations for each byte.  Above 1 its
+        memory was in a cache; a product of large matrices has other limits, and a small share.
+        """
+        if self._runtime is None:
+            return 0.0
+        return self.bytes_per_second / copy_bandwidth(self._runtime)
 
     @property
     def bytes_per_second(self) -> float:
@@ -51,24 +78,29 @@ class KernelUse:
 class Explanation:
     """What `explain` found: kernels by the time that they took, and what was waited for.
 
-    ``syncs`` are reads that waited, ``fallbacks`` ops that NumPy ran.  Printed it is a table.
+    ``syncs`` are reads that waited, ``fallbacks`` ops that NumPy ran.  Under `Fusion` ``plans`` are
+    the programs that were made, and ``hits`` the runs of those that were there.  Printed it is a
+    table.
     """
 
     launched: list[Launched] = field(default_factory=list, repr=False)
     syncs: int = 0
     fallbacks: dict[tuple[str, str], int] = field(default_factory=dict)
+    plans: int = 0
+    hits: int = 0
 
     @property
     def kernels(self) -> list[KernelUse]:
         """Every kernel, the one that took longest first."""
         groups: dict[tuple[object, ...], list[Launched]] = {}
         for one in self.launched:
-            key = (one.device, one.kernel.digest, one.ops, one.lines)
+            key = (one.device, one.kernel.digest, one.ops, one.lines, one.taken_by)
             groups.setdefault(key, []).append(one)
         found = [
             KernelUse(
                 of[0].kernel.name, of[0].device, of[0].ops, of[0].lines, len(of),
                 sum(one.seconds for one in of), max(one.nbytes for one in of), of[0].kernel,
+                of[0].taken_by, all(one.has_device_time for one in of), of[0].runtime,
             )
             for of in groups.values()
         ]  # fmt: skip
@@ -85,11 +117,14 @@ class Explanation:
             {
                 "name": use.name, "device": use.device, "ops": use.ops, "lines": use.lines,
                 "launches": use.launches, "seconds": use.seconds, "bytes": use.nbytes,
+                "share": use.share, "taken_by": use.taken_by,
+                "has_device_time": use.has_device_time,
             }
             for use in self.kernels
         ]  # fmt: skip
         fallen = {f"{device}: {op}": n for (device, op), n in self.fallbacks.items()}
-        return json.dumps({"kernels": kernels, "syncs": self.syncs, "fallbacks": fallen}, indent=1)
+        counts = {"syncs": self.syncs, "plans": self.plans, "hits": self.hits}
+        return json.dumps({"kernels": kernels, **counts, "fallbacks": fallen}, indent=1)
 
     def chrome_trace(self) -> str:
         """Return the launches in order as JSON for chrome://tracing or Perfetto."""
@@ -97,7 +132,7 @@ class Explanation:
         events = [
             chrome_event(
                 one.kernel.name, one.device, one.device, one.start - first, one.seconds,
-                ops=one.ops, lines=one.lines, bytes=one.nbytes,
+                ops=one.ops, lines=one.lines, bytes=one.nbytes, taken_by=one.taken_by,
             )
             for one in self.launched
         ]  # fmt: skip
@@ -110,21 +145,23 @@ class Explanation:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("ms", "runs", "GB/s"):
+        for name in ("ms", "runs", "GB/s", "of copy"):
             table.add_column(name, justify="right")
-        for name in ("kernel", "ops", "line"):
+        for name in ("kernel", "ops", "line", "written for"):
             table.add_column(name, overflow="fold")
         for use in self.kernels:
             table.add_row(
                 f"{use.seconds * 1e3:.3f}",
                 str(use.launches),
                 f"{use.bytes_per_second / 1e9:.1f}",
+                f"{use.share:.0%}",
                 Text(use.name),
                 Text(_counted(use.ops)),
                 Text(", ".join(_short(line) for line in use.lines)),
+                Text(_few(use.taken_by)),
             )
         waited = f"{len(self.launched)} launches, {self.seconds * 1e3:.3f} ms each alone, "
-        waited += f"{self.syncs} reads that waited"
+        waited += f"{self.plans} new programs, {self.hits} known, {self.syncs} reads that waited"
         for (device, op), count in self.fallbacks.items():
             waited += f", {op} {count} times in NumPy for {device}"
         out = StringIO()
@@ -139,17 +176,29 @@ def _counted(ops: tuple[str, ...]) -> str:
     return " ".join(f"{op}×{n}" if n > 1 else op for op, n in counts.items())
 
 
+def _few(names: tuple[str, ...]) -> str:
+    """Return names, of many the first ones."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
 def _short(line: str) -> str:
     path, _, number = line.rpartition(":")
     return f"{Path(path).name}:{number}"
+
+
+def _fused() -> dict[Fusion, tuple[int, int]]:
+    """Return how many runs each device with fusion had, and how many programs were made."""
+    return {b: (b.recorded.runs, b.recorded.compiled) for b in list(FUSED)}
 
 
 @contextmanager
 def explain() -> Iterator[Explanation]:
     """Tell which kernels the block runs on `cpu` and `wgpu`, for which ops and lines, how long.
 
-    Each kernel is waited for and timed alone, launch and wait included, so the block is slower than
-    without, and short kernels seem longer than they are.  A gradient's line is that of the call
+    Each kernel is waited for and timed alone, so the block is slower than without.  On `wgpu` times
+    are the device's own, by timestamp queries where it has them; on `cpu` launch and wait are in
+    them, and short kernels seem longer than they are.  A gradient's line is that of the call
     that took it.  Kernels of an application are not seen, those of other threads are.
 
     >>> import pyrite
@@ -160,7 +209,7 @@ def explain() -> Iterator[Explanation]:
     [('full', 'multiply', 'add', 'tanh', 'multiply', 'sum')]
     """
     found = Explanation()
-    before, fallen = sync_count(), fallbacks()
+    before, fallen, fused = sync_count(), fallbacks(), _fused()
     listeners.append(found.launched.append)
     try:
         yield found
@@ -168,6 +217,9 @@ def explain() -> Iterator[Explanation]:
         # By identity: two explanations may have told the same so far.
         listeners[:] = [x for x in listeners if getattr(x, "__self__", None) is not found.launched]
         found.syncs = sync_count() - before
+        runs = {b: n - fused.get(b, (0, 0))[0] for b, (n, _) in _fused().items()}
+        found.plans = sum(n - fused.get(b, (0, 0))[1] for b, (_, n) in _fused().items())
+        found.hits = sum(runs.values()) - found.plans
         found.fallbacks = {
             k: n - fallen.get(k, 0) for k, n in fallbacks().items() if n > fallen.get(k, 0)
         }

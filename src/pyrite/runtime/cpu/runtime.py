@@ -277,6 +277,13 @@ class CpuRuntime:
         self.synchronize()
         return BindingResource(HostResource(buffer.lease()))
 
+    def timed_launch(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> None:
+        """Do what `launch` does, and wait: the host's clock is the device's."""
+        self.launch(executable, bindings, grid)
+        self.synchronize()
+
     def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
         """Whether nobody but a list holds a buffer of it, which is one of the runtime's own."""
         return is_held_once(holder, position)

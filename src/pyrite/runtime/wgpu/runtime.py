@@ -244,6 +244,24 @@ class WgpuRuntime:
             queue_of(self.device.gpu).watch(part.texture)
             self._queue.append(TextureCopy(part, buffer, is_to_texture=True))
 
+    def timed_launch(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
+    ) -> float | None:
+        """Do what `launch` does, and wait; return its seconds by timestamp queries.
+
+        None where the device has none, or `timeline` has them by now.
+        """
+        is_free = self._validator.timestamps is None
+        if not is_free or "timestamp-query" not in self.device.features:
+            self.launch(executable, bindings, grid)
+            self.synchronize()
+            return None
+        timestamps = Timestamps(self.device)
+        with self.timed(timestamps):
+            self.launch(executable, bindings, grid)
+        self.synchronize()
+        return sum(end - begin for _, begin, end in timestamps.read())
+
     def is_last_holder(self, holder: Sequence[Any], position: int) -> bool:
         """Return False: it is not known who holds a buffer."""
         return False
