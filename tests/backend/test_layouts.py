@@ -240,8 +240,13 @@ def test_values_do_not_depend_on_layouts(
     faults = Faults()
     for case, _ in cases(op, rng, turns_of(name, full, ALL)):
         want = outcome(lambda case=case: case.call("numpy", dense=True))
-        if want is not None:
-            faults.judge(case, want, name, lambda dense, c=case: c.call(name, dense=dense))
+        if want is None:
+            continue
+
+        def beside(case: Case = case) -> Any:
+            return outcome(lambda: nudged(case, rng).call("numpy", dense=True))
+
+        faults.judge(case, want, name, lambda dense, c=case: c.call(name, dense=dense), beside)
     faults.require_none()
 
 

@@ -11,9 +11,14 @@ import pytest
 import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device, device_problem
+from pyrite.config import config
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, GradientError, ShapeError
 from pyrite.extension import kernel, stages
 from pyrite.types import TensorType
+
+#: In guarded mode `from_dlpack` copies, as no poison lies around memory of others, and launches may
+#: get copies.
+unguarded = pytest.mark.skipif(config.guard is not None, reason="guarded mode promises no sharing")
 
 
 class Memory:
@@ -21,6 +26,8 @@ class Memory:
 
     def __init__(self, where: Device, array: np.ndarray[Any, Any]) -> None:
         if where.name == "cpu":
+            if config.guard is not None:
+                pytest.skip("guarded mode promises no sharing")
             self._array = array.copy()
             self.tensor = pyrite.from_dlpack(self._array, device=where, copy=False)
             self.read: Callable[[], Any] = self._of_host
@@ -204,6 +211,7 @@ def test_mistakes_are_named(where: Device) -> None:
     assert frame.read().tolist() == [0.0] * 4
 
 
+@unguarded
 def test_read_only_memory_is_not_written() -> None:
     array = np.zeros(4, np.float32)
     array.flags.writeable = False
@@ -220,6 +228,7 @@ def test_a_device_without_kernels_says_so() -> None:
         blurred(x, out=x)  # type: ignore[call-arg]
 
 
+@unguarded
 @pytest.mark.parametrize("by_out", [False, True])
 def test_steps_in_turns_allocate_nothing_and_make_no_bind_group(by_out: bool) -> None:
     if problem := device_problem("wgpu"):
