@@ -52,6 +52,10 @@ CASES: dict[str, tuple[Call, list[tuple[tuple[int, ...], ...]]]] = {
         lambda x: x.avg_pool(kernel_size=2, padding=1),
         [((1, 2, 6, 7),), ((3, 2, 7, 6),), ((2, 2, 8, 8),)],
     ),
+    "gradient of patches": (
+        lambda x, w: pyrite.grad(lambda x: x.conv2d(w, stride=8).square().sum())(x),
+        [((2, 2, 17, 25), (6, 2, 8, 8)), ((3, 2, 9, 17), (6, 2, 8, 8))],
+    ),
 }  # fmt: skip
 
 

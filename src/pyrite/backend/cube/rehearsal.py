@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
+from math import log2
+from random import Random
 from typing import Any, Final, TypeVar
 
 from pyrite.backend.cube.ahead import Job
@@ -30,6 +32,10 @@ P = TypeVar("P", bound=Hashable)
 SIZES: Final = (2, 7, 8, 12, 24, 37, 58, 100, 120, 301, 512)
 #: By how many of these a size differs from the one before it.
 STEPS: Final = (0, 1, 3)
+#: How many mixtures are drawn beside these: what finds its kernels costs next to nothing.
+DRAWS: Final = 40
+#: The largest size that is drawn; every second one is of whole vectors.
+LARGEST: Final = 640
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
@@ -159,6 +165,16 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
         if start % 2:
             others.pop(1, None)
         yield others
+    yield from _drawn([m for m in sizes if m > 1])
+
+
+def _drawn(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of sizes, small ones as often as large ones."""
+    rng = Random(0)
+    for _ in range(DRAWS) if sizes else ():
+        drawn = (round(2 ** rng.uniform(1, log2(LARGEST))) for _ in sizes)
+        is_whole = rng.random() < 0.5
+        yield {m: -(-n // 16) * 16 if is_whole else n for m, n in zip(sizes, drawn, strict=True)}
 
 
 def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
