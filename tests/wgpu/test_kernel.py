@@ -282,3 +282,48 @@ def test_kernels_run_on_the_device_of_an_application(application: Any) -> None:
 
     assert square(x[1:, 1]).tolist() == [25.0, 81.0]
     assert triple(x[1:, 1]).tolist() == [15.0, 27.0]
+
+
+def test_calls_are_recorded_where_inputs_fill_their_buffers(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+    @compute @workgroup_size(workgroup_size_x)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        let i = element(id);
+        if (i >= out_size) { return; }
+        out[i] = x[i] * scale + elem(1000u * arrayLength(&x) + 100000u * arrayLength(&out));
+    }
+    """
+    made, launches = pyrite.wgpu.kernel(source), list[str]()
+    launch = type(made).launch
+
+    def noted(self: Any, launcher: Any, call: Any) -> None:
+        launches.append(type(launcher).__name__)
+        launch(self, launcher, call)
+
+    monkeypatch.setattr(type(made), "launch", noted)
+
+    @pyrite.custom_op(infer=lambda x, **_: x, kernels=[made])
+    def op(x: Tensor, /, *, scale: float) -> Tensor:
+        """x times scale, and how large the arrays are."""
+        ...
+
+    whole = pyrite.arange(12, dtype="float32", device=device)
+    views = {
+        "whole": whole + 0.0, "table": whole.reshape((3, 4)) + 0.0, "slice": whole[3:7],
+        "start": whole[:4], "turned": whole.reshape((3, 4)).mT, "reversed": whole.flip((0,)),
+        "broadcast": whole[:1].expand((4,)),
+    }  # fmt: skip
+    for _ in range(4):
+        for scale in (2.0, -0.0, 0.0):
+            for name, x in views.items():
+                bound = -(-x.size // 8) * 8  # whole multiples of 32 bytes
+                wanted = x.numpy() * scale + 101000.0 * bound
+                np.testing.assert_array_equal(op(x, scale=scale).numpy(), wanted, err_msg=name)
+
+    launches.clear()
+    for _ in range(3):
+        op(views["whole"], scale=2.0)
+        op(views["start"], scale=2.0)
+    assert launches == ["Launcher"] * 3  # of the slice alone

@@ -27,6 +27,7 @@ from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, position
 from pyrite.backend.cube.fault import CheckFault
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
+from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.device import DeviceLike
 from pyrite.backend.device import device as as_device
@@ -199,7 +200,7 @@ class PythonKernel(CustomKernel[Form]):
         if self.outputs.names:
             self.outputs.on_device(launcher, names, sources, targets)
 
-    def state(self) -> Hashable | None:
+    def state(self, inputs: Sequence[Input]) -> Hashable | None:
         """Return what stands for all that the function and its grid read; None where it prints."""
         if self._prints:
             return None

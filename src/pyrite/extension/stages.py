@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from pyrite.backend.cube.custom import Call, CustomKernel
 from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError
 from pyrite.extension.kernel import PythonKernel
@@ -46,9 +47,9 @@ class KernelStages(CustomKernel[object]):
             names = kernel.names_of(call.op, len(call.outputs))
             kernel.launch(launcher, Call(call.op, names, call.inputs, call.outputs, call.attrs))
 
-    def state(self) -> Hashable | None:
+    def state(self, inputs: Sequence[Input]) -> Hashable | None:
         """Return what stands for all that they read."""
-        states = tuple(kernel.state() for kernel in self.kernels)
+        states = tuple(kernel.state(inputs) for kernel in self.kernels)
         return None if None in states else states
 
     def refusals(self) -> dict[str, str]:

@@ -113,7 +113,7 @@ class CubeBackend(Backend):
         """
         key = state = None
         if plan.is_kept and len(op.kernels) == 1:
-            state = op.kernels[0].state()
+            state = op.kernels[0].state(inputs)
         if state is not None:
             key = (state, key_of_plan(plan, inputs))
             recording = self._planned.get(key)

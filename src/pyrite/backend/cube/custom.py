@@ -115,7 +115,7 @@ class CustomKernel(ABC, Generic[F]):
     ) -> None:
         """Append what gives outputs the values that they hold before: none."""
 
-    def state(self) -> Hashable | None:
+    def state(self, inputs: Sequence[Input]) -> Hashable | None:
         """Return what its launches depend on beside a call; None where they are made each time."""
         return None
 
