@@ -35,6 +35,8 @@ from pyrite.types import float32
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "design" / "own-ratios.json"
 ROUNDS = 21
+#: Rounds of calls that take longer than so many seconds.
+FEW, DEAR = 5, 0.02
 #: Seconds that one sample takes at least.
 SAMPLE = 0.004
 
@@ -58,13 +60,13 @@ def main() -> None:
     config.cache, config.ahead = "off", False
     config.threads = config.threads or 1
     own, by_rule = (device_of(given.device) for _ in range(2))
-    found: dict[str, list[float]] = {}
     for name in given.only or names_of(own):
+        ratios = []
         for label, ratio in measured(name, own, by_rule):
             print(label, flush=True)
-            found.setdefault(name, []).append(round(ratio, 2))
-    if given.write:
-        keep(given.device, found)
+            ratios.append(round(ratio, 2))
+        if given.write and ratios:
+            keep(given.device, name, ratios)
 
 
 def device_of(name: str) -> Device:
@@ -112,6 +114,8 @@ def call_of(example: Example, device: Device, order: Order) -> Call:
     def placed(array: Any) -> Any:
         if not isinstance(array, np.ndarray):
             return array
+        if array.ndim < 2:
+            return tensor(array, device=device)
         axes = order(array.ndim)
         dense = tensor(np.ascontiguousarray(np.transpose(array, axes)), device=device)
         return dense.permute_dims(tuple(map(int, np.argsort(axes))))
@@ -128,7 +132,7 @@ def in_turns(calls: list[Call], *waits: Call) -> Iterator[tuple[float, float]]:
         for _ in range(3):
             taken = seconds(call, wait, 1)
         counts.append(max(1, min(500, int(SAMPLE / taken))))
-    for turn in range(ROUNDS):
+    for turn in range(ROUNDS if taken < DEAR else FEW):
         found = [0.0, 0.0]
         for which in (0, 1) if turn % 2 else (1, 0):
             config.rules_only = bool(which)
@@ -145,11 +149,10 @@ def seconds(call: Call, wait: Call, count: int) -> float:
     return (perf_counter() - start) / count
 
 
-def keep(device: str, found: dict[str, list[float]]) -> None:
-    """Write the least and the greatest ratio of each op."""
+def keep(device: str, name: str, ratios: list[float]) -> None:
+    """Write the least and the greatest ratio of an op on a device."""
     known = json.loads(PATH.read_text()) if PATH.exists() else {}
-    ends = {name: [min(ratios), max(ratios)] for name, ratios in found.items()}
-    known[device] = dict(sorted({**known.get(device, {}), **ends}.items()))
+    known.setdefault(device, {})[name] = [min(ratios), max(ratios)]
     PATH.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 

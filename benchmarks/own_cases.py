@@ -11,7 +11,7 @@ from typing import Any
 
 from pyrite.op import Sample, integers, sample
 from pyrite.op.example import Spec
-from pyrite.types import float32, int32
+from pyrite.types import float32, int32, int64
 
 #: Elements of a large tensor, and of one in the caches.
 LARGE, SMALL = (1024, 1024), (64, 256)
@@ -81,7 +81,7 @@ CASES: Mapping[str, Sequence[Sample]] = {
     "adaptive_max_pool_with_indices": [sample(IMAGES, output_size=7),
                                        sample(FEATURES, output_size=5)],
     "all": of(...), "any": of(...), "argmax": of(..., axis=-1), "argmin": of(..., axis=0),
-    "arange": [sample(2, 3, size=n, dtype=int32) for n in (1000, 1 << 20)],
+    "arange": [sample(2, 3, size=n, dtype=d) for n in (1000, 1 << 20) for d in (int32, int64)],
     "argtopk": [sample(shape, k=8) for shape in (SMALL, LARGE)],
     "astype": [sample(LARGE, dtype=float32)],
     "avg_pool": pools(),
@@ -154,7 +154,8 @@ CASES: Mapping[str, Sequence[Sample]] = {
                     for s in ((64, 64), (256, 512))],
     "newton_schulz": [sample(s, **MUON) for s in ((64, 64), (512, 256))],
     "norm_of_all": [sample(SMALL, LARGE, (256,))],
-    "overlap_add": [sample((64, 400), axis=0, length=10_480, step=160)],
+    "overlap_add": [sample((64, 400), axis=0, length=10_480, step=160),
+                    sample((1000, 16), axis=0, length=1015, step=1)],
     "permute_dims": of(..., axes=(1, 0)),
     "prod": of(..., axis=-1),
     "random_bits": [sample(1, 2, 3, 4, 5, shape=(n,)) for n in (1000, 1 << 20)],

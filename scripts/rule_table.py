@@ -9,14 +9,17 @@ needed.  What stands between the two markers of the file is made here; a test co
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.lowering import LOWERINGS
+from pyrite.backend.cube.registry import REASONS
 from pyrite.backend.device import BACKENDS, Device
 from pyrite.backend.means import BODY, means_chosen
 from pyrite.errors import PyriteError
@@ -31,8 +34,11 @@ PATH = ROOT / "docs" / "design" / "rule-classes.md"
 BEGIN = "<!-- made by scripts/rule_table.py -->"
 END = "<!-- end of what was made -->"
 
-#: Backends with native implementations.
-NATIVE = ("torch", "candle")
+#: By how much what is its own is faster: the least and the greatest ratio, by device and op.
+RATIOS = json.loads((ROOT / "docs" / "design" / "own-ratios.json").read_text())
+
+#: Backends with native implementations, and the device on which they are measured.
+NATIVE = {"torch": "torch:cpu", "candle": "candle"}
 
 
 def main(arguments: list[str]) -> int:
@@ -82,7 +88,8 @@ def means_by_op() -> dict[str, set[str]]:
 
 def record(example: Example, device: Device) -> None:
     """Have the kernels of an example chosen, as far as it goes without values."""
-    with suppress(PyriteError):
+    # A composite that waits for a count gets what lies in memory that nobody wrote.
+    with suppress(PyriteError, ValueError):
         example.run(float32, device)
 
 
@@ -98,8 +105,23 @@ def class_of(op: Op, means: set[str]) -> str:
 def own_of(op: Op) -> list[str]:
     """Return for each kind of backend whether it has something of its own for an op."""
     classes = [BACKENDS[name].load() for name in NATIVE]
-    natives = [op.name in cls._implementations for cls in classes]
-    return ["own" if has else "" for has in (op.name in LOWERINGS, *natives)]
+    natives = [
+        own_on(op, cls._implementations, device)
+        for cls, device in zip(classes, NATIVE.values(), strict=True)
+    ]
+    return [own_on(op, LOWERINGS, "cpu", "wgpu"), *natives]
+
+
+def own_on(op: Op, known: Collection[str], *devices: str) -> str:
+    """Return whether there is something of an op's own, and by how much it is faster."""
+    if op.name not in known:
+        return ""
+    found = [(d, RATIOS.get(d, {}).get(op.name)) for d in devices]
+    ratios = [
+        f"{f'{device} ' if len(devices) > 1 else ''}{least:g} to {greatest:g}"
+        for device, (least, greatest) in ((d, r) for d, r in found if r)
+    ]
+    return f"own: {', '.join(ratios)}" if ratios and op.is_classed else "own"
 
 
 # ---- text ----
@@ -115,7 +137,18 @@ def table() -> str:
         for name, found in classes.items()
     ]  # fmt: skip
     head = line("op", "kind", "class", "cpu, wgpu, cuda", *NATIVE)
-    return "\n".join([*summary(classes), "", head, line(*["---"] * (4 + len(NATIVE))), *rows])
+    return "\n".join(
+        [*summary(classes), "", head, line(*["---"] * (4 + len(NATIVE))), *rows, "", *reasons()]
+    )
+
+
+def reasons() -> list[str]:
+    """Return why there are lowerings under the names of ops."""
+    return [
+        line("lowered under its name on cpu, wgpu, cuda", "why"),
+        line("---", "---"),
+        *(line(f"`{name}`", REASONS[name]) for name in sorted(REASONS)),
+    ]
 
 
 def summary(classes: dict[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from pyrite.config import config
 from pyrite.op import OPS, Op
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
+from pyrite.testing import all_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,6 +84,25 @@ def test_rules_only_leaves_out_what_torch_has_for_ops_and_composites(
 
     # What is sorted has no class, and no body.
     assert kept == {False: [True, True, True], True: [False, False, True]}
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="reads its implementations")
+def test_what_stands_beside_a_rule_is_measured_and_faster_somewhere() -> None:
+    from pyrite.backend.torch import Torch
+
+    ratios = json.loads((ROOT / "docs" / "design" / "own-ratios.json").read_text())
+    records = all_records()
+    own = {("cpu", "wgpu"): LOWERINGS, ("torch:cpu",): Torch._implementations}
+    greatest = {
+        (devices, name): max(max(ratios[d].get(name, [0])) for d in devices)
+        for devices, names in own.items()
+        for name in names
+        if records[name].is_classed
+    }
+
+    # What takes many calls at once is not the faster for one.
+    slower = {key for key, ratio in greatest.items() if ratio <= 1.03}
+    assert slower <= {(("torch:cpu",), "gradient_scaled")}
 
 
 @pytest.mark.skipif(not (find_spec("torch") and find_spec("candle")), reason="reads all backends")

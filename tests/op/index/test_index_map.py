@@ -24,7 +24,7 @@ from pyrite.op.index import (
     sliced,
     windowed,
 )
-from pyrite.op.index.form import Form
+from pyrite.op.index.form import Digit, Form
 from pyrite.types import Array, Shape
 
 shapes = st.lists(st.integers(1, 5), min_size=0, max_size=4).map(tuple)
@@ -212,6 +212,14 @@ def test_a_simplified_form_has_the_same_values(data: Any) -> None:
     np.testing.assert_array_equal(np.broadcast_to(simple.at(grid), shape), want)
     low, high = simple.range(shape)
     assert low <= want.min() <= want.max() <= high
+    # Processors divide towards 0.
+    assert all(digit.form.range(shape)[0] >= 0 for digit in digits_of(simple))
+
+
+def digits_of(of: Form) -> list[Digit]:
+    """All digits of a form, those inside of others too."""
+    own = [atom for _, atom in of.terms if isinstance(atom, Digit)]
+    return [*own, *(inner for digit in own for inner in digits_of(digit.form))]
 
 
 @st.composite

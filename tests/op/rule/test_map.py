@@ -39,6 +39,23 @@ def diagonal_of(x: Tensor, /, offset: int = 0) -> Tensor:
     ...
 
 
+# ---- a view from the end on, with gaps ----
+
+
+def _thinned(x: Shape, *, step: int) -> IndexMap:
+    at, n = coordinates(len(x)), x[-1]
+    return IndexMap((*x[:-1], -(-n // step)), x, (*at[:-1], at[-1] * -step + (n - 1)))
+
+
+@custom_op(
+    rule=View(_thinned),
+    infer=lambda x, *, step: TensorType(_thinned(x.shape, step=step).shape, x.dtype),
+)
+def thinned(x: Tensor, /, step: int = 2) -> Tensor:
+    """Every so manieth element of the last axis, from its end on: (..., N) -> (..., K)."""
+    ...
+
+
 # ---- a move of several pieces: a reflection at both ends of the last axis ----
 
 
@@ -94,6 +111,11 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Shape]]] = {
         lambda x: diagonal_of(x, offset=1),
         lambda x: np.diagonal(x, 1, -2, -1),
         [(3, 5), (2, 7, 4), (1, 2), (0, 3, 3)],
+    ),
+    "thinned": (
+        lambda x: thinned(x, step=3),
+        lambda x: x[..., ::-3],
+        [(3, 5), (2, 7, 4), (1, 1), (0, 3, 3)],
     ),
     "reflected": (
         lambda x: reflected(x, width=2),

@@ -2,8 +2,8 @@
 
 A family is a file that defines lowerings and marks them with the names of their ops:
 
-    @lowers("sum", "prod")
-    def accumulate(launcher, op, inputs, attrs, out): ...
+    @lowers("argsort", why="an order has no class")
+    def argsort(launcher, op, inputs, attrs, out): ...
 
 It is then imported in `lowering/__init__.py`, which is all that makes it known.  Ops with a scalar
 rule need no entry.  A composite with an entry is run whole, without one it is expanded.
@@ -48,22 +48,27 @@ LOWERINGS: dict[str, Lowering] = {}
 #: Lowerings by the class of an op's rule: what an op without a lowering of its own becomes.
 SKELETONS: dict[type[Rule], Lowering] = {}
 CONDITIONS: dict[str, Condition] = {}
+#: Why each op has one under its name, for the table of rule classes.
+REASONS: dict[str, str] = {}
 #: Of lowerings whose kernels take an epilogue, what runs them with one.
 FINISHING: dict[Lowering, Finishing] = {}
 #: When the lowering of a class is better for a composite than its body.
 PREFERENCES: dict[type[Rule], Preference] = {}
 
 
-def lowers(*names: str, when: Condition | None = None) -> Callable[[L], L]:
+def lowers(*names: str, why: str, when: Condition | None = None) -> Callable[[L], L]:
     """Mark a function as the lowering of the ops of these names.
 
-    ``when`` says of a composite for which machines and inputs it is; else the op is expanded.
+    ``why`` says what it has before the kernels of the op's rule or body: `benchmarks/own.py`
+    measures by how much it is faster.  ``when`` says of a composite for which machines and inputs
+    it is; else the op is expanded.
     """
 
     def mark(lowering: L) -> L:
         for name in names:
             assert name not in LOWERINGS, f"{name} is lowered twice"
             LOWERINGS[name] = lowering
+            REASONS[name] = why
             if when is not None:
                 CONDITIONS[name] = when
         return lowering

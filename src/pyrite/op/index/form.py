@@ -137,6 +137,8 @@ class Form:
     def simplified(self, shape: Shape) -> Form:
         """Return a form with the same values over the coordinates of a shape, with fewer digits.
 
+        What its digits divide is never negative.
+
         >>> i, j = coordinate(0), coordinate(1)
         >>> str(((6 * i + j) // 3).simplified((2, 6)))
         '2*i0 + (i1) // 3'
@@ -269,7 +271,11 @@ def _within(inner: Form, modulus: int, shape: Shape) -> Form:
     # A factor of -1 reduced to modulus - 1 says the same and reads worse.
     kept = form(inner.offset % modulus, ((n, a) for n, a in inner.terms if n % modulus))
     low, high = kept.range(shape)
-    return kept if 0 <= low and high < modulus else min(kept, reduced, key=_extent(shape))
+    if 0 <= low and high < modulus:
+        return kept
+    found = min(kept, reduced, key=_extent(shape))
+    # Of what is negative, a processor's remainder is another.
+    return found + modulus * max(-(found.range(shape)[0] // modulus), 0)
 
 
 def _extent(shape: Shape) -> Any:
@@ -305,4 +311,8 @@ def _steps(rest: Form, divisor: int) -> Iterator[int]:
 
 def _quotient(inner: Form, divisor: int, shape: Shape) -> Form:
     low, high = (end // divisor for end in inner.range(shape))
-    return Form(low) if low == high else inner // divisor
+    if low == high:
+        return Form(low)
+    # Processors divide towards 0: down only where nothing is negative.
+    before = max(-low, 0)
+    return (inner + before * divisor) // divisor - before

@@ -18,7 +18,7 @@ from pyrite.op import Attributes, Constant, Op
 from pyrite.types import TensorType, int32
 
 
-@lowers("argwhere")
+@lowers("argwhere", why="what waits for values has no class")
 def all_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -34,7 +34,7 @@ def all_positions(
     return [target]
 
 
-@lowers("argwhere_within")
+@lowers("argwhere_within", why="what counts other elements has no class")
 def first_positions(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

@@ -34,7 +34,7 @@ def _has_scores(machine: Machine, inputs: Sequence[Input]) -> bool:
     return all(isinstance(i, CubeTensor) and i.type.size > 0 for i in inputs if i is not None)
 
 
-@lowers("scaled_dot_product_attention", when=_has_scores)
+@lowers("scaled_dot_product_attention", why="no scores in memory", when=_has_scores)
 def attention(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -60,7 +60,7 @@ def attention(
     return results
 
 
-@lowers("scaled_dot_product_attention_backward", when=_has_scores)
+@lowers("scaled_dot_product_attention_backward", why="no scores in memory", when=_has_scores)
 def attention_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

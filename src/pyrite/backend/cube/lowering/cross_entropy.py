@@ -33,6 +33,9 @@ from pyrite.kernel.ir import vector
 from pyrite.op import Attributes, Op
 from pyrite.types import DType, TensorType, bool_
 
+#: Why these are not bodies.
+WHY = "the mask of classes is a scatter, which a body writes to memory"
+
 
 def select(classes: int, dtype: DType, machine: Machine) -> RowsConfig:
     """Return a config for rows of so many classes."""
@@ -225,7 +228,7 @@ def _numbers(launcher: Launcher, x: CubeTensor) -> CubeTensor:
     return flat
 
 
-@lowers("cross_entropy", when=_has_indices)
+@lowers("cross_entropy", why=WHY, when=_has_indices)
 def cross_entropy(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -240,7 +243,7 @@ def cross_entropy(
     return [losses]
 
 
-@lowers("cross_entropy_backward", when=_has_indices)
+@lowers("cross_entropy_backward", why=WHY, when=_has_indices)
 def cross_entropy_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

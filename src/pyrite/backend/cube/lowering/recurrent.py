@@ -33,6 +33,9 @@ from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Attributes, Op
 from pyrite.types import TensorType
 
+#: Why these are not bodies.
+WHY = "cpu: a step is one kernel, on weights packed once for the sequence"
+
 
 def are_for_steps(machine: Machine, inputs: Sequence[Input]) -> bool:
     """Whether a layer is a CPU's, has elements, and is of one dtype in which it is computed."""
@@ -186,7 +189,7 @@ def sigmoid(step: RecurrentStep, x: Value) -> Value:
     return 1.0 / (1.0 + step.k.exp(-x))
 
 
-@lowers("lstm", when=are_for_steps)
+@lowers("lstm", why=WHY, when=are_for_steps)
 def lstm(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -203,7 +206,7 @@ def lstm(
     return [*_run(layer, op.name, "", [state], cell), state]
 
 
-@lowers("gru", when=are_for_steps)
+@lowers("gru", why=WHY, when=are_for_steps)
 def gru(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -218,7 +221,7 @@ def gru(
     return _run(layer, op.name, "", [], cell)
 
 
-@lowers("rnn", when=are_for_steps)
+@lowers("rnn", why=WHY, when=are_for_steps)
 def rnn(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

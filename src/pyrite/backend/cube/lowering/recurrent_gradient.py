@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.lowering.recurrent import Layer, are_for_steps, sigmoid, steps_of
+from pyrite.backend.cube.lowering.recurrent import WHY, Layer, are_for_steps, sigmoid, steps_of
 from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.copy import copy, flattened
@@ -31,7 +31,7 @@ from pyrite.op import Attributes, Op
 from pyrite.types import TensorType
 
 
-@lowers("lstm_backward", when=are_for_steps)
+@lowers("lstm_backward", why=WHY, when=are_for_steps)
 def lstm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -61,7 +61,7 @@ def lstm_backward(
     return _gradients(layer, attrs, out, before, of_gates, of_gates, [of_state, lambda: of_cell])
 
 
-@lowers("gru_backward", when=are_for_steps)
+@lowers("gru_backward", why=WHY, when=are_for_steps)
 def gru_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -96,7 +96,7 @@ def gru_backward(
     return _gradients(layer, attrs, out, before, of_inputs, of_products, [of_state])
 
 
-@lowers("rnn_backward", when=are_for_steps)
+@lowers("rnn_backward", why=WHY, when=are_for_steps)
 def rnn_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

@@ -12,7 +12,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Attributes, Op
 
 
-@lowers("argsort")
+@lowers("argsort", why="an order of values has no class")
 def argsort(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
@@ -21,7 +21,7 @@ def argsort(
     return [argsort_axis(launcher, x, attrs["axis"], descending=attrs["descending"])]
 
 
-@lowers("argtopk")
+@lowers("argtopk", why="its body sorts the whole row")
 def argtopk(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:

@@ -37,7 +37,7 @@ def pool(
     return fold_windows(launcher, op.name, *folds, windows, neutral, x, out)
 
 
-@lowers("resample")
+@lowers("resample", why="all axes in one kernel; its body gathers axis by axis")
 def resampled(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
