@@ -52,12 +52,12 @@ FAMILIES: tuple[Callable[[bool], Iterator[Case]], ...] = (
 BOUND = 0.9
 #: The cases of ``cpu`` that were below it, whole names.
 LISTED = frozenset({
-    *(f"product {n}" for n in (8, 16, 32, 48, 64, 128, 512, 1024)),
-    "(32,64)·(64,64)ᵀ", "(32,64)·(64,64)ᵀ + bias", "add 64K",
-    *(f"LSTM 2×200, 35×20{kind}" for kind in ("", ", step")),
-    *(f"LSTM 1×512, 50×32{kind}" for kind in ("", ", step")),
-    "at[].add int", "at[].add float", "group norm channels last", "max over rows",
-    *(f"exp scores{kind}" for kind in ("", " half masked", " masked", " subnormal")),
+    "product 8", "product 16", "(32,64)·(64,64)ᵀ", "add 64K", "at[].add float",
+    "group norm channels last",
+    *(f"LSTM {size}{kind}" for size in ("2×200, 35×20", "1×512, 50×32") for kind in ("", ", step")),
+    *(f"torch:cpu LSTM {size}, step" for size in ("2×200, 35×20", "1×512, 50×32")),
+    "torch:cpu LSTM 1×512, 50×32", "torch:cpu GRU 1×512, 50×32, step",
+    "torch:cpu dropout 64×128, step",
 })  # fmt: skip
 #: Seconds of one sample, at least; and between peers, so that nobody's threads still spin.
 SAMPLE, PAUSE = 0.004, 0.003
