@@ -134,7 +134,8 @@ def test_launches_that_are_work_enough_together_are_handed_over(executor: Execut
     stream.synchronize()
 
 
-def test_those_that_are_less_wait_for_a_reader_who_runs_them_himself(executor: Executor) -> None:
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells who slept")
+def test_those_that_are_less_wait_for_a_reader_who_wakes_nobody(executor: Executor) -> None:
     stream = Stream(executor, together=100.0)
     run: list[int] = []
 
@@ -145,12 +146,21 @@ def test_those_that_are_less_wait_for_a_reader_who_runs_them_himself(executor: E
     # Workers that come from their start look for work once.
     while executor._counters[SLEEPERS] < executor.width:
         time.sleep(0.001)
+    slept = [sleeps(thread) for thread in executor._threads]
     for one in chunks:
         stream.extend(one.words, 1.0)
     before = executor.submitted
     stream.synchronize()
+    time.sleep(0.05)  # who was woken sleeps again by then
 
     assert (before, executor.submitted, run) == (0, 1, [threading.get_ident()] * 3)
+    assert [sleeps(thread) for thread in executor._threads] == slept
+
+
+def sleeps(thread: threading.Thread) -> str:
+    """Return how often a thread went to sleep."""
+    told = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return next(line for line in told.splitlines() if line.startswith("voluntary"))
 
 
 def test_one_thread_begins_what_is_handed_over_by_who_goes_on_recording(tmp_path: Path) -> None:
