@@ -14,6 +14,7 @@ from pyrite import Tensor, nn
 from pyrite.backend.cube.program_run import ProgramRun
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
+from pyrite.config import config
 from pyrite.errors import OutOfMemoryError
 from pyrite.optim import SGD, Adam, Optimizer
 from pyrite.types import Array
@@ -78,6 +79,9 @@ def values(model: Any) -> list[Array]:
     return [p.numpy().copy() for p in model.parameters()]
 
 
+#: In guarded mode nothing is written over: a touch past the end of either is to be found.
+unguarded = pytest.mark.skipif(config.guard is not None, reason="guarded")
+
 KEPT: dict[str, Callable[[int], bool]] = {
     "none": lambda n: False, "some": lambda n: n % 3 == 0, "all": lambda n: True,
 }  # fmt: skip
@@ -93,7 +97,7 @@ def test_old_models_keep_their_values_and_new_ones_have_theirs(
     assert not tails
     found, others = compiled.run(pyrite.compile(compiled.step), KEPT[kept])
     assert found == losses
-    assert sum(tails) >= 8 * 4, "steps wrote over what they renew"
+    assert config.guard is not None or sum(tails) >= 8 * 4, "steps wrote over what they renew"
     for one, other in zip(models, others, strict=True):
         for x, y in zip(values(one), values(other), strict=True):
             np.testing.assert_array_equal(x, y)
@@ -112,6 +116,7 @@ def test_arrays_of_the_application_are_not_written(device: Device) -> None:
         np.testing.assert_array_equal(view, before)
 
 
+@unguarded
 def test_a_step_holds_one_copy_of_what_it_renews(device: Device) -> None:
     width = 512
     training = Training(device, Adam(0.01), width)
@@ -139,6 +144,7 @@ EVENTS: dict[str, Callable[[Training, Device, Tensor], object]] = {
 }
 
 
+@unguarded
 @pytest.mark.parametrize("event", EVENTS)
 def test_the_end_of_a_step_is_submitted_at_the_next_event(
     device: Device, event: str, tails: list[int]
@@ -191,6 +197,7 @@ def full(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]
     return is_full  # type: ignore[return-value]
 
 
+@unguarded
 @pytest.mark.parametrize("steps", [3, 7])
 def test_an_end_that_failed_is_tried_again(device: Device, full: list[bool], steps: int) -> None:
     """After a captured step and after a replayed one."""
@@ -209,6 +216,7 @@ def test_an_end_that_failed_is_tried_again(device: Device, full: list[bool], ste
     np.testing.assert_array_equal(more.numpy(), np.full(3, 2, np.float32))
 
 
+@unguarded
 def test_a_runtime_knows_what_only_a_list_holds(device: Device) -> None:
     runtime: Any = device.backend.root.runtime  # type: ignore[attr-defined]
     shared = np.ones(1024, np.float32)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,8 @@ TIMES: Final = 2
 TIES: Final = 0.02
 #: Terms of one value that move a sum by a rounding more: these all round in one direction.
 REPEATED: Final = 8
+#: A sum of two to the power of that many terms is short: added in pairs, each is rounded as often.
+SHORT: Final = 8
 #: Elements that are looked at for how often one is repeated.
 LOOKED_AT: Final = 4096
 
@@ -121,8 +124,9 @@ class _Shaken(CallList):
              if isinstance(x, int) and not self._is_number(x)),
             default=1.0,
         )  # fmt: skip
+        terms = max([type.size for type in given], default=1)
         return [
-            self._moved_by(x, eps, 1 + repeats / REPEATED)
+            self._moved_by(x, eps, 1 + repeats / REPEATED + _levels(terms, type))
             if type.dtype.is_float and type.size
             else x
             for x, type in zip(made, node.types, strict=True)
@@ -188,6 +192,11 @@ def _eps_of(array: Array) -> float:
 
 #: Bits of the fraction of a float, the one that is not written included.
 _BITS: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+
+
+def _levels(terms: int, type: TensorType) -> float:
+    """Return how often a sum of so many numbers for all elements is rounded beyond a short one."""
+    return max(0.0, log2(max(terms, 1) / max(type.size, 1)) - SHORT)
 
 
 def _greatest(wide: Array) -> float:
