@@ -142,12 +142,18 @@ def is_held_once(holder: Sequence[Any], position: int) -> bool:
     buffer = holder[position]
     if type(buffer) is not CpuBuffer or type(buffer.block) is not Block:
         return False
-    # The list, the name above, and the argument.
-    return sys.getrefcount(buffer) == HELD_ONCE
+    del buffer
+    return _references(holder, position) == _HELD_ONCE
 
 
-#: References to a buffer that only a list holds, as `is_held_once` counts them.
-HELD_ONCE: Final = 3
+def _references(holder: Sequence[Any], position: int) -> int:
+    found = holder[position]
+    return sys.getrefcount(found)
+
+
+#: What is counted of an object that only a list holds.  Whether the name and the argument count
+#: differs from one Python to another: 3.14 borrows what earlier ones took.
+_HELD_ONCE: Final = _references([object()], 0)
 
 
 def _leased(buffer: CpuBuffer | CpuView) -> memoryview:
