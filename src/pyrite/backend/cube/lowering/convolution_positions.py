@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Final
 
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import Windows
+
+#: Images of fewer positions stay as they are: of 7 x 7 a product by rows takes 0.96 of the time.
+_LEAST_POSITIONS: Final = 64
 
 
 def with_one_axis(
@@ -19,10 +23,11 @@ def with_one_axis(
 ) -> tuple[Windows, Sequence[CubeTensor]]:
     """Return a convolution and its tensors with one axis of positions, or as they are.
 
-    They are returned as they are where windows have several elements, or strides do not allow it.
+    They are returned as they are where windows have several elements, images are small, or strides
+    do not allow it.
     """
     is_of_elements = prod(w.kernel_size) == 1 and not any(w.padding) and w.sizes == w.counts
-    if len(w.sizes) == 1 or not is_of_elements:
+    if len(w.sizes) == 1 or prod(w.sizes) < _LEAST_POSITIONS or not is_of_elements:
         return w, tensors
     views = [flat(t) for t in tensors]
     found = [t for t in views if t is not None]
