@@ -283,6 +283,10 @@ def test_any_loop_drives_what_is_awaited(name: str, driver: str) -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_any_loop_gets_the_errors(queued: pyrite.Device, driver: str) -> None:
+    async def nothing() -> None: ...
+
+    # Skips where the loop is missing: a failure that nobody reads would show in the next test.
+    DRIVERS[driver](nothing)
     x = pyrite.arange(4, device=queued)
     outside = x.take(pyrite.tensor([9], device=queued), 0)
 
