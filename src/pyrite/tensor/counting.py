@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pyrite.errors import ArgumentError, DTypeError, ShapeError
+from pyrite.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from pyrite.op import Attributes, composite, integers, primitive, public, sample
 from pyrite.op.rule import ADD, Scatter
 from pyrite.synchronization import asked_by
@@ -25,6 +25,8 @@ def sized(op: str) -> Callable[..., Attributes]:
     def canonical(*types: TensorType, size: int | None, **rest: Any) -> Attributes:
         if size is not None and size < 0:
             raise ArgumentError(f"{op} requires size >= 0, got {size}")
+        if not isinstance(fill := rest.get("fill_value", 0), Number | np.generic):
+            raise ArgumentTypeError(f"{op} requires one number as fill_value, got {fill!r}")
         return {"size": size, **rest}
 
     return canonical

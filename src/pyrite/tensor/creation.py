@@ -19,7 +19,13 @@ import numpy as np
 from pyrite.backend.device import Device, DeviceLike
 from pyrite.backend.device import device as as_device
 from pyrite.backend.numpy.algebra import NumPyAlgebra
-from pyrite.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from pyrite.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GradientError,
+    ShapeError,
+)
 from pyrite.op import Constant, bind, primitive, public, sample
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import (
@@ -250,6 +256,8 @@ def full(
         raise ShapeError(
             f"full requires one number, got a tensor of shape {fill_value.shape}; use broadcast_to"
         )
+    if isinstance(fill_value, list | tuple):
+        raise ArgumentTypeError(f"full requires one number, got {fill_value!r}; use tensor")
     found = _dtype_of_number(fill_value) if dtype is None else as_dtype(dtype)
     if found.is_integer and not int(found.lowest) <= fill_value <= int(found.highest):
         raise DTypeError(
