@@ -47,6 +47,11 @@ class Machine:
     #: Tensors that a kernel may read and write: what every WebGPU device binds; on a processor more
     #: take a compiler longer than they save.
     buffers: int = 8
+    #: Bytes of numbers that travel with a launch; more are read from memory, and take longer.
+    argument_bytes: int = 1 << 12
+    #: Launches that one kernel may make, each on workgroups of its own.  One where an invocation
+    #: spends time on branches that it does not take, as on a GPU that is a program (llvmpipe).
+    most_joined: int = 16
     #: Rounds of loops after which each loop of an invocation ends, whatever its condition: Mesa's
     #: llvmpipe does so and tells nobody.
     rounds: int | None = None
@@ -66,12 +71,14 @@ class Machine:
         most_workgroups: int = 65535,
         buffers: int = 8,
         rounds: int | None = None,
+        argument_bytes: int = 1 << 12,
+        most_joined: int = 16,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(
             "gpu", 4, _WORKGROUP_SIZES, most_workgroups,
             invocations=invocations, shared_bytes=shared_bytes, workgroups=workgroups,
-            buffers=buffers, rounds=rounds,
+            buffers=buffers, rounds=rounds, argument_bytes=argument_bytes, most_joined=most_joined,
         )  # fmt: skip
 
     @property

@@ -48,9 +48,9 @@ def images() -> nn.Module:
 #: other parameters is the optimiser's.  Of images one more joins the parts of a weight's gradient,
 #: where convolutions of other sizes came first.
 STEPS = {
-    "mlp": (perceptron, (9, 20), 9, 15),
-    "cnn": (images, (7, 1, 8, 8), 7, 25),
-    "gpt": (Language, (3, 12), 36, 98),
+    "mlp": (perceptron, (9, 20), 9, 13),
+    "cnn": (images, (7, 1, 8, 8), 7, 22),
+    "gpt": (Language, (3, 12), 36, 96),
 }
 
 

@@ -211,12 +211,14 @@ def compile_graph(
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
+    groups = recorder.join_launches(results)
+    parts = [[node for n in group for node in run.parts[n]] for group in groups]
     recorder.donate(donated)
     recording = recorder.recording(results)
     return CubeProgram(
         launcher,
         recording,
-        tuple([tuple(dict.fromkeys(nodes[n] for n in part)) for part in run.parts]),
+        tuple([tuple(dict.fromkeys(nodes[n] for n in part)) for part in parts]),
         tuple([nodes[n] for n in of_faults]),
         _reaches(whole, of_faults),
         names,

@@ -8,14 +8,17 @@ its attributes, and the types, strides and offsets of its inputs, which are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.in_place import Overwriting, in_place, last_of, overwritable
+from pyrite.backend.cube.joined_launch import joined_launch
+from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
+from pyrite.backend.cube.noted_launch import NotedLaunch
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.registry import means_of
@@ -34,17 +37,6 @@ P = TypeVar("P", bound=Hashable)
 LEAST_PARTS = 3
 #: A block is made where all takes less than that of what it takes otherwise.
 WORTH_A_BLOCK = 0.95
-
-
-@dataclass(slots=True)
-class NotedLaunch:
-    """A launch that was noted: its kernel, what is bound, and its grid."""
-
-    executable: Any
-    bindings: Sequence[Any]
-    grid: tuple[int, ...]
-    #: Whether no element is written twice.
-    writes_once: bool = False
 
 
 class RecordingLauncher(Launcher):
@@ -163,7 +155,8 @@ class RecordingLauncher(Launcher):
         for position, fault in enumerate(faults):
             word, number = self._with_fault((), fault)
             given += (number,) if position else (word, number)
-        self._launches.append(NotedLaunch(executable, with_arguments(given, arguments), grid))
+        noted = NotedLaunch(executable, with_arguments(given, arguments), grid, is_ours=False)
+        self._launches.append(noted)
 
     def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
         if fault is None:
@@ -172,6 +165,17 @@ class RecordingLauncher(Launcher):
         self.launches_of_faults.append(len(self._launches))
         n = len(self._faults) - 1
         return [*bindings, FaultOperand(n, True), FaultOperand(n, False)]
+
+    def join_launches(self, results: Sequence[CubeTensor]) -> list[list[int]]:
+        """Make one launch of several where that is less; return of each which these were."""
+        kept = [self._slot(r) for r in results]
+        groups = launch_groups(self._launches, kept, self.machine)
+        self._launches = [
+            joined_launch(self._launcher, [self._launches[n] for n in group]) for group in groups
+        ]
+        places = {n: place for place, group in enumerate(groups) for n in group}
+        self.launches_of_faults = [places[n] for n in self.launches_of_faults]
+        return groups
 
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""

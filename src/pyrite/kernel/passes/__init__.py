@@ -11,6 +11,7 @@ of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common
 from pyrite.kernel.passes.eliminate_dead import eliminate_dead as eliminate_dead
 from pyrite.kernel.passes.fold_constants import fold_constants as fold_constants
+from pyrite.kernel.passes.join_kernels import join_kernels as join_kernels
 from pyrite.kernel.passes.legalize import WEBGPU as WEBGPU
 from pyrite.kernel.passes.legalize import Capabilities as Capabilities
 from pyrite.kernel.passes.legalize import legalize as legalize
@@ -24,6 +25,6 @@ from pyrite.kernel.passes.vectorize import vectorize as vectorize
 
 __all__ = [
     "WEBGPU", "Capabilities", "Known", "eliminate_common", "eliminate_dead", "fold_constants",
-    "legalize", "most_rounds", "report_rounds", "simplify_index", "split_barriers",
+    "join_kernels", "legalize", "most_rounds", "report_rounds", "simplify_index", "split_barriers",
     "split_buffers", "vectorize",
 ]  # fmt: skip

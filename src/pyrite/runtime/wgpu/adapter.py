@@ -133,6 +133,8 @@ class Device:
             most_workgroups=self.limits["max-compute-workgroups-per-dimension"],
             buffers=min(self.limits["max-storage-buffers-per-shader-stage"], MOST_BUFFERS),
             rounds=LLVMPIPE_ROUNDS if "llvmpipe" in self.name else None,
+            argument_bytes=self.limits["max-immediate-size"] if self.has_immediates else 1 << 12,
+            most_joined=1 if self.is_software else 16,
         )
 
     @property
