@@ -14,6 +14,7 @@ from pyrite.backend.device import DeviceLike, device, opened
 from pyrite.backend.fusion.decorator import FUSED
 from pyrite.backend.memory import LARGE, DeviceMemory, ProgramMemory, TensorMemory, counted
 from pyrite.backend.protocol import Backend
+from pyrite.op import public
 from pyrite.types import TensorType
 
 #: So many lines of a table are shown.
@@ -58,6 +59,7 @@ class MemorySummary:
         return out.getvalue().rstrip()
 
 
+@public
 def memory_report(*devices: DeviceLike) -> MemorySummary:
     """Return how much memory devices have in use, and the largest tensors with their lines.
 

@@ -22,7 +22,7 @@ from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
 from pyrite.errors import CompileError
-from pyrite.op import Handle, Op, Plan, TensorBase, different_devices
+from pyrite.op import Handle, Op, Plan, TensorBase, different_devices, public
 from pyrite.op.rule import View
 from pyrite.types import Array, TensorType
 
@@ -271,6 +271,7 @@ class Fusion(Backend):
 _NOWHERE = (None, 0)
 
 
+@public
 def fusion(where: DeviceLike = None, *, check: Check | None = None) -> Device:
     """Return the same device with ops that run as programs of many: see `Fusion`.
 
