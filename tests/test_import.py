@@ -56,7 +56,7 @@ print(*sys.modules.keys() - before)
         *("_version", "autodiff", "backend", "config", "content", "errors", "op", "philox"),
         *("recent", "synchronization", "tensor", "types"),
     }
-    assert len(own) <= 168
+    assert len(own) <= 166
     assert len(loaded) - len(own) <= 20, sorted(set(loaded) - set(own))
     assert "hashlib" not in loaded
 

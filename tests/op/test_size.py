@@ -12,7 +12,7 @@ import pytest
 import pyrite
 from pyrite import Tensor
 from pyrite.backend.graph import Graph
-from pyrite.backend.tracing import traced
+from pyrite.backend.tracing.tracer import traced
 from pyrite.content import content_of
 from pyrite.op import OPS, Op
 from pyrite.op.size import SizeFloat, SizeInt, SizeNumber, unmarked

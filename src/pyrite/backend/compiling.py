@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pyrite.backend.graph import Graph, Input, Node
 from pyrite.op import Constant, Executor, Handle, Op, Plan
 from pyrite.types import TensorType
 
 if TYPE_CHECKING:
+    from pyrite.backend.graph import Graph, Input, Node
     from pyrite.backend.memory import ProgramMemory
 
 #: What is known of an input before it is computed: the type of a tensor, a number, or None.

@@ -15,7 +15,7 @@ import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import device_names, device_problem
 from pyrite.backend.graph import Graph
-from pyrite.backend.tracing import traced, why_untraceable
+from pyrite.backend.tracing.tracer import traced, why_untraceable
 from pyrite.op import OPS, Constant, Op, bind
 from pyrite.tensor.creation import full_like, zeros_like
 from pyrite.tensor.random import uniform

@@ -7,7 +7,6 @@ cannot be in a graph: then the composite is expanded at each call, as one op aft
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ from pyrite.backend.graph import (
     pruned,
 )
 from pyrite.backend.protocol import Backend
+from pyrite.backend.tracing.active import active
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError
 from pyrite.op import (
@@ -35,7 +35,6 @@ from pyrite.op import (
     TensorBase,
     UntraceableError,
     body_key,
-    infers_bodies,
     rules_key,
 )
 from pyrite.op.size import SizeInt, SizeNumber, unmarked
@@ -56,13 +55,6 @@ class Handle(int):
     """The number of a value, as a handle: a plain int would be taken for a number of Python's."""
 
     __slots__ = ()
-
-
-class _Active(threading.local):
-    tracer: Tracer | None = None
-
-
-_active = _Active()
 
 
 class _ShowsSizes:
@@ -92,12 +84,6 @@ class _ShowsSizes:
 def _showing_sizes(cls: Any) -> Any:
     """Return the class of tensors whose sizes are marked."""
     return type(cls.__name__, (_ShowsSizes, cls), {"__slots__": ()})
-
-
-def forbid_in_bodies(what: str) -> None:
-    """Raise UntraceableError where a body is traced: what differs from call to call is no part."""
-    if _active.tracer is not None:
-        _active.tracer.refuse(what)
 
 
 class Tracer(Backend):
@@ -311,13 +297,6 @@ def _repeated(op: Op, given: Sequence[Given], attrs: Attributes) -> Graph | str:
     return found
 
 
-@infers_bodies
-def types_of(op: Op, given: Sequence[Given], attrs: Attributes) -> tuple[TensorType, ...] | None:
-    """Return the types of a composite's results, as its body has them."""
-    graph = traced(op, given, attrs)
-    return None if graph is None else graph.out
-
-
 _graphs: Recent[Hashable, Graph | str] = Recent(_KEPT)
 
 
@@ -339,7 +318,7 @@ def _trace(
     inputs = [Input(n, x) for n, x in enumerate(given) if isinstance(x, TensorType)]
     tracer = Tracer(inputs)
     values = {i.position: n for n, i in enumerate(inputs)}
-    before, _active.tracer = _active.tracer, tracer
+    before, active.tracer = active.tracer, tracer
     try:
         arguments = [
             tracer.tensor(values[n], x)
@@ -356,7 +335,7 @@ def _trace(
     except Exception as error:
         return tracer.refusal or f"{type(error).__name__}: {error}"
     finally:
-        _active.tracer = before
+        active.tracer = before
 
 
 def _argument(

@@ -17,7 +17,7 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Graph, Node
-from pyrite.backend.tracing import traced
+from pyrite.backend.tracing.tracer import traced
 from pyrite.op import Attributes, Op
 
 
