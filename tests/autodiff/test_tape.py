@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import autodiff, grad, no_grad, value_and_grad
+from pyrite.config import config
 from pyrite.errors import DeviceError, GradientError, ShapeError
 from pyrite.tensor.creation import full, tensor
 from pyrite.tensor.parameter import Parameter, State
@@ -165,6 +166,7 @@ def test_an_outer_variable_inside_an_inner_gradient_is_not_confused_with_it():
     assert got.item() == 1.0
 
 
+@pytest.mark.skipif(config.guard is not None, reason="guarded mode keeps freed blocks a while")
 def test_forward_passes_without_backward_leave_nothing_behind():
     x = leaf(np.ones(4))
     for _ in range(10):

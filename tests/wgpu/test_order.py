@@ -17,6 +17,7 @@ import wgpu
 
 import pyrite
 from pyrite.backend.device import Device
+from pyrite.config import config
 from pyrite.extension import kernel
 from pyrite.wgpu import from_buffer
 
@@ -50,6 +51,7 @@ def submissions(device: Device) -> int:
     return number
 
 
+@pytest.mark.skipif(config.guard is not None, reason="guarded mode makes copies")
 def test_ops_on_a_buffer_are_submitted_together(
     application: wgpu.GPUDevice, shared: Device
 ) -> None:

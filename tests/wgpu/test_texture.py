@@ -13,6 +13,7 @@ import wgpu
 
 import pyrite
 from pyrite.backend.device import Device
+from pyrite.config import config
 from pyrite.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from pyrite.wgpu import copy_to_texture, from_texture
 from pyrite.wgpu.texture import texels
@@ -111,6 +112,7 @@ def test_what_is_copied_may_lie_in_any_order(application: wgpu.GPUDevice, shared
         assert np.array_equal((from_texture(texture)[1:, ::2] + 0).numpy(), expected[1:, ::2])
 
 
+@pytest.mark.skipif(config.guard is not None, reason="guarded mode makes copies")
 def test_a_pipeline_stays_on_the_device_and_in_order(
     application: wgpu.GPUDevice, shared: Device
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_pipeline_stays_on_the_device_and_in_order(
     assert [float(r.mean().item()) for r in results] == [1.0, 3.0, 5.0]
 
 
+@pytest.mark.skipif(config.guard is not None, reason="guarded mode makes copies")
 def test_frames_allocate_nothing_and_are_one_submission_each(
     application: wgpu.GPUDevice, shared: Device
 ) -> None:

@@ -227,7 +227,7 @@ class WgpuRuntime:
         """Return the texels of a part of an application's texture, in rows of its pitch."""
         with self._life.lock:
             self._life.check()
-            buffer = self._pool.allocate(part.nbytes)
+            buffer = self.allocate(part.nbytes)
             queue_of(self.device.gpu).watch(part.texture)
             self._queue.append(TextureCopy(part, buffer, is_to_texture=False))
             return buffer
