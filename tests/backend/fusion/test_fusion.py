@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -305,6 +307,14 @@ def test_values_are_awaited(device: Device) -> None:
     one, two = asyncio.run(both())
     np.testing.assert_array_equal(one, x.numpy() + 1)
     np.testing.assert_array_equal(two, x.numpy() * 2)
+
+
+def test_ops_run_while_another_thread_imports_asyncio(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncio", types.ModuleType("asyncio"))
+
+    assert (pyrite.ones((2,), device=device) + 1).sum().item() == 4
 
 
 def test_tasks_that_take_turns_meet_their_own_programs(device: Device) -> None:

@@ -40,13 +40,14 @@ class TaskCalls:
         """Have ``pending`` be of the task that runs now."""
         # Written for speed: this is run for every op.  A program that never imported asyncio has
         # no tasks, and need not import it for this.
-        asyncio = _modules.get("asyncio")
-        loop = None if asyncio is None else asyncio._get_running_loop()
-        if loop is None:
+        asyncio: Any = _modules.get("asyncio")
+        # Another thread may be importing it, and then it has nothing yet, nor is there a loop.
+        running = getattr(asyncio, "_get_running_loop", None)
+        if running is None or (loop := running()) is None:
             if self._task is not None:
                 self._turn_to(None)
             return
-        task = asyncio.current_task(loop)  # type: ignore[union-attr]
+        task = asyncio.current_task(loop)
         if task is not (None if self._task is None else self._task()):
             self._turn_to(task)
 
