@@ -20,6 +20,7 @@ from pyrite.extension.mistake import checked, require_own, shown
 from pyrite.extension.number import WeakValue, adopted, is_weak, meeting
 from pyrite.extension.reporting import Reporting
 from pyrite.extension.scratch import Scratch
+from pyrite.extension.unset import Unset
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Branch, ForLoop, Operand, WhileLoop, exact
 from pyrite.kernel.ir import ACCESSES, Access, Kernel, Kind, Node, Region, Type, scalar
@@ -151,6 +152,8 @@ class KernelScope(Reporting):
 
     def const(self, value: Number | Sequence[Number], type: Type | DTypeLike) -> Value:
         """Return a constant, rounded to the dtype; of a vector one number or one for each."""
+        if isinstance(value, Unset):
+            value.refuse()
         return super().const(value, type if isinstance(type, Type) else as_dtype(type))
 
     def value(self, x: Operand, type: Type) -> Value:
@@ -305,8 +308,9 @@ class KernelScope(Reporting):
         if not self._ended.isdisjoint(nodes):
             raise KernelError(
                 f"kernel '{self.name}' requires values where they can be seen, got one that was "
-                "computed in a loop or branch that has ended; carry it out: carried=[x], yield_, "
-                "results (a Python variable that is set again inside is such a value)"
+                "computed in a loop or branch that has ended; set a name in it and read that, "
+                "write a loop out by k.static(range(n)), or with the builder carry it out: "
+                "carried=[x], yield_, results"
             )
 
     # ---- barriers ----

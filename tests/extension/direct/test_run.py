@@ -106,9 +106,24 @@ def outside(k: Any, x: Any, n: Any, out: Any) -> None:
     out[k.workgroup_id()] = x[0, 1]
 
 
+def a_half(k: Any, x: Any, n: Any, out: Any) -> None:
+    out[k.workgroup_id()] = x[0, 0.5]
+
+
+def of_no_number(k: Any, x: Any, n: Any, out: Any) -> None:
+    out[k.workgroup_id()] = x
+
+
+def a_row_to_a_place(k: Any, x: Any, n: Any, out: Any) -> None:
+    out[k.workgroup_id()] = (1.0, 2.0)
+
+
 @pytest.mark.parametrize(("function", "error", "words"), [
     (stray, KernelError, "to come by its barriers, got some that end before"),
     (outside, IndexRangeError, r"x\[\.\.\.\] requires an index inside of shape \(1, 1\), got"),
+    (a_half, KernelError, "requires integers as coordinates, got 0.5 on axis 1"),
+    (of_no_number, KernelError, "requires numbers and values of its own, got DirectArgument"),
+    (a_row_to_a_place, KernelError, "a constant requires one number, got tuple of 2"),
 ])  # fmt: skip
 def test_mistakes_that_python_finds(function: Any, error: type[Exception], words: str) -> None:
     threads = threading.active_count()

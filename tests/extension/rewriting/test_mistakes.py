@@ -66,6 +66,20 @@ def unset_on_one_way(k: Any, x: Any, n: Any, out: Any) -> None:
     out[i] = value + 1.0  # the line
 
 
+def written_unset(k: Any, x: Any, n: Any, out: Any) -> None:
+    (i,) = k.at
+    if x[i, 0] > 0.0:
+        value = x[i, 0]
+    out[i] = value  # the line
+
+
+def a_list_that_grows(k: Any, x: Any, n: Any, out: Any) -> None:
+    found: list[Any] = []
+    for j in range(3):
+        found.append(x[j, 0])
+    out[k.at] = found[0]  # the line
+
+
 def a_list_by_a_counter(k: Any, x: Any, n: Any, out: Any) -> None:
     weights, total = [1.0, 2.0, 3.0], 0.0
     for j in range(3):
@@ -98,6 +112,8 @@ MISTAKES: dict[Any, str] = {
     of_two_types: "total requires one type, got float32 before the loop and int32 after a round",
     a_text_or_a_number: "value requires to be a value or a number .* got 'text' where",
     unset_on_one_way: "names to be set before they are read, got value, .*; write value = ",
+    written_unset: "names to be set before they are read, got value, .*; write value = ",
+    a_list_that_grows: r"loop .* that has ended; set a name in it .* k\.static\(range\(n\)\)",
     a_list_by_a_counter: r"require a Python int, .* k\.static\(range\(n\)\)",
     a_step_of_the_kernel: "range requires a step that is known .*, got int32",
     a_fraction_as_a_bound: "range requires numbers and values of int32, got float32; cast it",

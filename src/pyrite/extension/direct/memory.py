@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import IndexRangeError, KernelError
+from pyrite.extension.mistake import shown
 from pyrite.extension.vector import gathered, rows_of, spread
-from pyrite.types import Array, DType, Shape
+from pyrite.kernel.builder.number import numbers_of
+from pyrite.types import Array, DType, Number, Shape
 
 
 class DirectArgument:
@@ -68,7 +70,7 @@ class DirectArgument:
             for at, item in spread(value, sizes):
                 self[(*given, *at)] = item
             return
-        self._array[self._inside(coordinates)] = value
+        self._array[self._inside(coordinates)] = _number(value)
 
     def atomic(self, name: str, coordinates: Any, value: Any = 0, *, expected: Any = 0) -> Any:
         """Change one element; return what it was."""
@@ -94,6 +96,12 @@ class DirectArgument:
                 f"{self.name}[...] requires {self.ndim} coordinates of shape {self.shape}, got "
                 f"{len(given)}"
             )
+        for axis, i in enumerate(given):
+            if not hasattr(i, "__index__"):
+                raise KernelError(
+                    f"{self.name}[...] requires integers as coordinates, got {shown(i)} on axis "
+                    f"{axis}"
+                )
         return tuple(operator.index(i) for i in given)
 
     def _inside(self, coordinates: Any) -> tuple[int, ...]:
@@ -117,7 +125,7 @@ class DirectMemory:
         return self._array[self._inside(index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._array[self._inside(index)] = value
+        self._array[self._inside(index)] = _number(value)
 
     def load(self, index: Any) -> Any:
         """Return the element at an index."""
@@ -148,12 +156,17 @@ _BORDERS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+def _number(value: Any) -> Number:
+    """Return what is written.  Raises KernelError for what is no number, as in other kernels."""
+    return numbers_of(value, 1)[0] if not isinstance(value, int | float) else value
+
+
 def changed(name: str, array: Array, at: Any, value: Any, expected: Any) -> Any:
     """Change one element of an array by an atomic operation; return what it was."""
     if name not in _ATOMIC:
         raise KernelError(f"atomic requires one of {', '.join(_ATOMIC)}, got {name!r}")
     old = array[at]
-    array[at] = _ATOMIC[name](old, old.dtype.type(value), expected)
+    array[at] = _ATOMIC[name](old, old.dtype.type(_number(value)), expected)
     return old
 
 

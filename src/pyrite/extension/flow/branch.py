@@ -7,7 +7,6 @@ from typing import Any, Final
 from pyrite.extension.flow.state import (
     Left,
     Nothing,
-    Unset,
     carried,
     is_same,
     kind_of,
@@ -21,6 +20,7 @@ from pyrite.extension.flow.state import (
     snapshot,
 )
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.unset import Unset
 from pyrite.kernel import Value
 from pyrite.kernel.ir import Node
 

@@ -9,7 +9,6 @@ from pyrite.extension.flow.state import (
     Kind,
     Left,
     Nothing,
-    Unset,
     carried,
     is_same,
     joined,
@@ -24,6 +23,7 @@ from pyrite.extension.flow.state import (
     snapshot,
 )
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.unset import Unset
 from pyrite.kernel.ir import BOOL, Node
 
 _WAYS: Final = ("before the loop", "after a round")

@@ -10,9 +10,10 @@ from pyrite.extension.flow.carry import Carry
 from pyrite.extension.flow.counting import CountedWhile
 from pyrite.extension.flow.loop import Counted, Leaving, RecordedLoop, Rounds, While
 from pyrite.extension.flow.spans import Range, Span
-from pyrite.extension.flow.state import Left, Nothing, Unset, decided
+from pyrite.extension.flow.state import Left, Nothing, decided
 from pyrite.extension.flow.words import Called
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.unset import Unset
 from pyrite.kernel import Value
 from pyrite.kernel.ir import Node
 from pyrite.kernel.symbol import Symbol

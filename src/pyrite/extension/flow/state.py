@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -17,35 +17,12 @@ from pyrite.extension.mistake import shown
 from pyrite.extension.number import WeakValue, weak_float
 from pyrite.extension.parameters import is_settings, replaced, vars_of
 from pyrite.extension.scope import KernelScope
+from pyrite.extension.unset import Unset
 from pyrite.extension.vector import Items
 from pyrite.kernel import Value
 from pyrite.kernel.ir import BOOL, Node, Type, scalar
 from pyrite.kernel.symbol import Symbol
 from pyrite.types import int32
-
-
-class Unset:
-    """What a name is before it is set; or after a statement that does not set it on every way."""
-
-    def __init__(self, name: str) -> None:
-        object.__setattr__(self, "_name", name)
-
-    def _refuse(self, *_: object) -> NoReturn:
-        name = object.__getattribute__(self, "_name")
-        raise KernelError(
-            f"a kernel requires names to be set before they are read, got {name}, which is set in "
-            f"a branch or a loop that may not be run; write {name} = ... before it"
-        )
-
-    def __repr__(self) -> str:
-        return "a name that was not set"
-
-    __getattr__ = __call__ = __getitem__ = __setitem__ = __iter__ = __bool__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
-    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = _refuse
-    __rand__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __neg__ = __pos__ = _refuse
-    __invert__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __int__ = __float__ = _refuse
-    __len__ = __abs__ = __pow__ = __rpow__ = __round__ = _refuse
 
 
 class Nothing(Unset):
