@@ -24,6 +24,7 @@ from pyrite.autodiff import autodiff
 from pyrite.backend.device import device_problem
 from pyrite.errors import IndexRangeError, ShapeError, SyncError
 from pyrite.runtime.protocol import Runtime
+from pyrite.types import TensorType
 
 EVERYWHERE = ("numpy", "torch:cpu", "cpu", "wgpu")
 #: Devices with a queue of their own.
@@ -279,6 +280,52 @@ def test_any_loop_drives_what_is_awaited(name: str, driver: str) -> None:
         )  # fmt: skip
 
     assert DRIVERS[driver](body) == (3.0 * (1 << 16), 4.0, 2.0, 2.0 * (1 << 19), (3, 1))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_any_loop_waits_while_kernels_are_compiled_elsewhere(
+    queued: pyrite.Device, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, threads = type(runtime_of(queued)), []
+    compile = runtime.compile
+
+    def noting(self: Any, kernel: Any) -> Any:
+        if kernel.name in ("by_types_kernel", "by_examples_kernel"):
+            threads.append(threading.get_ident())
+        return compile(self, kernel)
+
+    monkeypatch.setattr(runtime, "compile", noting)
+
+    @pyrite.extension.kernel
+    def by_types_kernel(k: Any, x: Any, out: Any, *, by: float) -> None:
+        out[k.at] = x[k.at] + by
+
+    @pyrite.extension.kernel
+    def by_examples_kernel(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[k.at] * 2.0
+
+    @pyrite.custom_op(infer=lambda x, *, by: x, kernels=[by_types_kernel])
+    def by_types(x: pyrite.Tensor, /, *, by: float) -> pyrite.Tensor:
+        """x + by."""
+        ...
+
+    @pyrite.custom_op(infer=lambda x: x, kernels=[by_examples_kernel])
+    def by_examples(x: pyrite.Tensor, /) -> pyrite.Tensor:
+        """2 x."""
+        ...
+
+    x = pyrite.ones((5,), device=queued)
+
+    async def body() -> None:
+        await by_types.prepare(TensorType((5,), pyrite.float32), by=0.5, device=queued)
+        await pyrite.prepare(by_examples, x)
+
+    DRIVERS[driver](body)
+
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
+    assert by_types(by_examples(x), by=0.5).tolist() == [2.5] * 5
+    assert len(threads) == 2
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -73,6 +73,17 @@ class Compiling:
         """Return what a program depends on of an input, besides its type."""
         return None
 
+    def unstored(self, type: TensorType) -> Handle | None:
+        """Return a handle without memory, for `prepare`; None on a device that compiles nothing."""
+        return None
+
+    def prepare(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Handle] | None:
+        """Compile what a call launches, and launch nothing; return its results without memory.
+
+        None for what is to be expanded, and for results of which only a run knows the types.
+        """
+        return None
+
     def compile(
         self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()
     ) -> Program:

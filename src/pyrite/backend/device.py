@@ -7,19 +7,19 @@ A name is that of a backend, and where it has several devices a colon and which 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyrite.backend.protocol import Backend
 from pyrite.config import config
 from pyrite.errors import DeviceError
-from pyrite.op import located
+from pyrite.op import Attributes, located, prepares
 
 
 class Entry(NamedTuple):
@@ -185,6 +185,16 @@ def default_device_here(of: DeviceLike) -> Iterator[None]:
         yield
     finally:
         _default_here.reset(token)
+
+
+@prepares
+def _prepare(
+    method: Callable[..., Any], inputs: Sequence[Any], attributes: Attributes, on: DeviceLike
+) -> None:
+    # Few programs prepare calls: what does is imported by the first.
+    from pyrite.backend.preparation import prepare
+
+    prepare(device(on).backend.root, method, inputs, attributes)
 
 
 def opened() -> list[Backend]:

@@ -100,7 +100,7 @@ class PythonKernel(CustomKernel[Form]):
         self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Form]] = WeakKeyDictionary()
         self._reads = Functions(function)
         self._grid_reads = Functions(grid)
-        #: Whether any form of it prints, for which its launches are waited for.
+        #: Whether any form of it prints: its launches are waited for, and never recorded.
         self._prints = False
         if isinstance(function, FunctionType):
             source_of(function)
@@ -224,7 +224,9 @@ class PythonKernel(CustomKernel[Form]):
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
         if form.prints.calls:
-            self._print(launcher, form, bindings, grid)
+            self._prints = True
+            if launcher.base is launcher:  # and not one that records
+                self._print(launcher, form, bindings, grid)
         else:
             launcher.run(form.executable, bindings, grid, form.faults, form.arguments)
 
@@ -236,7 +238,6 @@ class PythonKernel(CustomKernel[Form]):
         grid: tuple[int, ...],
     ) -> None:
         """Run a form, wait, and print what it printed."""
-        self._prints = True
         words = launcher.runtime.upload(empty_words())
         arguments = sorted([*form.arguments, (form.prints.position, words)], key=lambda a: a[0])
         launcher.run(form.executable, bindings, grid, form.faults, arguments)

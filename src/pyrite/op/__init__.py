@@ -51,6 +51,8 @@ from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
 from pyrite.op.plan import infers_bodies as infers_bodies
 from pyrite.op.plan import types_of_results as types_of_results
+from pyrite.op.preparation import CustomOp as CustomOp
+from pyrite.op.preparation import prepares as prepares
 from pyrite.op.record import OPS as OPS
 from pyrite.op.record import Attributes as Attributes
 from pyrite.op.record import Constant as Constant
@@ -78,6 +80,7 @@ __all__ = [
     "OPS",
     "Attributes",
     "Constant",
+    "CustomOp",
     "Derivative",
     "Executor",
     "Fold",
@@ -113,6 +116,7 @@ __all__ = [
     "is_host_scalar",
     "located",
     "many",
+    "prepares",
     "primitive",
     "public",
     "raised_at",

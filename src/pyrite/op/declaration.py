@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
@@ -17,6 +17,7 @@ from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
 from pyrite.op.output import call_into
+from pyrite.op.preparation import CustomOp, preparing
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
 from pyrite.op.signature import Signature
@@ -107,7 +108,7 @@ def custom_op(
     promotes: tuple[int, ...] | Literal["all"] | None = None,
     domain: tuple[Any, ...] | None = None,
     samples: tuple[Sample, ...] = (),
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+) -> Callable[[Callable[P, R]], CustomOp[P, R]]:
     """Declare the decorated signature as an op of an application.
 
     It is a record like any other, but not in `OPS`: two applications may have ops of one name, and
@@ -120,7 +121,8 @@ def custom_op(
 
     An op with kernels takes ``out=``, a tensor in memory of the application's for each result
     (`pyrite.wgpu.from_buffer`, or `pyrite.from_dlpack` without a copy): the kernel writes there,
-    and the tensor, which is returned, has the new values.
+    and the tensor, which is returned, has the new values.  ``await op.prepare(*types)`` compiles
+    its kernels beforehand, on another thread.
     """
     if sum(meaning is not None for meaning in (scalar, body, rule or reference)) > 1:
         raise TypeError("a custom op has a scalar rule, a body or a reference, not two of them")
@@ -139,13 +141,14 @@ def custom_op(
         "body_reads": Functions(body) if body else None,
     }  # fmt: skip
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> CustomOp[P, R]:
         op, method = _made(function, infer=infer and _giving_types(function, infer), **rules)
         if op.name in OPS:
             raise TypeError(
                 f"custom_op requires a name that no op of Pyrite has, got {op.name}; rename it"
             )
-        return method
+        method.prepare = preparing(method)  # type: ignore[attr-defined]
+        return cast("CustomOp[P, R]", method)
 
     return decorate
 

@@ -33,6 +33,7 @@ from pyrite.backend.cube.recording_launcher import record
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.rehearsal import kind_of, rehearse
 from pyrite.backend.cube.skeleton.elementwise import elementwise
+from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
 from pyrite.backend.explanation import listeners
 from pyrite.backend.fallback import note_fallback
@@ -111,14 +112,10 @@ class CubeBackend(Backend):
 
         A number among the attributes makes another plan, which may never come again.
         """
-        key = state = None
-        if plan.is_kept and len(op.kernels) == 1:
-            state = op.kernels[0].state(inputs)
-        if state is not None:
-            key = (state, key_of_plan(plan, inputs))
-            recording = self._planned.get(key)
-            if recording is not None:
-                return recording.replay(self.launcher, inputs)
+        key = self._key_of_own(op, inputs, plan)
+        recording = None if key is None else self._planned.get(key)
+        if recording is not None:
+            return recording.replay(self.launcher, inputs)
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if lowering is None and op.body is not None:
             return None  # none of its kernels runs here: expanded, as other composites are
@@ -130,6 +127,50 @@ class CubeBackend(Backend):
         made, _ = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
         self._planned.put(key, made)
         return made.replay(self.launcher, inputs)
+
+    def _key_of_own(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Hashable | None:
+        """Return what a call of an op with kernels of its own is found by; None if it is not."""
+        if not plan.is_kept or len(op.kernels) != 1:
+            return None
+        state = op.kernels[0].state(inputs)
+        return None if state is None else (state, key_of_plan(plan, inputs))
+
+    def unstored(self, type: TensorType) -> CubeTensor:
+        """Return a dense tensor without memory, for `prepare`."""
+        require_dtype(self.runtime, "a tensor", type.dtype)
+        _require_indexable("prepare", type)
+        return CubeTensor.dense(Slot(0, type.nbytes), type)  # type: ignore[arg-type]
+
+    def prepare(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[CubeTensor] | None:
+        """Compile what a call launches, and keep that for calls of the plan; launch nothing."""
+        lowering = self._lowering_of_call(op, inputs, plan.attrs)
+        if lowering is None and op.body is None:
+            require_reference(op, self.name)
+        elif lowering is not None and plan.out is not None and not op.sync:
+            return self._prepared(lowering, op, inputs, plan)
+        return None if plan.out is None or op.body is not None else [*map(self.unstored, plan.out)]
+
+    def _prepared(
+        self, lowering: Lowering, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> Sequence[CubeTensor] | None:
+        _require_indexable(op.name, *(plan.out or ()))
+        try:
+            made = None
+            if not op.kernels:
+                made = self._recording(lowering, op, inputs, plan.attrs, plan.out)
+            if made is None:
+                made, _ = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
+            # What prints says so when it is recorded, and is not to be recorded then.
+            if op.kernels and (key := self._key_of_own(op, inputs, plan)) is not None:
+                self._planned.put(key, made)
+        except UnsupportedKernelError:
+            if op.body is None:
+                raise
+            return None
+        return [
+            replace(self.unstored(type), strides=strides, offset=offset)
+            for _, type, strides, offset in made.results
+        ]
 
     def _lowering_of_call(
         self, op: Op, inputs: Sequence[Any], attrs: Attributes
