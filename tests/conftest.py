@@ -40,9 +40,13 @@ SEED = "PYRITE_TEST_SEED"
 
 SAMPLED = pytest.StashKey[dict[str, tuple[int, int]]]()
 
-# No deadline: a test never asserts a time. No database: what is drawn depends on the seed alone.
-hypothesis.settings.register_profile("sample", deadline=None, database=None, max_examples=50)
-hypothesis.settings.register_profile("full", deadline=None, database=None, max_examples=1000)
+# No deadline, and no complaint of slow draws: a test never asserts a time. No database: what is
+# drawn depends on the seed alone.
+for profile, examples in (("sample", 50), ("full", 1000)):
+    hypothesis.settings.register_profile(
+        profile, deadline=None, database=None, max_examples=examples,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
         # Hypothesis' own plugin reads it, after this.
         config.option.hypothesis_seed = seed_of_samples()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "sample")
+    if "PYRITE_AHEAD" not in os.environ:
+        # What a thread compiles in pauses would be among the kernels, objects and bytes that a test
+        # counts, or not, as fast as the machine is.  Its own tests turn it on.
+        settings.ahead = False
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts its background jobs deaf to Ctrl-C, and some tests send it.

@@ -209,7 +209,8 @@ def test_a_thousand_steps_leave_nothing_behind(problem64):
         if step in (10, 500, 1000):
             gc.collect()
             counts.append(sum(issubclass(type(o), Tensor) for o in gc.get_objects()))
-    assert counts[0] == counts[1] == counts[2]
+    # Not as many: tensors of earlier tests may die meanwhile.  One for each step would be 990.
+    assert max(counts) - counts[0] < 100
 
 
 def test_eight_trainings_in_eight_threads_are_those_of_one():
@@ -244,18 +245,20 @@ def test_two_threads_may_not_step_at_once(problem64):
 
     def slow(step: int) -> float:
         entered.set()
-        leave.wait(10)
+        leave.wait(600)
         return 0.1
 
     optimizer = optim.SGD(slow)
     gradients = problem64.gradients(problem64.net)
     thread = threading.Thread(target=optimizer.step, args=(problem64.net, gradients))
     thread.start()
-    entered.wait(10)
-    with pytest.raises(TrainError, match="one thread at a time"):
-        optimizer.step(problem64.net, gradients)
-    leave.set()
-    thread.join()
+    try:
+        assert entered.wait(600)
+        with pytest.raises(TrainError, match="one thread at a time"):
+            optimizer.step(problem64.net, gradients)
+    finally:
+        leave.set()
+        thread.join()
     assert optimizer.steps == 1
 
 
