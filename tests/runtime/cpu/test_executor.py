@@ -143,8 +143,8 @@ def test_those_that_are_less_wait_for_a_reader_who_wakes_nobody(executor: Execut
         run.append(threading.get_ident())
 
     chunks = [Chunks(note, 1) for _ in range(3)]
-    # Workers that come from their start look for work once.
-    while executor._counters[SLEEPERS] < executor.width:
+    # Workers that come from their start look for work once, then say that they will sleep, and do.
+    while executor._counters[SLEEPERS] < executor.width or not are_asleep(executor):
         time.sleep(0.001)
     slept = [sleeps(thread) for thread in executor._threads]
     for one in chunks:
@@ -159,8 +159,18 @@ def test_those_that_are_less_wait_for_a_reader_who_wakes_nobody(executor: Execut
 
 def sleeps(thread: threading.Thread) -> str:
     """Return how often a thread went to sleep."""
-    told = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
-    return next(line for line in told.splitlines() if line.startswith("voluntary"))
+    return told(thread, "voluntary")
+
+
+def are_asleep(executor: Executor) -> bool:
+    """Return whether each worker is off its processor, for it to be woken."""
+    return all("S" in told(thread, "State:").split() for thread in executor._threads)
+
+
+def told(thread: threading.Thread, of: str) -> str:
+    """Return what Linux tells of a thread: the line that begins so."""
+    lines = Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(of))
 
 
 def test_one_thread_begins_what_is_handed_over_by_who_goes_on_recording(tmp_path: Path) -> None:
@@ -190,15 +200,18 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
 def test_a_thread_that_the_system_refuses_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, start = threading.active_count(), threading.Thread.start
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
 
     def refuse_the_third(thread: threading.Thread) -> None:
         if thread.name == "pyrite-cpu-2":
             raise RuntimeError("can't start new thread")
         start(thread)
+        started.append(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse_the_third)
     with pytest.raises(DeviceError, match=r"cpu requires 4 threads, got 2 \(can't .*THREADS"):
         Executor(Compiler(host_target(), DiskCache(tmp_path)), 4, patience=0)
 
-    assert threading.active_count() == before
+    assert len(started) == 2
+    assert not any(thread.is_alive() for thread in started)
