@@ -44,11 +44,13 @@ from pyrite.op.host_scalar import value_of as value_of
 from pyrite.op.key import attributes_key as attributes_key
 from pyrite.op.key import body_key as body_key
 from pyrite.op.key import rules_key as rules_key
+from pyrite.op.location import Site as Site
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
 from pyrite.op.location import raised_at as raised_at
 from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
+from pyrite.op.location import user_site as user_site
 from pyrite.op.plan import infers_bodies as infers_bodies
 from pyrite.op.plan import types_of_results as types_of_results
 from pyrite.op.preparation import CustomOp as CustomOp
@@ -94,6 +96,7 @@ __all__ = [
     "Runner",
     "Sample",
     "Scan",
+    "Site",
     "Spec",
     "SymbolicFloat",
     "SymbolicInteger",
@@ -127,5 +130,6 @@ __all__ = [
     "types_of_results",
     "user_frame",
     "user_location",
+    "user_site",
     "value_of",
 ]

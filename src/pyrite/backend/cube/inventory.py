@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pyrite.backend.memory import DeviceMemory, Origin, Origins, TensorMemory
-from pyrite.op import user_location
+from pyrite.op import user_site
 from pyrite.runtime.protocol import Buffer, Held, Runtime
 from pyrite.types import TensorType
 
 
-def note_origin(buffer: Buffer, type: TensorType, line: str | None = None) -> None:
-    """Note the line at which a tensor was made, by default that of the call that runs."""
+def note_origin(buffer: Buffer, type: TensorType, line: str | None = None, known: int = 1) -> None:
+    """Note the line at which a tensor was made, by default that of the call that runs.
+
+    So many callers are ``known`` to be Pyrite's: see `user_site`.
+    """
     owner = buffer.owner
-    made = Origin(type, user_location() if line is None else line)
+    made = Origin(type, user_site(known + 1) if line is None else line)
     if owner.origin is None:
         owner.origin = made
     else:

@@ -29,6 +29,8 @@ from pyrite.types import DType, TensorType
 
 #: Recordings that a backend holds at least.
 RECORDINGS = 4096
+#: Callers of who replays one that are Pyrite's: it, `CubeBackend.execute`, and who asks for that.
+_CALLERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,11 @@ class Recording:
     tail: Bundle | None = None
     #: The operands that launches of ``tail`` touch.
     late: frozenset[int] = frozenset()
-    #: Whether there is no more to do than buffers, launches, and one result.
+    #: Whether there is no more to do than buffers, launches, and one result, maybe a large one.
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        more = (self.parts, self.faults, self.arguments, self.large)
+        more = (self.parts, self.faults, self.arguments)
         object.__setattr__(self, "is_plain", len(self.results) == 1 and not any(more))
 
     @property
@@ -102,6 +104,8 @@ class Recording:
         if self.is_plain and not listeners:
             if self.sizes:
                 operands += self.memory.buffers()
+            for at, of in self.large:
+                note_origin(operands[at], of, known=_CALLERS)
             if self.bundle is not None:
                 self.bundle.launch(operands)
             ((at, of, strides, offset),) = self.results
