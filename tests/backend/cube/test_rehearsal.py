@@ -52,9 +52,24 @@ CASES: dict[str, tuple[Call, list[tuple[tuple[int, ...], ...]]]] = {
         lambda x: x.avg_pool(kernel_size=2, padding=1),
         [((1, 2, 6, 7),), ((3, 2, 7, 6),), ((2, 2, 8, 8),)],
     ),
+    "stretched": (
+        lambda x, y: x.broadcast_to((3, *x.shape)) * y,
+        [((5, 16), (3, 5, 16)), ((4, 9), (3, 4, 9)), ((2, 48), (3, 2, 48))],
+    ),
+    "additions at indices": (
+        lambda x, more: x.at[pyrite.arange(2, device=x.device)].add(more),
+        [((5, 9), (2, 9)), ((8, 16), (2, 16)), ((7, 11), (2, 11))],
+    ),
+    "transposed convolution": (
+        lambda x, w, b: x.conv_transpose2d(w, b, stride=2),
+        [((3, 2, 4, 4), (2, 3, 2, 2), (3,)), ((2, 2, 5, 7), (2, 3, 2, 2), (3,))],
+    ),
     "gradient of patches": (
         lambda x, w: pyrite.grad(lambda x: x.conv2d(w, stride=8).square().sum())(x),
-        [((2, 2, 17, 25), (6, 2, 8, 8)), ((3, 2, 9, 17), (6, 2, 8, 8))],
+        [
+            ((2, 2, 17, 25), (6, 2, 8, 8)), ((3, 2, 9, 17), (6, 2, 8, 8)),
+            ((2, 2, 20, 14), (6, 2, 8, 8)),
+        ],
     ),
 }  # fmt: skip
 
@@ -115,10 +130,14 @@ def test_an_application_s_body_is_run_by_no_other_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strides", "order"), [((4, 1), (0, 1)), ((1, 3), (1, 0)), ((8, 1), None), ((-4, 1), None)]
-)
-def test_dense_layouts_keep_their_order_and_others_are_left_out(
-    strides: tuple[int, int], order: tuple[int, int] | None
+    ("strides", "order"),
+    [
+        ((4, 1), (0, 1)), ((1, 3), (1, 0)), ((0, 1), (-1, 1)), ((1, 0), (-2, 0)),
+        ((0, 0), (-1, -2)), ((8, 1), None), ((-4, 1), None), ((0, 2), None),
+    ],
+)  # fmt: skip
+def test_dense_and_stretched_layouts_keep_their_order_and_others_are_left_out(
+    strides: tuple[int, int], order: tuple[int, ...] | None
 ) -> None:
     x = CubeTensor(None, TensorType((3, 4), float32), strides)  # type: ignore[arg-type]
 
@@ -132,6 +151,14 @@ def test_sizes_that_kernels_have_built_in_stay() -> None:
 
     assert all(32 not in others for others in resizings([x], {32}))
     assert any(others.get(1, 1) > 1 for others in resizings([x], {32}))
+
+
+def test_mixtures_come_in_batches_of_one_too() -> None:
+    x = unstored(TensorType((3, 9, 32), float32))
+
+    assert any(
+        others[3] == 1 < others[9] != 9 for others in resizings([x], {32}) if len(others) > 1
+    )
 
 
 def test_equal_sizes_remain_equal() -> None:

@@ -151,6 +151,10 @@ class Launcher:
         """Have a job of that key compile kernels that nobody needs yet, in a pause, once."""
         self.ahead.submit(content_of(key), lambda: job(self))
 
+    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
+        """Have a job of that key compile a kernel ahead for sizes of another class than these."""
+        self.compile_ahead(key, job)
+
     def keep_sizes(self, *sizes: int) -> None:
         """Note sizes that kernels have built in as a model's own, with which no rehearsal differs.
 

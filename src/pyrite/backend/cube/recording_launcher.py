@@ -130,6 +130,11 @@ class RecordingLauncher(Launcher):
         """Have kernels compiled in a pause, by the launcher itself."""
         self._launcher.compile_ahead(key, job)
 
+    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
+        """Have it compiled by the launcher itself, where these sizes come first."""
+        if self.comes_first:
+            self._launcher.compile_ahead(key, job)
+
     def keep_sizes(self, *sizes: int) -> None:
         """Note sizes that kernels have built in."""
         self.kept_sizes.update(sizes)

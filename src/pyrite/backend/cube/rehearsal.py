@@ -34,7 +34,7 @@ SIZES: Final = (2, 7, 8, 12, 24, 37, 58, 100, 120, 301, 512)
 STEPS: Final = (0, 1, 3)
 #: How many mixtures are drawn beside these: what finds its kernels costs next to nothing.
 DRAWS: Final = 40
-#: The largest size that is drawn; every second one is of whole vectors.
+#: The largest size that is drawn; none, some or all of a mixture's are of whole vectors.
 LARGEST: Final = 640
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
@@ -69,6 +69,10 @@ class Rehearsal(RecordingLauncher):
 
     def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Leave it to the first call."""
+
+    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
+        """Compile it now: what a lowering asks for at these sizes no call may have asked for."""
+        job(self._launcher)
 
 
 def rehearse(
@@ -130,14 +134,22 @@ def kind_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None
 
 
 def order_of(shape: Shape, strides: Strides) -> tuple[int, ...] | None:
-    """Return the axes of a dense tensor from the outermost on; None where it has gaps."""
+    """Return the axes of a dense tensor from the outermost on; None where it has gaps.
+
+    Axes along which it is stretched stand before these, as ``~axis``.
+
+    >>> order_of((5, 3, 4), (1, 0, 5)), order_of((5, 3), (4, 1))
+    ((-2, 2, 0), None)
+    """
+    stretched = [axis for axis, n in enumerate(shape) if n > 1 and not strides[axis]]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     step = 1
     for axis in reversed(order):
-        if shape[axis] > 1 and strides[axis] != step:
-            return None
-        step *= shape[axis]
-    return tuple(order)
+        if shape[axis] > 1 and strides[axis]:
+            if strides[axis] != step:
+                return None
+            step *= shape[axis]
+    return (*[~axis for axis in stretched], *[axis for axis in order if axis not in stretched])
 
 
 def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int, int]]:
@@ -165,16 +177,20 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
         if start % 2:
             others.pop(1, None)
         yield others
-    yield from _drawn([m for m in sizes if m > 1])
+    yield from _drawn([m for m in sizes if m > 1], leading)
 
 
-def _drawn(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
-    """Yield others in place of sizes, small ones as often as large ones."""
+def _drawn(sizes: Sequence[int], leading: Collection[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of sizes, small ones as often as large ones, some in batches of one."""
     rng = Random(0)
-    for _ in range(DRAWS) if sizes else ():
+    for draw in range(DRAWS) if sizes else ():
         drawn = (round(2 ** rng.uniform(1, log2(LARGEST))) for _ in sizes)
-        is_whole = rng.random() < 0.5
-        yield {m: -(-n // 16) * 16 if is_whole else n for m, n in zip(sizes, drawn, strict=True)}
+        share = (0.0, 0.5, 1.0)[draw % 3]
+        others = {
+            m: -(-n // 16) * 16 if rng.random() < share else n
+            for m, n in zip(sizes, drawn, strict=True)
+        }
+        yield others | dict.fromkeys(leading, 1) if draw % 4 == 0 else others
 
 
 def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
@@ -190,11 +206,12 @@ def without_memory(x: Any) -> Any:
 
 
 def resized(x: CubeTensor, shape: Shape) -> CubeTensor:
-    """Return a dense tensor of a shape whose axes lie in the order in which those of x do."""
+    """Return a tensor of a shape whose axes lie in the order in which those of x do."""
     order = order_of(x.shape, x.strides)
     assert order is not None, "a tensor with gaps is not rehearsed"
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
-        strides[axis] = step
-        step *= shape[axis]
+        if axis >= 0:
+            strides[axis] = step
+            step *= shape[axis]
     return CubeTensor(x.buffer, TensorType(shape, x.dtype), tuple(strides), x.offset)

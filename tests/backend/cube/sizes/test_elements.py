@@ -34,6 +34,21 @@ def test_elementwise(op: Any, sizes: Any, built: Any, draw: Any) -> None:
     assert others == [0, 0, 0]
 
 
+def test_rows_of_a_processor_end_anywhere(cpu_built: Any, draw: Any) -> None:
+    """Its kernels for rows that are whole vectors, or not, are compiled with each other."""
+
+    def case(device: Any, shape: tuple[int, int]) -> Any:
+        x, b = draw(*shape), draw(shape[1])
+        tensors = [pyrite.tensor(a, device=device) for a in (x, b)]
+        return tensors[0].exp() + tensors[1], np.exp(x) + b
+
+    for sizes in ([*EVEN, *ODD], [*ODD, *EVEN]):
+        first, *others = cpu_built(case, sizes)
+
+        assert first >= 0
+        assert others == [0] * 7
+
+
 @pytest.mark.parametrize("name", ["take", "embedding", "take_along_axis"])
 def test_gathers(name: str, built: Any, draw: Any) -> None:
     def case(device: Any, sizes: tuple[int, int, int]) -> Any:

@@ -39,6 +39,8 @@ _OTHERS: Final = (1, 2)
 
 #: How many images are drawn beside these: what finds its kernels costs next to nothing.
 _DRAWS: Final = 40
+#: What their last axis is a multiple of, in turns: vectors of so many elements lie in one row.
+_WHOLE: Final = (1, 4, 8, 16)
 
 #: By how many of these axes differ.
 _STEPS: Final = (0, 1, 3)
@@ -106,8 +108,9 @@ def other_windows(w: Windows) -> Iterator[Windows]:
 def _drawn(w: Windows) -> Iterator[Windows]:
     """Yield windows of images half to twice as long, in batches of all kinds."""
     rng = Random(0)
-    for _ in range(_DRAWS):
-        sizes = tuple([rng.randint(-(-n // 2), 2 * n) for n in w.sizes])
+    for draw in range(_DRAWS):
+        *others, last = [rng.randint(-(-n // 2), 2 * n) for n in w.sizes]
+        sizes = (*others, _multiple(last, _WHOLE[draw % len(_WHOLE)]))
         counts = _counts(w, sizes)
         if all(count > 0 for count in counts):
             yield replace(w, batch=round(2 ** rng.uniform(0, 6)), sizes=sizes, counts=counts)
@@ -117,12 +120,16 @@ def _of_few_windows(w: Windows) -> Iterator[Windows]:
     """Yield windows of images with few of them, or with one, along some axes."""
     own = w.counts[:-1]
     others = [own, *([n] * len(own) for n in _OTHERS)] if own else [()]
-    for (first, last), batch in product(product(others, _LAST), _BATCHES[:2] + _BATCHES[-1:]):
+    batches = _BATCHES[:2] + _BATCHES[-1:]
+    for (first, last), batch, is_left in product(product(others, _LAST), batches, (False, True)):
         counts = (*first, last)
-        beyond = _beyond(w)
+        # Elements behind the last window keep rows of windows apart.
+        beyond = [
+            more - is_left * (far // 2) for more, far in zip(_beyond(w), w.stride, strict=True)
+        ]
         axes = zip(counts, beyond, w.stride, strict=True)
         sizes = tuple([(count - 1) * far - more for count, more, far in axes])
-        if all(n > 0 for n in sizes):
+        if all(n > 0 for n in sizes) and (not is_left or max(w.stride) > 1):
             yield replace(w, batch=batch, sizes=sizes, counts=counts)
 
 

@@ -9,7 +9,7 @@ be masked.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,10 +26,10 @@ from pyrite.backend.cube.operand import (
 )
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.identity import given_back
-from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value
-from pyrite.kernel.extent import extent
+from pyrite.kernel.extent import all_extents, extent
 from pyrite.kernel.ir import WIDTHS
 from pyrite.kernel.trace import RecordingAlgebra, trace
 from pyrite.op import Attributes, Constant, Op, attributes_key, rules_key
@@ -249,6 +249,22 @@ def map_together(
         launcher, ELEMENTWISE, problem, bindings, config=config, fused=fused,
         knows_first=knows_first, writes_once=True,
     )  # fmt: skip
+    _foresee_other_end(launcher, problem, config, fused)
+
+
+def _foresee_other_end(
+    launcher: Launcher, problem: Elements, config: ElementwiseConfig, fused: Fused
+) -> None:
+    """Have a processor's kernel compiled ahead for rows that end in another way: whole, or masked.
+
+    The rehearsal of an op meets both, but where a lowering writes what it makes to one of its own.
+    """
+    if launcher.machine.kind == "cpu" and config.width > 1:
+        other = replace(config, is_whole=not config.is_whole)
+        launcher.compile_other_class(
+            ("end", all_extents((problem, other, fused))[0]),
+            lambda launcher: foresee(launcher, ELEMENTWISE, problem, other, fused),
+        )
 
 
 def problem_of(

@@ -13,9 +13,10 @@ from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
 from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
-from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
+from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
+from pyrite.kernel.extent import all_extents
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import Shape, TensorType
 
@@ -100,8 +101,25 @@ def _launch(
     read = tuple(_layout(x, of.problem, config, word) for x in sources)
     reduction = replace(of, sources=read, targets=tuple(t.dtype for t in targets))
     bindings = [b for t in (*sources, *targets) for b in bindings_of(t)]
-    body = Body(fold.name, fold.key_of_any_count, fold)
-    launch(launcher, FOLD, reduction, bindings, config=config, fused=Fused(body=body))
+    fused = Fused(body=Body(fold.name, fold.key_of_any_count, fold))
+    launch(launcher, FOLD, reduction, bindings, config=config, fused=fused)
+    _foresee_other_end(launcher, reduction, config, fused)
+
+
+def _foresee_other_end(
+    launcher: Launcher, reduction: Reduction, config: ReductionConfig, fused: Fused
+) -> None:
+    """Have a processor's kernel of columns compiled ahead for as many as end in another way."""
+    together, problem = config.width * config.vectors, reduction.problem
+    if launcher.machine.kind != "cpu" or config.along == "rows" or together == 1:
+        return
+    *outer, last = problem.outputs
+    other = last + 1 if last % together == 0 else -(-last // together) * together
+    like = replace(reduction, problem=replace(problem, outputs=(*outer, other)))
+    launcher.compile_other_class(
+        ("end", all_extents((like, config, fused))[0], other % together == 0),
+        lambda launcher: foresee(launcher, FOLD, like, config, fused),
+    )
 
 
 def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig, word: int) -> Layout:
