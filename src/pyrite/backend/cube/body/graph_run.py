@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
+from pyrite.backend.cube.body.closing_fold import closing_folds
 from pyrite.backend.cube.body.epilogue import TailSearch, epilogue_of
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.group import (
@@ -50,20 +51,19 @@ class GraphRun:
         self.real = {value: _given(i, inputs) for value, i in enumerate(graph.inputs)}
         self._heavy: dict[Node, bool] = {}
         self._inside = inside_of(graph)
+        self._closing = closing_folds(graph, self._inside) if self.is_program else []
         #: Nodes outside of regions that were run, with all that needs their results or without.
         self._done: set[Node] = set()
 
     def realise_results(self) -> None:
         """Have the results of the graph lie in memory, in the order in which they were asked for.
 
-        A fold that is one is run as soon as its operand is there, which is read while it is near.
+        A fold that is one, or that only small results are made of, is run as soon as its operand is
+        there, which is read while it is near.
         """
         needed = reaching(self.graph)
-        wanted = set(self.graph.results)
-        folds = [
-            n for n in (self.graph.nodes[i] for i in needed)
-            if is_fold(n) and not wanted.isdisjoint(n.results)
-        ]  # fmt: skip
+        used = {*self.graph.results, *(v for n in needed for v in self.graph.nodes[n].values)}
+        folds = self._early_folds(needed)
         for node in (self.graph.nodes[i] for i in needed):
             if node in self._inside:
                 continue
@@ -71,9 +71,17 @@ class GraphRun:
             if node not in self._done:
                 self._run_alone(node)
             for fold in [f for f in folds if self._base(f.values[0]) in self.real]:
-                self.realise([v for v in fold.results if v in wanted])
+                self.realise([v for v in fold.results if v in used])
                 folds.remove(fold)
         self.realise(self.graph.results)
+
+    def _early_folds(self, needed: Sequence[int]) -> list[Node]:
+        """Return folds that are run before their results are asked for."""
+        wanted, closing = set(self.graph.results), set(self._closing)
+        return [
+            n for n in (self.graph.nodes[i] for i in needed)
+            if is_fold(n) and (n in closing or not wanted.isdisjoint(n.results))
+        ]  # fmt: skip
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""
@@ -103,12 +111,15 @@ class GraphRun:
     def _run_together(self, parts: Sequence[Sequence[int]]) -> list[Sequence[int]]:
         """Run parts that one elementwise kernel each would compute by few launches.
 
-        Return the others.
+        Closing folds are run before what is made of them.  Return the others.
         """
+        for part in parts:
+            self._run_closing_folds(part)
+        parts = [[v for v in part if v not in self.real] for part in parts]
         left: list[Sequence[int]] = []
         steps: dict[int, RegionRun] = {}
         calls: list[ElementwiseCall] = []
-        for part in parts:
+        for part in filter(None, parts):
             nodes = ancestors(self.graph, part, self.real.keys())
             is_kept = any(is_fold(n) for n in nodes) or bool(self._dear(nodes, part, ()))
             step = None if is_kept else self._region_run(nodes, part, ())
@@ -127,6 +138,17 @@ class GraphRun:
             self.note(ancestors(self.graph, list(new), self.real.keys()))
             self.real |= new
         return left
+
+    def _run_closing_folds(self, wanted: Sequence[int]) -> None:
+        """Run the folds of which some values are made, if they are closing ones all."""
+        folds = self._folds_of(wanted)
+        if folds and all(f in self._closing for f in folds):
+            # A kernel of a fold may make all that is wanted.
+            self._step(wanted)
+            self.realise([v for f in self._folds_of(wanted) for v in f.results])
+
+    def _folds_of(self, wanted: Sequence[int]) -> list[Node]:
+        return [n for n in ancestors(self.graph, wanted, self.real.keys()) if is_fold(n)]
 
     def _apart(self, wanted: Sequence[int]) -> list[list[int]]:
         """Return some values by parts that share nothing of what they are made of."""
