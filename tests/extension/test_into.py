@@ -233,7 +233,9 @@ def test_a_device_without_kernels_says_so() -> None:
 def test_steps_in_turns_allocate_nothing_and_make_no_bind_group(by_out: bool) -> None:
     if problem := device_problem("wgpu"):
         pytest.skip(problem)
-    where = pyrite.device("wgpu")
+    # A device of its own: what other tests left on theirs may die meanwhile, and be used again.
+    adapter = pyrite.device("wgpu").backend.root.runtime.device.gpu.adapter  # type: ignore[attr-defined]
+    where = pyrite.wgpu.init_device(adapter.request_device_sync())
     runtime: Any = where.backend.root
     runtime = runtime.runtime
     frames = [Memory(where, np.ones(64, np.float32)).tensor for _ in range(2)]

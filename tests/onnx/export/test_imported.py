@@ -137,7 +137,7 @@ def test_an_imported_model_keeps_nothing_of_its_exports(tmp_path: Path) -> None:
     for _ in range(3):
         export(model, example, tmp_path / "model.onnx", dynamic={"x": {0: "n"}})
 
-    assert tracers() == before
+    assert tracers() <= before
     assert set(model._memory._tensors) <= {example["x"].device.backend.root}
 
 
