@@ -17,17 +17,21 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import hypothesis
+import numpy as np
 import pytest
 
+import pyrite
 from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
 from pyrite.op import OPS
@@ -47,6 +51,37 @@ for profile, examples in (("sample", 50), ("full", 1000)):
         profile, deadline=None, database=None, max_examples=examples,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin all draws anew, also for the fixtures of the module that this test is first to ask for.
+
+    What a test draws is not of who drew before it in its process, which xdist decides by time.
+    """
+    begin_draws(getattr(item, "module", None))
+
+
+@pytest.fixture(autouse=True)
+def _draws_begin_with_the_test(request: pytest.FixtureRequest) -> None:
+    """Begin them once more: fixtures of the module have drawn before the first test alone."""
+    begin_draws(getattr(request, "module", None))
+
+
+def begin_draws(module: ModuleType | None) -> None:
+    """Put Pyrite's streams, PyTorch's and the generators of a module at their beginning."""
+    pyrite.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
+    for generator, state in () if module is None else generators_of(module):
+        generator.bit_generator.state = state
+
+
+@cache
+def generators_of(module: ModuleType) -> list[tuple[np.random.Generator, Any]]:
+    """Return the generators of a module with their states: asked first before its first test."""
+    found = [x for x in vars(module).values() if isinstance(x, np.random.Generator)]
+    return [(generator, generator.bit_generator.state) for generator in found]
 
 
 @pytest.fixture(autouse=True)
