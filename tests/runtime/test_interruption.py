@@ -21,7 +21,7 @@ import dis, faulthandler, signal, sys
 import numpy as np
 import pyrite
 
-faulthandler.dump_traceback_later(300, exit=True)
+faulthandler.dump_traceback_later(1200, exit=True)
 device, files = sys.argv[1], tuple(sys.argv[2:])
 pyrite.set_default_device(device)
 a = np.arange(30, dtype=np.float32).reshape(5, 6)

@@ -34,7 +34,7 @@ as_root = pytest.mark.skipif(not IS_ROOT, reason="only root gives files away")
 def in_time() -> Iterator[None]:
     """End what hangs on a FIFO or an endless file."""
     before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
-    signal.alarm(120)
+    signal.alarm(600)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

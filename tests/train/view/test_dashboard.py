@@ -270,7 +270,7 @@ def test_a_dashboard_that_was_stopped_draws_all_of_the_screen_again(
     shown.send_signal(signal.SIGCONT)
     for text in ("/1000000", "▸ Loss", "paused after", "next metric"):
         terminal.wait_for(text)
-    assert shown.num_threads() == threads
+    wait(lambda: shown.num_threads() == threads)
 
 
 @pytest.mark.usefixtures("_hears_hangups")
