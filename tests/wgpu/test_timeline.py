@@ -63,7 +63,7 @@ def test_kernels_and_passes_stand_in_the_order_in_which_they_ran(
     # The device works through its queue in order: no kernel begins before the last one ends.
     ends = [one.start + one.seconds for one in times.passes]
     assert all(end <= start + 1e-6 for end, start in zip(ends, starts[1:], strict=False))
-    assert 0 < times.passes[0].seconds < 5
+    assert 0 < times.passes[0].seconds < 600  # nanoseconds would be more
     assert np.isinf(z.item())
     assert after[0, 0].item() == 2.0
 

@@ -199,8 +199,8 @@ class Run(RunState[M]):
         meanwhile()
         if not self._is_paused():
             return 0.0
-        self.emit(Paused(self.position.epoch, self.position.step))
         began = perf_counter()
+        self.emit(Paused(self.position.epoch, self.position.step))
         while self._is_paused():
             sleep(_GLANCE)
             meanwhile()
