@@ -76,7 +76,7 @@ def test_what_stands_before_and_after_rows_is_in_their_kernel(device: Device) ->
     x = pyrite.tensor(floats(64, 33), device=device)
     y = (((x * 2 + 1).softmax(-1) * 3).exp() - 1).sum(-1)
     reference = (((pyrite.tensor(x.numpy()) * 2 + 1).softmax(-1) * 3).exp() - 1).sum(-1)
-    np.testing.assert_allclose(y.numpy(), reference.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(y.numpy(), reference.numpy(), rtol=1e-5, atol=1e-5)
     assert launches(device)[-1] <= 3
 
 
@@ -84,7 +84,7 @@ def test_a_view_launches_nothing_and_breaks_no_kernel(device: Device) -> None:
     x = pyrite.tensor(floats(6, 35), device=device)
     y = ((x * 2).reshape((6, 5, 7)).mT + 1).exp()
     expected = np.exp((x.numpy() * 2).reshape(6, 5, 7).swapaxes(1, 2) + 1)
-    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6, atol=1e-6)
     assert launches(device) == [1]
     z = x[1:, ::2].mT
     np.testing.assert_array_equal(z.numpy(), x.numpy()[1:, ::2].T)
@@ -160,8 +160,12 @@ def test_numbers_are_arguments_and_bools_are_not(device: Device) -> None:
 
 def test_a_number_on_the_left_is_not_one_on_the_right(device: Device) -> None:
     x = pyrite.tensor(floats(9, 33), device=device)
-    np.testing.assert_allclose((x - 2).sum(-1).numpy(), (x.numpy() - 2).sum(-1), rtol=1e-5)
-    np.testing.assert_allclose((2 - x).sum(-1).numpy(), (2 - x.numpy()).sum(-1), rtol=1e-5)
+    np.testing.assert_allclose(
+        (x - 2).sum(-1).numpy(), (x.numpy() - 2).sum(-1), rtol=1e-5, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        (2 - x).sum(-1).numpy(), (2 - x.numpy()).sum(-1), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_draws_are_those_of_the_device_below(device: Device) -> None:
@@ -346,7 +350,7 @@ def test_tasks_that_take_turns_meet_their_own_programs(device: Device) -> None:
     y = given[0].astype(np.float64)
     for _ in range(4):
         y = np.tanh(y @ values)
-    np.testing.assert_allclose(expected[0], y, rtol=1e-5)
+    np.testing.assert_allclose(expected[0], y, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(outside[0].numpy(), values * 2)
     np.testing.assert_array_equal(outside[-1].numpy(), values + 1)
 
