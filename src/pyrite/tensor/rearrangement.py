@@ -335,15 +335,15 @@ class Rearrangement(Joining):
         return padded
 
     def _pad_constant(self, pairs: list[tuple[int, int]], value: Number) -> Self:
-        shape = tuple(b + n + a for n, (b, a) in zip(self.shape, pairs, strict=True))
+        size = self.shape
         background: Any = bool(value) if self.dtype.is_bool and value in (0, 1) else value
         padded: Self = type(self)._slice_update(
             background,
             self,
-            shape=shape,
-            start=tuple(b if n else 0 for n, (b, _) in zip(self.shape, pairs, strict=True)),
-            size=self.shape,
-            step=(1,) * self.ndim,
+            shape=tuple([b + n + a for n, (b, a) in zip(size, pairs, strict=True)]),
+            start=tuple([b if n else 0 for n, (b, _) in zip(size, pairs, strict=True)]),
+            size=size,
+            step=(1,) * len(size),
         )
         return padded
 
@@ -395,6 +395,11 @@ def _pairs(widths: PadWidths, ndim: int) -> list[tuple[int, int]]:
 
 
 def _is_pair(pair: Any) -> bool:
+    # As most are, without a look at abstract classes.
+    if pair.__class__ is tuple and len(pair) == 2:
+        before, after = pair
+        if before.__class__ is after.__class__ is int:
+            return bool(before >= 0 and after >= 0)
     is_two = isinstance(pair, Sequence) and len(pair) == 2
     return is_two and all(isinstance(n, int | np.integer) and n >= 0 for n in pair)
 

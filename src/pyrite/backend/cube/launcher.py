@@ -250,12 +250,17 @@ def with_arguments(
 def number_of(constant: Constant, dtype: DType) -> Number:
     """Return a number as one of a dtype."""
     value = constant.value
-    if type(value) is float and dtype is float32 and -_LARGE < value < _LARGE:
+    if dtype is float32:
         # The runtime rounds it; NumPy is here for what overflows.
-        return value
+        if type(value) is float and -_LARGE < value < _LARGE:
+            return value
+        if type(value) is int and -_WHOLE < value < _WHOLE:
+            return float(value)
     number: Number = constant.numpy(dtype).item()
     return number
 
 
 #: Less than the greatest float32.
 _LARGE = 3e38
+#: Whole numbers between this and its negative are float32.
+_WHOLE = 1 << 24

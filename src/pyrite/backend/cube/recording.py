@@ -74,12 +74,12 @@ class Recording:
     tail: Bundle | None = None
     #: The operands that launches of ``tail`` touch.
     late: frozenset[int] = frozenset()
-    #: Whether there is no more to do than buffers, launches, and one result, maybe a large one.
+    #: Whether there is no more to do than buffers, numbers, launches, and one result.
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        more = (self.parts, self.faults, self.arguments)
-        object.__setattr__(self, "is_plain", len(self.results) == 1 and not any(more))
+        is_plain = len(self.results) == 1 and not self.parts and not self.faults
+        object.__setattr__(self, "is_plain", is_plain)
 
     @property
     def head(self) -> tuple[BundledLaunch, ...]:
@@ -106,6 +106,8 @@ class Recording:
                 operands += self.memory.buffers()
             for at, of in self.large:
                 note_origin(operands[at], of, known=_CALLERS)
+            for position, dtype in self.arguments:
+                operands.append(number_of(inputs[position], dtype))
             if self.bundle is not None:
                 self.bundle.launch(operands)
             ((at, of, strides, offset),) = self.results
