@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from pyrite.autodiff import autodiff, grad, no_grad, value_and_grad
+from pyrite.backend.device import Device
+from pyrite.backend.numpy import NumPy
 from pyrite.config import config
 from pyrite.errors import DeviceError, GradientError, ShapeError
 from pyrite.tensor.creation import full, tensor
@@ -277,3 +279,43 @@ def test_aux_is_lowered_with_the_value():
     (value, aux), _ = value_and_grad(lambda x: (x * x, {"twice": x * 2}), has_aux=True)(tensor(3.0))
     assert value.item() == 9.0
     assert aux["twice"].device.level == 0
+
+
+def test_a_tape_asks_for_residuals_only_where_it_notes_the_op_and_no_tape_is_below():
+    class Spy(NumPy):
+        def execute(self, op, inputs, plan):
+            if op.name == "lstm":
+                asked.append(plan.attrs["keeps_gates"])
+            return super().execute(op, inputs, plan)
+
+    asked: list[bool] = []
+    backend = Spy()
+    rng = np.random.default_rng(0)
+    shapes = [(3, 2, 4), (20, 4), (20, 5), (20,), (20,), (2, 5), (2, 5)]
+    x, *rest = (tensor(rng.normal(size=s), device=Device(backend)) for s in shapes)
+
+    def loss(x):
+        results = x._lstm(*rest)
+        assert len(results) == 3
+        return (results[0] ** 2).sum()
+
+    def asked_by(run):
+        asked.clear()
+        run()
+        return set(asked)
+
+    tracked = x.to(autodiff(Device(backend))).require_grad()
+    assert asked_by(lambda: loss(x)) == {False}
+    assert asked_by(lambda: loss(tracked)) == {True}
+    with no_grad():
+        assert asked_by(lambda: loss(tracked)) == {False}
+    # The outer tape of two is not asked for gradients of what it keeps; the inner one might be.
+    assert asked_by(lambda: loss(x.to(autodiff(autodiff(Device(backend)))).require_grad())) == {
+        False
+    }
+    of_first = grad(lambda x: (grad(loss)(x) ** 2).sum())(x)
+    direction = tensor(rng.normal(size=shapes[0]), device=Device(backend))
+    ends = [(grad(loss)(x + s * direction) ** 2).sum().item() for s in (1e-6, -1e-6)]
+    assert (of_first * direction).sum().item() == pytest.approx(
+        (ends[0] - ends[1]) / 2e-6, rel=1e-6
+    )

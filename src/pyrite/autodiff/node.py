@@ -135,12 +135,14 @@ class Applied(Node):
         inputs: Sequence[Handle],
         outputs: Sequence[Tensor],
         parents: Parents,
+        outs: tuple[TensorType, ...] | None,
         *,
         recompute: bool = False,
     ) -> None:
+        """Keep what is needed of inputs and outputs; those beyond ``outs`` are residuals."""
         # Not by super(): this is run for every op.
         self.order = next(_order)
-        self.outs = plan.out or tuple([o._type for o in outputs])
+        self.outs = outs or tuple([o._type for o in outputs])
         self.parents = parents
         self.op = op
         self.plan = plan
@@ -168,7 +170,7 @@ class Applied(Node):
             if value.__class__ is Constant:
                 self.has_numbers = True
         for position in needs.types:
-            saved[position + 1] = _type(inputs[position])
+            saved[position + 1] = type_of(inputs[position])
         self.saved = tuple(saved)
 
     def _saved_output(self, want: Want, outputs: Sequence[Tensor]) -> Saved:
@@ -189,7 +191,8 @@ def _kept(value: Any) -> Saved:
     return value
 
 
-def _type(value: Any) -> TensorType | None:
+def type_of(value: Any) -> TensorType | None:
+    """Return the type of an input of an op, None for one that was not given."""
     if value.__class__ is Variable:
         found: TensorType = value.value._type
         return found

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from pyrite.autodiff.gradients import Emission, Gradients
 from pyrite.autodiff.mode import emission_sink, is_recording
-from pyrite.autodiff.node import Applied, Leaf, Node, Passing, Variable
+from pyrite.autodiff.node import Applied, Leaf, Node, Passing, Variable, type_of
 from pyrite.autodiff.replay import gradients
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.protocol import Backend
 from pyrite.errors import GradientError
-from pyrite.op import Handle, Op, Plan, TensorBase, apply, different_devices
+from pyrite.op import Handle, Op, Plan, TensorBase, apply, different_devices, types_of_results
 from pyrite.tensor.parameter import Renewal, State
 from pyrite.tensor.tensor import Tensor
 from pyrite.types import Array, TensorType
@@ -60,6 +60,11 @@ class Autodiff(Backend):
                     parents.append((position, i.node, i.index))
             else:
                 handles.append(i)
+        is_noted = bool(parents) and is_recording(self.level)
+        outs = plan.out
+        # A tape below would be asked for gradients of residuals, which have none.
+        if op.residuals is not None and is_noted and inner.level == 0:
+            plan = _with_residuals(op, inputs, plan)
         results = inner.execute(op, handles, plan)
         outputs: Sequence[Tensor]
         if results is None:
@@ -69,15 +74,15 @@ class Autodiff(Backend):
         else:
             types = plan.out or [inner.type_of(r) for r in results]
             outputs = [Tensor._wrap(r, t, inner) for r, t in zip(results, types, strict=True)]
-        if not parents or not is_recording(self.level):
+        if not is_noted:
             return [Variable(o) for o in outputs]
         recompute = self.checkpointing == "balanced" and op.is_cheap
-        node = Applied(op, plan, inputs, outputs, tuple(parents), recompute=recompute)
+        node = Applied(op, plan, inputs, outputs, tuple(parents), outs, recompute=recompute)
         if len(outputs) == 1:
             return (Variable(outputs[0], node if node.outs[0].dtype.kind == "float" else None),)
         return [
-            Variable(o, node if o._type.dtype.kind == "float" else None, index)
-            for index, o in enumerate(outputs)
+            Variable(o, node if type.dtype.kind == "float" else None, index)
+            for index, (o, type) in enumerate(zip(outputs, node.outs, strict=False))
         ]
 
     def execute_into(
@@ -242,6 +247,16 @@ def autodiff(where: DeviceLike = None, *, checkpointing: Strategy = "none") -> D
     6.0
     """
     return Device(Autodiff(device(where).backend, checkpointing=checkpointing))
+
+
+def _with_residuals(op: Op, inputs: Sequence[Handle], plan: Plan) -> Plan:
+    """Return the plan of the same calls of an op with its residuals."""
+    found = plan.with_residuals
+    if found is None:
+        attrs = {**plan.attrs, **(op.residuals or {})}
+        types = types_of_results(op, [type_of(i) for i in inputs], attrs)
+        found = plan.with_residuals = Plan(attrs, types, is_kept=plan.is_kept)
+    return found
 
 
 def _is_reached(inputs: Sequence[Handle]) -> bool:

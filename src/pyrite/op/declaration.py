@@ -75,6 +75,7 @@ def composite(
     canonical: Callable[..., Attributes] | None = None,
     vjp: Callable[..., Any] | Sequence[Callable[..., Any] | None] | None = None,
     joint: Callable[..., Any] | None = None,
+    residuals: Attributes | None = None,
     accepts: Accepts = "any",
     promotes: tuple[int, ...] | Literal["all"] = (),
     domain: tuple[Any, ...] | None = None,
@@ -84,13 +85,15 @@ def composite(
 
     The body computes with its inputs and attributes, and what else it reads; a backend may run it
     once for all calls of one kind, so what it does beside that (prints, counts) is not repeated.
-    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.  A ``rule`` of
-    a class (`pyrite.op.rule`) says the same as the body, in a form that makes the better kernel; it
-    needs ``infer``.
+    With a ``vjp`` Autodiff keeps it whole too; without, its body is differentiated.  ``residuals``
+    are attributes with which further results follow, which the ``vjp`` alone reads: a tape runs it
+    with these, unless another one below wants gradients of what it keeps.  A ``rule`` of a class
+    (`pyrite.op.rule`) says the same as the body, in a form that makes the better kernel; it needs
+    ``infer``.
     """
     return _declare(
         is_composite=True, rule=rule, infer=infer, canonical=canonical, vjp=vjp, joint=joint,
-        accepts=accepts, promotes=promotes, domain=domain, samples=samples,
+        residuals=residuals, accepts=accepts, promotes=promotes, domain=domain, samples=samples,
     )  # fmt: skip
 
 

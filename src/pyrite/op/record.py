@@ -174,6 +174,8 @@ class Plan:
     takes: tuple[TensorType | None, ...] | None = None
     #: Whether it is kept for the next call, so that backends and tapes may keep things by it.
     is_kept: bool = False
+    #: The plan of the same calls with residuals, once a tape has asked for it.
+    with_residuals: Plan | None = None
     #: What backends that look at types only have made of it.
     runners: dict[Executor, Runner] = field(default_factory=dict)
 
@@ -198,6 +200,9 @@ class Op:
     infer: Callable[..., Types] | None = None
     canonical: Callable[..., Attributes] | None = None
     derivative: Derivative | None = None
+    #: With these attributes its results are followed by residuals, which only its derivative reads:
+    #: a tape runs it so.  None for an op whose derivative reads its results alone.
+    residuals: Attributes | None = None
     body: Callable[..., Any] | None = None
     kernels: tuple[Any, ...] = ()
     sync: bool = False

@@ -1,10 +1,11 @@
 """Recurrent layers over whole sequences: LSTM, GRU and RNN, one layer in one direction.
 
 x is (T, N, D), states are (N, H), weights (gates * H, D) and (gates * H, H), biases (gates * H,):
-PyTorch's layout.  The products with the inputs of all steps are one.  The forward op keeps its
-outputs alone: from those the gradient op makes all gates again by one product, as nothing there
-waits for the step before; only the gradients of the states go from step to step.  float16 and
-bfloat16 are computed in float32 and rounded once.
+PyTorch's layout.  The products with the inputs of all steps are one.  From the outputs alone a
+gradient op makes all gates again by one product, as nothing there waits for the step before; only
+the gradients of the states go from step to step.  An LSTM that a tape runs gives its gates and
+cells as residuals, which saves that product.  float16 and bfloat16 are computed in float32 and
+rounded once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 from pyrite.errors import ArgumentError, ShapeError
-from pyrite.op import Attributes, composite, sample
+from pyrite.op import Attributes, Spec, composite, sample
 from pyrite.tensor.contraction import Contraction
 from pyrite.tensor.gradient import Gradients, by_position, chosen, in_dtype, widened
 from pyrite.tensor.joining import concat, stack
@@ -32,7 +33,7 @@ def _types(gates: int) -> Callable[..., tuple[TensorType, ...]]:
 
     def infer(
         x: TensorType, weight_ih: TensorType, weight_hh: TensorType, bias_ih: Given,
-        bias_hh: Given, *begin: TensorType, **_: Any,
+        bias_hh: Given, *begin: TensorType, keeps_gates: bool = False, **_: Any,
     ) -> tuple[TensorType, ...]:  # fmt: skip
         name = _NAMES[gates]
         if x.ndim != 3 or not x.shape[0]:
@@ -50,27 +51,42 @@ def _types(gates: int) -> Callable[..., tuple[TensorType, ...]]:
         for what, (given, shape) in wanted.items():
             if given is not None and given.shape != shape:
                 raise ShapeError(f"{name} requires {what} of shape {shape}, got {given.shape}")
-        return (TensorType((steps, batch, hidden), x.dtype), *begin)
+        outputs = TensorType((steps, batch, hidden), x.dtype)
+        return (outputs, *begin, *(_lstm_residual_types(outputs) if keeps_gates else ()))
 
     return infer
+
+
+def _lstm_residual_types(outputs: TensorType) -> tuple[TensorType, TensorType]:
+    """Return the types of gates (T, N, 4 H) and of cell states (T + 1, N, H)."""
+    steps, batch, hidden = outputs.shape
+    dtype = outputs.dtype.compute
+    return (
+        TensorType((steps, batch, 4 * hidden), dtype),
+        TensorType((steps + 1, batch, hidden), dtype),
+    )
 
 
 _NAMES = {1: "rnn", 3: "gru", 4: "lstm"}
 
 
 def _gradient_types(gates: int, states: int) -> Callable[..., tuple[TensorType, ...]]:
-    """Return the rule for a gradient op, of all cotangents, the outputs, and the inputs."""
+    """Return the rule for a gradient op, of all cotangents, outputs, inputs, and residuals."""
     types = _types(gates)
 
     def infer(*given: Given, argnums: Sequence[int], **_: Any) -> tuple[TensorType, ...]:
         *cotangents, outputs = given[: 2 + states]
-        inputs = given[2 + states :]
+        inputs, residuals = given[2 + states : 7 + 2 * states], given[7 + 2 * states :]
         results = types(*inputs)
-        for got, wanted in zip((*cotangents, outputs), (*results, results[0]), strict=True):
+        kept = _lstm_residual_types(results[0]) if residuals else ()
+        for got, wanted in zip(
+            (*cotangents, outputs, *residuals), (*results, results[0], *kept), strict=True
+        ):
             if got is not None and got.shape != wanted.shape:
                 raise ShapeError(
-                    f"{_NAMES[gates]}_backward requires cotangents and outputs of the shapes of "
-                    f"{_NAMES[gates]}'s results, {[r.shape for r in results]}, got {got.shape}"
+                    f"{_NAMES[gates]}_backward requires cotangents, outputs and residuals of the "
+                    f"shapes of {_NAMES[gates]}'s results, {[r.shape for r in (*results, *kept)]}, "
+                    f"got {got.shape}"
                 )
         return tuple(t for p in argnums if (t := inputs[p]) is not None)
 
@@ -83,8 +99,8 @@ def _gradient_attributes(
     return {**attrs, "argnums": tuple(argnums), "is_reversed": bool(is_reversed)}
 
 
-def _attributes(*types: Given, is_reversed: bool) -> Attributes:
-    return {"is_reversed": bool(is_reversed)}
+def _attributes(*types: Given, is_reversed: bool, **flags: bool) -> Attributes:
+    return {"is_reversed": bool(is_reversed), **{name: bool(flags[name]) for name in flags}}
 
 
 def _rnn_attributes(*types: Given, nonlinearity: str, is_reversed: bool) -> Attributes:
@@ -187,6 +203,19 @@ def _lstm_step(from_input: Any, from_hidden: Any, _: Any, cell: Any) -> tuple[An
     return o.sigmoid() * cell.tanh(), cell
 
 
+def _lstm_residuals(sequence: _Sequence, outputs: Any) -> tuple[Any, Any]:
+    """Return the gates of all steps (T, N, 4 H), and the cell states around them (T + 1, N, H)."""
+    products = sequence.from_inputs() + sequence.from_hidden(sequence.hidden_before(outputs))
+    i, f, g, o = products.chunk(4, -1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    kept, added = f.unstack(0), (i * g).unstack(0)
+    first, after = (len(kept), 0) if sequence.is_reversed else (0, 1)
+    cells, current = {first: sequence.begin[1]}, sequence.begin[1]
+    for t in sequence.order:
+        cells[t + after] = current = kept[t] * current + added[t]
+    return concat([i, f, g, o], -1), _stacked(cells)
+
+
 def _gru_step(from_input: Any, from_hidden: Any, hidden: Any) -> tuple[Any]:
     r, z, n = from_input.chunk(3, -1)
     hr, hz, hn = from_hidden.chunk(3, -1)
@@ -210,10 +239,11 @@ def _vjp(name: str, states: int) -> Callable[..., tuple[Any, ...]]:
 
     def rule(
         g: Any, outs: Any, x: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any,
-        *begin: Any, tracked: tuple[int, ...], **attrs: Any,
+        *begin: Any, tracked: tuple[int, ...], keeps_gates: bool = False, **attrs: Any,
     ) -> tuple[Any, ...]:  # fmt: skip
+        residuals = outs[1 + states :] if keeps_gates else ()
         found = getattr(g[0], name)(
-            *g[1:], outs[0], x, weight_ih, weight_hh, bias_ih, bias_hh, *begin,
+            *g[1:], outs[0], x, weight_ih, weight_hh, bias_ih, bias_hh, *begin, *residuals,
             argnums=tracked, **attrs,
         )  # fmt: skip
         return by_position(found, tracked, 5 + states)
@@ -230,6 +260,8 @@ def _slope_of_tanh(y: Any) -> Any:
 
 
 _LSTM = ((3, 2, 4), (12, 4), (12, 3), (12,), (12,), (2, 3), (2, 3))
+_LSTM_KEPT = (Spec((3, 2, 12), "float", 0.1, 0.9), (4, 2, 3))
+_LSTM_BACK = ((3, 2, 3), (2, 3), (2, 3), (3, 2, 3), *_LSTM)
 _GRU = ((3, 2, 4), (9, 4), (9, 3), (9,), (9,), (2, 3))
 _RNN = ((3, 2, 4), (3, 4), (3, 3), (3,), (3,), (2, 3))
 
@@ -245,6 +277,7 @@ class Recurrent(Rectifier, Contraction):
         canonical=_attributes,
         infer=_types(4),
         vjp=_vjp("_lstm_backward", 2),
+        residuals={"keeps_gates": True},
         accepts="float",
         promotes="all",
         samples=(
@@ -255,62 +288,72 @@ class Recurrent(Rectifier, Contraction):
     )
     def _lstm(
         self, weight_ih: Self, weight_hh: Self, bias_ih: Self | None, bias_hh: Self | None,
-        hidden: Self, cell: Self, /, *, is_reversed: bool = False,
-    ) -> tuple[Self, Self, Self]:  # fmt: skip
+        hidden: Self, cell: Self, /, *, is_reversed: bool = False, keeps_gates: bool = False,
+    ) -> tuple[Self, ...]:  # fmt: skip
         """Outputs of all steps, last hidden and cell state: (T, N, D) -> (T, N, H), (N, H), (N, H).
 
-        Gates are in the order input, forget, cell, output.
+        Gates are in the order input, forget, cell, output.  With ``keeps_gates`` also what the
+        gradient reads, in the dtype of the computation: the gates of all steps (T, N, 4 H), and the
+        cell states before, between and after them (T + 1, N, H).
         Source: Hochreiter & Schmidhuber 1997; Gers et al. 2000 for the forget gate.
         """
-        found = _Sequence.of(
+        sequence = _Sequence.of(
             self, weight_ih, weight_hh, bias_ih, bias_hh, hidden, cell, is_reversed=is_reversed
-        ).run(_lstm_step)
-        return _all_in_dtype(found, self.dtype)
+        )
+        found = sequence.run(_lstm_step)
+        results = _all_in_dtype(found, self.dtype)
+        return (*results, *_lstm_residuals(sequence, found[0])) if keeps_gates else results
 
     @composite(
         canonical=_gradient_attributes,
         infer=_gradient_types(4, 2),
         accepts="float",
-        promotes="all",
+        promotes=tuple(range(11)),
         samples=(
-            sample((3, 2, 3), (2, 3), (2, 3), (3, 2, 3), *_LSTM, argnums=tuple(range(7))),
-            sample((3, 2, 3), (2, 3), (2, 3), (3, 2, 3), *_LSTM, argnums=(2,), is_reversed=True),
+            sample(*_LSTM_BACK, None, None, argnums=tuple(range(7))),
+            sample(*_LSTM_BACK, None, None, argnums=(2,), is_reversed=True),
+            sample(*_LSTM_BACK, *_LSTM_KEPT, argnums=tuple(range(7))),
+            sample(*_LSTM_BACK, *_LSTM_KEPT, argnums=(1, 5, 6), is_reversed=True),
         ),
     )
     def _lstm_backward(
         self, g_hidden: Self, g_cell: Self, outputs: Self, x: Self, weight_ih: Self,
         weight_hh: Self, bias_ih: Self | None, bias_hh: Self | None, hidden: Self, cell: Self,
-        /, *, argnums: tuple[int, ...], is_reversed: bool = False,
+        gates: Self | None = None, cells: Self | None = None, /, *, argnums: tuple[int, ...],
+        is_reversed: bool = False,
     ) -> Gradients:  # fmt: skip
-        """Gradients of lstm's inputs at ``argnums``, from the cotangents of its three results."""
+        """Gradients of lstm's inputs at ``argnums``, from the cotangents of its three results.
+
+        gates, cells: its residuals; without them they are made again from the outputs.
+        """
         sequence = _Sequence.of(
             x, weight_ih, weight_hh, bias_ih, bias_hh, hidden, cell, is_reversed=is_reversed
         )
-        before = sequence.hidden_before(widened(outputs))
-        i, f, g, o = (sequence.from_inputs() + sequence.from_hidden(before)).chunk(4, -1)
-        i, f, g, o = (gate.unstack(0) for gate in (i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()))
-        cells, current = {}, sequence.begin[1]
-        for t in sequence.order:
-            cells[t] = (current, f[t] * current + i[t] * g[t])
-            current = cells[t][1]
+        results = widened(outputs)
+        residuals: Any = (gates, cells)
+        if gates is None or cells is None:
+            residuals = _lstm_residuals(sequence, results)
+        of_steps, states = (widened(x).unstack(0) for x in residuals)
+        earlier, later = (1, 0) if is_reversed else (0, 1)
         of_outputs, of_gates = _steps(self), {}
         of_hidden, of_cell = widened(g_hidden), widened(g_cell)
         for t in reversed(sequence.order):
+            i, f, g, o = of_steps[t].chunk(4, -1)
             of_hidden = of_hidden + of_outputs[t]
-            previous, after = cells[t][0], cells[t][1].tanh()
-            of_cell = of_cell + of_hidden * o[t] * _slope_of_tanh(after)
+            previous, after = states[t + earlier], states[t + later].tanh()
+            of_cell = of_cell + of_hidden * o * _slope_of_tanh(after)
             of_gates[t] = concat(
                 [
-                    of_cell * g[t] * _slope_of_sigmoid(i[t]),
-                    of_cell * previous * _slope_of_sigmoid(f[t]),
-                    of_cell * i[t] * _slope_of_tanh(g[t]),
-                    of_hidden * after * _slope_of_sigmoid(o[t]),
+                    of_cell * g * _slope_of_sigmoid(i),
+                    of_cell * previous * _slope_of_sigmoid(f),
+                    of_cell * i * _slope_of_tanh(g),
+                    of_hidden * after * _slope_of_sigmoid(o),
                 ],
                 -1,
             )
-            of_cell = of_cell * f[t]
+            of_cell = of_cell * f
             of_hidden = of_gates[t].matmul(sequence.weight_hh)
-        of_all = _stacked(of_gates)
+        of_all, before = _stacked(of_gates), sequence.hidden_before(results)
         return sequence.gradients(argnums, x.dtype, before, of_all, of_all, (of_hidden, of_cell))
 
     # ---- GRU ----

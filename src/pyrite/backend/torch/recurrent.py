@@ -1,8 +1,8 @@
-"""Recurrent layers: forward by PyTorch's own functions, backward from the outputs alone.
+"""Recurrent layers: forward by PyTorch's own functions, backward by its products and maps.
 
-A gradient makes the gates of all steps again by one product, as the body of its op does, and what a
-step's cotangent is multiplied by for all steps at once.  So a step is its product and two to five
-passes over (N, H), written in place; no autograd graph is made, whatever PyTorch's modes are.
+No autograd graph is made, whatever PyTorch's modes are.  An LSTM that keeps its gates runs its
+steps itself.  Other gradients make the gates of all steps again by one product, as the bodies of
+their ops do.  A step is its product and passes over (N, H), into memory that is there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ import torch
 from torch.nn import functional
 
 from pyrite.backend.torch.native import Native, native
+
+#: From the cotangent of a sigmoid or tanh and its result, the cotangent of what went in.
+_through_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
+_through_tanh = torch.ops.aten.tanh_backward.grad_input
 
 #: The functions of `torch` by which an op runs a layer.
 _RNN = {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
@@ -32,9 +36,13 @@ class Recurrent(Native):
     """Recurrent layers over whole sequences."""
 
     @native("lstm", when=_is_exact)
-    def lstm(self, x: torch.Tensor, *inputs: Any, is_reversed: bool) -> tuple[torch.Tensor, ...]:
+    def lstm(
+        self, x: torch.Tensor, *inputs: Any, is_reversed: bool, keeps_gates: bool
+    ) -> tuple[torch.Tensor, ...]:
         *weights, hidden, cell = inputs
         self.note_products(x)
+        if keeps_gates:
+            return _lstm_with_gates(x, *inputs, is_reversed=is_reversed)
         return _run(torch.lstm, x, weights, (hidden[None], cell[None]), is_reversed)
 
     @native("gru", when=_is_exact)
@@ -56,8 +64,13 @@ class Recurrent(Native):
         self, g: torch.Tensor, g_hidden: torch.Tensor, g_cell: torch.Tensor, outputs: torch.Tensor,
         *inputs: Any, argnums: tuple[int, ...], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        layer = _Layer.of(*inputs, outputs=outputs, is_reversed=is_reversed)
-        of_gates, *of_states = _lstm(layer, layer.in_order(g), g_hidden, g_cell)
+        *given, gates, cells = inputs
+        layer = _Layer.of(*given, outputs=outputs, is_reversed=is_reversed)
+        if gates is None or cells is None:
+            gates, cells = _lstm_gates(layer)
+        else:
+            gates, cells = layer.in_order(gates), layer.in_order(cells)
+        of_gates, *of_states = _lstm(layer, gates, cells, layer.in_order(g), g_hidden, g_cell)
         return layer.gradients(argnums, of_gates, of_gates, of_states)
 
     @native("gru_backward")
@@ -88,7 +101,9 @@ def _run(
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """Return the outputs and last states of one layer in one direction."""
     steps = x.flip(0) if is_reversed else x
-    out, *ends = function(steps, states, *_parameters(weights), 1, 0.0, False, False, False)
+    # Where a gradient may be asked for, oneDNN makes a workspace of 15 times the outputs.
+    with torch.no_grad():
+        out, *ends = function(steps, states, *_parameters(weights), 1, 0.0, False, False, False)
     return (out.flip(0) if is_reversed else out, *(end[0] for end in ends))
 
 
@@ -99,6 +114,35 @@ def _parameters(weights: Sequence[Any]) -> tuple[list[torch.Tensor], bool]:
         return [weight_ih, weight_hh], False
     none = weight_ih.new_zeros((len(weight_ih),))
     return [weight_ih, weight_hh, *(none if b is None else b for b in biases)], True
+
+
+def _lstm_with_gates(
+    x: torch.Tensor, weight_ih: torch.Tensor, weight_hh: torch.Tensor,
+    bias_ih: torch.Tensor | None, bias_hh: torch.Tensor | None, hidden: torch.Tensor,
+    cell: torch.Tensor, /, *, is_reversed: bool,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Return outputs, last states, gates of all steps (T, N, 4 H), cells around them."""
+    bias = bias_ih if bias_hh is None else bias_hh if bias_ih is None else bias_ih + bias_hh
+    gates = functional.linear(x, weight_ih, bias)
+    steps, (batch, size) = len(x), hidden.shape
+    outputs, cells = (gates.new_empty((n, batch, size)) for n in (steps, steps + 1))
+    first, after = (steps, 0) if is_reversed else (0, 1)
+    cells[first] = cell
+    weight, new_cells = weight_hh.t(), cells[after : after + steps]
+    views = zip(*(x.unbind(0) for x in (gates, *_parts(gates), new_cells, outputs)), strict=True)
+    for sums, i_f, i, f, g, o, new_cell, out in reversed([*views]) if is_reversed else views:
+        sums.addmm_(hidden, weight)
+        i_f.sigmoid_()
+        cell = torch.mul(f, cell, out=new_cell).addcmul_(i, g.tanh_())
+        hidden = torch.tanh(cell, out=out).mul_(o.sigmoid_())
+    # Results are memory of their own.
+    return outputs, hidden.clone(), cell.clone(), gates, cells
+
+
+def _parts(gates: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the input and forget gate together, and the four alone, of (..., 4 H)."""
+    size = gates.shape[-1] // 4
+    return gates[..., : 2 * size], *gates.split(size, -1)
 
 
 # ---- backward ----
@@ -165,41 +209,44 @@ def _slope_of_tanh(y: torch.Tensor) -> torch.Tensor:
     return (y * y).neg_().add_(1)
 
 
-def _lstm(
-    layer: _Layer, g: torch.Tensor, of_hidden: torch.Tensor, of_cell: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of the gates (T, N, 4 H), and of the first hidden and cell state."""
+def _lstm_gates(layer: _Layer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gates of all steps (T, N, 4 H), and the cells around them (T + 1, N, H)."""
     steps, batch, size = layer.outputs.shape
-    gates = layer.from_inputs().add_(layer.from_hidden()).view(steps, batch, 4, size)
-    gates[:, :, :2].sigmoid_()
-    gates[:, :, 2].tanh_()
-    gates[:, :, 3].sigmoid_()
-    i, f, g_, o = gates.unbind(2)
+    gates = layer.from_inputs().add_(layer.from_hidden())
+    i_f, i, f, g, o = _parts(gates)
+    i_f.sigmoid_()
+    g.tanh_()
+    o.sigmoid_()
     cells = gates.new_empty((steps + 1, batch, size))
     cells[0] = layer.states[1]
-    given = i * g_
     for t in range(steps):
-        torch.addcmul(given[t], f[t], cells[t], out=cells[t + 1])
-    after = cells[1:].tanh()
-    to_cell = _slope_of_tanh(after).mul_(o)
-    # What the cotangents of cell (three) and hidden state are multiplied by, and then the products.
-    slopes = torch.stack(
-        [
-            _slope_of_sigmoid(i).mul_(g_),
-            _slope_of_sigmoid(f).mul_(cells[:-1]),
-            _slope_of_tanh(g_).mul_(i),
-            _slope_of_sigmoid(o).mul_(after),
-        ],
-        2,
-    )
-    of_gates = slopes.view(steps, batch, 4 * size)
-    for t in reversed(range(steps)):
-        of_hidden = of_hidden + g[t]
-        of_cell = torch.addcmul(of_cell, of_hidden, to_cell[t])
-        slopes[t, :, :3].mul_(of_cell[:, None])
-        slopes[t, :, 3].mul_(of_hidden)
-        of_cell.mul_(f[t])
-        of_hidden = torch.mm(of_gates[t], layer.weight_hh)
+        torch.mul(f[t], cells[t], out=cells[t + 1]).addcmul_(i[t], g[t])
+    return gates, cells
+
+
+def _lstm(
+    layer: _Layer, gates: torch.Tensor, cells: torch.Tensor, g: torch.Tensor,
+    of_hidden: torch.Tensor, of_cell: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Return the gradients of the gates (T, N, 4 H), and of the first hidden and cell state."""
+    of_gates = torch.empty_like(gates)
+    of_hidden, of_cell = of_hidden.clone(), of_cell.clone()
+    tanh, product = torch.empty_like(of_cell), torch.empty_like(of_cell)
+    of_parts = of_gates, *of_gates.split(layer.outputs.shape[-1], -1)
+    views = (g, cells[:-1], cells[1:], *_parts(gates)[1:], *of_parts)
+    for g_t, before, after, i, f, new, o, of_step, of_i, of_f, of_new, of_o in reversed(
+        [*zip(*(x.unbind(0) for x in views), strict=True)]
+    ):
+        of_hidden.add_(g_t)
+        torch.tanh(after, out=tanh)
+        _through_sigmoid(torch.mul(of_hidden, tanh, out=product), o, grad_input=of_o)
+        _through_tanh(torch.mul(of_hidden, o, out=product), tanh, grad_input=product)
+        of_cell.add_(product)
+        _through_sigmoid(torch.mul(of_cell, new, out=product), i, grad_input=of_i)
+        _through_sigmoid(torch.mul(of_cell, before, out=product), f, grad_input=of_f)
+        _through_tanh(torch.mul(of_cell, i, out=product), new, grad_input=of_new)
+        of_cell.mul_(f)
+        torch.mm(of_step, layer.weight_hh, out=of_hidden)
     return of_gates, of_hidden, of_cell
 
 

@@ -125,13 +125,23 @@ class Layer:
         )  # fmt: skip
         return flattened(self.launcher, found, (*x.shape[:-1], columns))
 
-    def states_of_steps(self, which: int = 0) -> tuple[CubeTensor, CubeTensor]:
-        """Return memory for a state before each step, where the first is written, and after it."""
+    def states_of_steps(self, which: int = 0) -> CubeTensor:
+        """Return memory for a state around all steps (T + 1, N, H), where the first is written."""
         whole = self.empty(self.steps + 1, self.batch, self.size)
         first = self.steps if self.is_reversed else 0
         copy(self.launcher, self.states[which], steps_of(whole, first, 1))
+        return whole
+
+    def around_steps(self, states: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
+        """Return of a state around all steps that before each, and that after it: (T, N, H)."""
         before, after = (1, 0) if self.is_reversed else (0, 1)
-        return steps_of(whole, before, self.steps), steps_of(whole, after, self.steps)
+        return steps_of(states, before, self.steps), steps_of(states, after, self.steps)
+
+    def last_of(self, after: CubeTensor) -> CubeTensor:
+        """Return a copy of a state after the last step that is run: (T, N, H) -> (N, H)."""
+        last = steps_of(after, self.order[-1], 1).reshaped((self.batch, self.size))
+        assert last is not None, "an axis of one goes"
+        return self.copied(last)
 
 
 def _matrix(x: CubeTensor, row: int, column: int, rows: int, columns: int) -> OperandMap:
@@ -152,19 +162,21 @@ def steps_of(x: CubeTensor, first: int, count: int) -> CubeTensor:
 
 
 def _run(
-    layer: Layer, name: str, variant: str, carried: Sequence[CubeTensor], cell: Cell
-) -> Sequence[CubeTensor]:
+    layer: Layer, name: str, variant: str, carried: Sequence[CubeTensor], cell: Cell,
+    read: Sequence[CubeTensor] = (),
+) -> Sequence[CubeTensor]:  # fmt: skip
     """Return the outputs and the last hidden state, for a cell that writes the hidden state first.
 
-    A cell reads the products with the inputs (0), the hidden state before (1) and the bias (2).
+    A cell reads the products with the inputs (0), the hidden state before (1), what is in ``read``,
+    and the bias, which is the last.
     """
     launcher = layer.launcher
     problem = StepProblem(layer.batch, layer.size, layer.gates, layer.size, layer.x.dtype)
     config = select(problem, launcher.machine)
     weights = layer.weight_hh.reshaped((layer.gates, layer.size, layer.size))
     assert weights is not None, "an axis is cut by a view"
-    before, after = layer.states_of_steps()
-    sources = [layer.from_inputs(), before]
+    before, after = layer.around_steps(layer.states_of_steps())
+    sources = [layer.from_inputs(), before, *read]
     if layer.bias_hh is not None:
         sources.append(layer.bias_hh)
     operands = StepOperands(
@@ -174,14 +186,12 @@ def _run(
     run_steps(
         launcher, name, variant, problem, config, operands, cell, [(t, t) for t in layer.order]
     )
-    last = steps_of(after, layer.order[-1], 1).reshaped((layer.batch, layer.size))
-    assert last is not None, "an axis of one goes"
-    return [after, layer.copied(last)]
+    return [after, layer.last_of(after)]
 
 
 def _biased(step: RecurrentStep, layer: Layer, gate: int) -> Value:
     """Return the product with the hidden state, biased."""
-    return step.sums[gate] if layer.bias_hh is None else step.sums[gate] + step.read(2, gate)
+    return step.sums[gate] if layer.bias_hh is None else step.sums[gate] + step.read(-1, gate)
 
 
 def sigmoid(step: RecurrentStep, x: Value) -> Value:
@@ -193,17 +203,43 @@ def sigmoid(step: RecurrentStep, x: Value) -> Value:
 def lstm(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Outputs, and the last hidden and cell state."""
+    """Outputs, the last hidden and cell state, and where they are kept the gates and cells."""
     layer = Layer.of(launcher, 4, inputs, attrs)
+    if attrs["keeps_gates"]:
+        return _lstm_with_gates(layer, op.name)
     state = layer.copied(layer.states[1])
 
     def cell(step: RecurrentStep) -> None:
-        i, f, g, o = (step.read(0, n) + _biased(step, layer, n) for n in range(4))
-        new = sigmoid(step, f) * step.current(1) + sigmoid(step, i) * step.k.tanh(g)
+        i, f, g, o = _lstm_gates(step, layer)
+        new = f * step.current(1) + i * g
         step.write(1, new)
-        step.write(0, sigmoid(step, o) * step.k.tanh(new))
+        step.write(0, o * step.k.tanh(new))
 
     return [*_run(layer, op.name, "", [state], cell), state]
+
+
+def _lstm_with_gates(layer: Layer, name: str) -> Sequence[CubeTensor]:
+    """Return outputs, the last states, the gates of all steps, and the cells around them."""
+    gates = layer.empty(layer.steps, layer.batch, 4 * layer.size)
+    cells = layer.states_of_steps(1)
+    before, after = layer.around_steps(cells)
+
+    def cell(step: RecurrentStep) -> None:
+        i, f, g, o = found = _lstm_gates(step, layer)
+        for n, gate in enumerate(found):
+            step.write(2, gate, n)
+        new = f * step.read(2) + i * g
+        step.write(1, new)
+        step.write(0, o * step.k.tanh(new))
+
+    results = _run(layer, name, "with gates", [after, gates], cell, [before])
+    return [*results, layer.last_of(after), gates, cells]
+
+
+def _lstm_gates(step: RecurrentStep, layer: Layer) -> tuple[Value, Value, Value, Value]:
+    """Return the input, forget, cell and output gates."""
+    i, f, g, o = (step.read(0, n) + _biased(step, layer, n) for n in range(4))
+    return sigmoid(step, i), sigmoid(step, f), step.k.tanh(g), sigmoid(step, o)
 
 
 @lowers("gru", why=WHY, when=are_for_steps)

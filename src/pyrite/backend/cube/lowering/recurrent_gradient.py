@@ -1,8 +1,9 @@
 """Gradients of recurrent layers on a CPU: steps as launches of one kernel, the last one first.
 
 What is added up over the units of a step is the cotangent of the hidden state before it; the cell's
-derivative is taken on these sums.  The gates are made again by products of all steps at once, those
-of weights and inputs too.  Formulas are those of the composites, in `pyrite.tensor.recurrent`.
+derivative is taken on these sums.  Gates that were not kept are made again by products of all steps
+at once, as those of weights and inputs are.  Formulas are those of the composites, in
+`pyrite.tensor.recurrent`.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ def lstm_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """Return the gradients that were asked for."""
-    g, g_hidden, g_cell, outputs, *given = inputs
+    g, g_hidden, g_cell, outputs, *given, gates, cells = inputs
     layer = Layer.of(launcher, 4, given, attrs)
-    before = _hidden_before(layer, outputs)
-    gates = layer.product(
-        before, layer.weight_hh.permuted((1, 0)), layer.bias_hh, layer.from_inputs()
-    )
-    cells_before, cells = _cells(layer, gates)
+    before = None
+    if gates is None or cells is None:
+        before = _hidden_before(layer, outputs)
+        gates, cells = _gates_and_cells(layer, before)
+    elif 2 in attrs["argnums"]:
+        before = _hidden_before(layer, outputs)
+    cell_before, cell_after = layer.around_steps(cells)
     of_cell = layer.copied(g_cell)
 
     def cell(step: RecurrentStep, of_hidden: Value) -> None:
@@ -56,7 +59,8 @@ def lstm_backward(
         step.write(1, total * f)
 
     of_gates = layer.empty(layer.steps, layer.batch, 4 * layer.size)
-    _walk(layer, op.name, "", [g, gates, cells_before, cells], [of_gates, of_cell], cell, g_hidden)
+    sources = [g, gates, cell_before, cell_after]
+    _walk(layer, op.name, "", sources, [of_gates, of_cell], cell, g_hidden)
     of_state = functools.partial(_before_first, layer, of_gates, None)
     return _gradients(layer, attrs, out, before, of_gates, of_gates, [of_state, lambda: of_cell])
 
@@ -121,14 +125,18 @@ def rnn_backward(
 
 def _hidden_before(layer: Layer, outputs: CubeTensor) -> CubeTensor:
     """Return the hidden state before each step: (T, N, H)."""
-    before, after = layer.states_of_steps()
+    before, after = layer.around_steps(layer.states_of_steps())
     copy(layer.launcher, outputs, after)
     return before
 
 
-def _cells(layer: Layer, gates: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
-    """Return the cell state before each step and after it; activate the gates where they lie."""
-    before, after = layer.states_of_steps(1)
+def _gates_and_cells(layer: Layer, hidden: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
+    """Return the residuals of an LSTM, made again from the hidden state before each step."""
+    gates = layer.product(
+        hidden, layer.weight_hh.permuted((1, 0)), layer.bias_hh, layer.from_inputs()
+    )
+    cells = layer.states_of_steps(1)
+    before, after = layer.around_steps(cells)
 
     def cell(step: RecurrentStep) -> None:
         i, f, o = (sigmoid(step, step.current(1, n)) for n in (0, 1, 3))
@@ -142,7 +150,7 @@ def _cells(layer: Layer, gates: CubeTensor) -> tuple[CubeTensor, CubeTensor]:
         layer.launcher, "lstm cells", "", problem, select(problem, layer.launcher.machine),
         StepOperands(None, None, [before], [after, gates]), cell, [(t, t) for t in layer.order],
     )  # fmt: skip
-    return before, after
+    return gates, cells
 
 
 def _walk(
