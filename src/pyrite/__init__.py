@@ -106,6 +106,7 @@ __all__ = [
     "int32",
     "int64",
     "matmul_precision",
+    "memory_budget",
     "memory_report",
     "nn",
     "no_grad",
@@ -143,6 +144,7 @@ if _typing.TYPE_CHECKING:
     from pyrite import onnx as onnx
     from pyrite import optim as optim
     from pyrite import wgpu as wgpu
+    from pyrite.backend.budget import memory_budget as memory_budget
     from pyrite.backend.explanation.memory import MemorySummary as MemorySummary
     from pyrite.backend.explanation.memory import memory_report as memory_report
     from pyrite.backend.explanation.report import Explanation as Explanation
@@ -174,6 +176,7 @@ else:
         "compile": "pyrite.compiled",
         "explain": "pyrite.backend.explanation.report",
         "fusion": "pyrite.backend.fusion",
+        "memory_budget": "pyrite.backend.budget",
         "memory_report": "pyrite.backend.explanation.memory",
         "prepare": "pyrite.compiled",
     }

@@ -12,6 +12,7 @@ each class also derives from the built-in that a reader would expect to catch.
     ├── IndexRangeError (IndexError)   an index outside its axis
     ├── DeviceError (RuntimeError)     a device that is unknown, missing or lost
     │   └── OutOfMemoryError           one without room for what was asked
+    │       └── MemoryBudgetError      a program that cannot keep to pyrite.memory_budget()
     ├── SyncError (RuntimeError)       a read-back inside pyrite.no_sync()
     ├── GradientError (RuntimeError)   no gradient: untracked, stale, or no derivative rule
     ├── CompileError (RuntimeError)    a function that cannot be replayed: it reads a value
@@ -75,6 +76,15 @@ class DeviceError(PyriteError, RuntimeError):
 
 class OutOfMemoryError(DeviceError):
     """A device has no room for a tensor; the message names the largest there, and their lines."""
+
+
+class MemoryBudgetError(OutOfMemoryError):
+    """A program needs more than ``pyrite.memory_budget`` allows; the message says how much more.
+
+    ``needed`` is the least budget that was found for it and what is held now, in bytes.
+    """
+
+    needed: int = 0
 
 
 class SyncError(PyriteError, RuntimeError):

@@ -65,6 +65,11 @@ class Program(Protocol):
 class Compiling:
     """What a backend overrides that makes programs of its own."""
 
+    #: Whether the memory of its programs is planned, so that they can keep to a budget; and
+    #: whether what runs here does, for it runs as such programs.
+    plans_memory: bool = False
+    keeps_budget: bool = False
+
     def accepts(self, op: Op, inputs: Sequence[Known], plan: Plan) -> bool:
         """Whether a graph may hold a call; else it is run where it stands, or expanded."""
         return op.body is None

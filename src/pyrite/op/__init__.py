@@ -28,6 +28,7 @@ from pyrite.op.binding import apply as apply
 from pyrite.op.binding import bind as bind
 from pyrite.op.binding import different_devices as different_devices
 from pyrite.op.binding import many as many
+from pyrite.op.binding import restrictions as restrictions
 from pyrite.op.declaration import composite as composite
 from pyrite.op.declaration import custom_op as custom_op
 from pyrite.op.declaration import primitive as primitive
@@ -125,6 +126,7 @@ __all__ = [
     "raised_at",
     "require_derivative",
     "require_reference",
+    "restrictions",
     "rules_key",
     "sample",
     "types_of_results",

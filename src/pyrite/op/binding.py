@@ -21,6 +21,10 @@ from pyrite.synchronization import note_sync
 
 R = TypeVar("R")
 
+#: What a block forbids: asked before each op, on the backend that is to run it; mostly there is
+#: nothing.
+restrictions: list[Callable[[Op, Executor], None]] = []
+
 
 def bind(
     op: Op,
@@ -50,10 +54,14 @@ def call(
         cls, backend, unified, plan = prepare(op, inputs, attrs, form, on)
         if op.sync:
             note_sync(op.name)
+        if restrictions:
+            _ask(op, backend)
         return apply(op, unified, plan, cls, backend)
     if op.sync:
         note_sync(op.name)
     cls, backend, handles, plan = found
+    if restrictions:
+        _ask(op, backend)
     results = backend.execute(op, handles, plan)
     if results is None:
         return _expanded(op, inputs, plan)
@@ -62,6 +70,12 @@ def call(
     if types is not None and len(types) == 1:
         return cls._wrap(results[0], types[0], backend)
     return _wrapped(op, results, plan, cls, backend)
+
+
+def _ask(op: Op, *backends: Executor) -> None:
+    for asked in list(restrictions):
+        for backend in backends:
+            asked(op, backend)
 
 
 def apply(
@@ -106,6 +120,8 @@ def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> li
     if len(found) < len(calls) or len({id(backend) for _, backend, _, _ in found}) != 1:
         return _prepared_many(op, calls, attrs)
     backend = found[0][1]
+    if restrictions:
+        _ask(op, backend)
     several = backend.execute_many(op, [(handles, plan) for _, _, handles, plan in found])
     return [
         _expanded(op, inputs, plan)
@@ -119,6 +135,8 @@ def _prepared_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) ->
     """Return what `many` returns where some calls have to be planned, or devices differ."""
     form = form_of(op, attrs)
     prepared = [prepare(op, inputs, attrs, form) for inputs in calls]
+    if restrictions:
+        _ask(op, *[backend for _, backend, _, _ in prepared])
     found: Sequence[Any] = [None] * len(calls)
     if len({id(backend) for _, backend, _, _ in prepared}) == 1:
         backend = prepared[0][1]

@@ -27,11 +27,18 @@ class LaunchList:
 class NewBuffers:
     """The memory of a bundle whose buffers are new in each run."""
 
-    __slots__ = ("_allocate", "_sizes")
+    __slots__ = ("_allocate", "_capacity", "_sizes")
 
-    def __init__(self, allocate: Callable[[int], Buffer], sizes: Sequence[int]) -> None:
-        self._allocate = allocate
+    def __init__(
+        self, allocate: Callable[[int], Buffer], sizes: Sequence[int],
+        capacity: Callable[[int], int],
+    ) -> None:  # fmt: skip
+        self._allocate, self._capacity = allocate, capacity
         self._sizes = tuple(sizes)
+
+    def needed(self, *, are_new: bool = False) -> int:
+        """Return how many bytes `buffers` takes."""
+        return sum(map(self._capacity, self._sizes))
 
     def buffers(self, *, are_new: bool = False) -> list[Any]:
         """Return a buffer of each size; see `pyrite.runtime.protocol.BundleMemory`."""

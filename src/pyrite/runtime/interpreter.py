@@ -99,7 +99,11 @@ class InterpreterRuntime:
 
     def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> NewBuffers:
         """Return what makes the buffers of a bundle."""
-        return NewBuffers(self.allocate, sizes)
+        return NewBuffers(self.allocate, sizes, self.capacity)
+
+    def capacity(self, nbytes: int) -> int:
+        """Return the same number."""
+        return nbytes
 
     def upload(self, array: Array) -> InterpreterBuffer:
         """Return a buffer of a copy of the array's elements."""

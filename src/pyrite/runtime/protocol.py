@@ -122,6 +122,10 @@ class BundleMemory(Protocol):
         """
         ...
 
+    def needed(self, *, are_new: bool = False) -> int:
+        """Return by how many bytes `buffers` would add to what is live."""
+        ...
+
 
 class Runtime(Protocol):
     """One device: see the head of this file.  Safe to use from many threads.
@@ -154,6 +158,10 @@ class Runtime(Protocol):
 
     def allocate(self, nbytes: int) -> Buffer:
         """Return a buffer with unspecified contents, or raise OutOfMemoryError."""
+        ...
+
+    def capacity(self, nbytes: int) -> int:
+        """Return by how many bytes a buffer of so many adds to what is live."""
         ...
 
     def upload(self, array: Array) -> Buffer:

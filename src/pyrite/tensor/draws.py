@@ -57,8 +57,13 @@ class DrawsReplay:
 
     @contextmanager
     def held(self) -> Iterator[ReservedDraws]:
-        """Give the draws of a call."""
-        yield ReservedDraws(current_stream(), self._count)
+        """Give the draws of a call.  One that raises has drawn nothing."""
+        draws = ReservedDraws(current_stream(), self._count)
+        try:
+            yield draws
+        except BaseException:
+            draws.give_back()
+            raise
 
 
 class ReservedDraws:
@@ -82,6 +87,12 @@ class ReservedDraws:
         if self._first is None:
             self._first = self._stream.skip(self._count)
         return self._first
+
+    def give_back(self) -> None:
+        """Have the stream give the draws again, unless others have drawn from it since."""
+        if self._first is not None:
+            self._stream.give_back(self._first, self._count)
+            self._first = None
 
     def tensor(self, name: Hashable) -> Tensor:
         """Raise KeyError: there are numbers only."""

@@ -65,6 +65,12 @@ class Stream:
             self.next_draw += count
         return draw
 
+    def give_back(self, draw: int, count: int) -> None:
+        """Undo a `skip` that nobody has made use of, if it was the last."""
+        with self._lock:
+            if self.next_draw == draw + count:
+                self.next_draw = draw
+
     def words(self, draw: int) -> tuple[int, int, int, int, int]:
         """Return the words of a draw: key low and high, stream, draw low and high."""
         return (

@@ -27,9 +27,9 @@ from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
 from pyrite.backend.cube.outside import apart, require_separate
 from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
+from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Recording, Replay
 from pyrite.backend.cube.recording_key import key_of, key_of_plan
-from pyrite.backend.cube.recording_launcher import record
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.rehearsal import kind_of, rehearse
 from pyrite.backend.cube.skeleton.elementwise import elementwise
@@ -55,6 +55,8 @@ MOST_ELEMENTS = 2**31 - 2**20
 
 class CubeBackend(Backend):
     """A runtime as a backend.  A handle is a `CubeTensor`."""
+
+    plans_memory = True
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime

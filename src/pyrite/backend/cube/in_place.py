@@ -8,7 +8,7 @@ launches it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyrite.backend.cube.block import Use
 from pyrite.kernel import Kernel
@@ -96,6 +96,31 @@ def _accesses(kernel: Kernel) -> dict[Node, list[_Access]]:
 
     look(kernel.body)
     return found
+
+
+def overwritten(
+    launches: Sequence[Overwriting], uses: Mapping[int, Use], given: Collection[int],
+    results: Collection[int], donated: Mapping[int, int], settled: int,
+) -> tuple[dict[int, int], dict[int, int]]:  # fmt: skip
+    """Return which results take the memory of inputs, and which slots that of others: old to new.
+
+    Only the inputs ``donated``, by their bytes, are written over, by launches from ``settled`` on.
+    """
+    uses = {**uses, **{n: replace(uses[n], nbytes=donated[n]) for n in donated if n in uses}}
+    late = [of if n >= settled else replace(of, pairs=frozenset()) for n, of in enumerate(launches)]
+    over = in_place(late, uses, [n for n in uses if n not in donated])
+    renewed = {new: old for old, new in over.items() if new in results}
+    return renewed, in_place(launches, uses, {*given, *results}, taken=renewed)
+
+
+def settled_at(launches: Sequence[int], checked: Collection[int]) -> int:
+    """Return from which place on all launches that are ``checked`` were made once.
+
+    >>> settled_at([0, 1, 2, 1, 3], {1, 2})
+    3
+    """
+    first = {launch: place for place, launch in reversed([*enumerate(launches)])}
+    return max((first[n] + 1 for n in checked), default=0)
 
 
 def in_place(

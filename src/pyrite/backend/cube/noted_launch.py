@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from pyrite.backend.cube.in_place import Overwriting, overwritable
+from pyrite.backend.cube.launch_schedule import LaunchEffect
 from pyrite.backend.cube.slot import Slot
+from pyrite.kernel import Kernel
 from pyrite.kernel.ir import Node
 
 
@@ -24,6 +28,16 @@ class NotedLaunch:
     writes_once: bool = False
     is_ours: bool = True
 
+    def on(self, names: Mapping[int, int], slots: Mapping[int, Slot]) -> NotedLaunch:
+        """Return it on other slots, by their numbers, where ``names`` has any."""
+        if not names:
+            return self
+        bindings = [
+            slots[names.get(b.number, b.number)] if isinstance(b, Slot) else b
+            for b in self.bindings
+        ]
+        return replace(self, bindings=bindings)
+
     @property
     def bound(self) -> Iterator[tuple[Node, Any]]:
         """The parameters of the kernel, each with what it is bound to."""
@@ -35,3 +49,31 @@ class NotedLaunch:
         for node, binding in self.bound:
             if isinstance(binding, Slot):
                 yield binding, not self.is_ours or node.attr[2] != "read"
+
+
+def overwriting(launch: NotedLaunch) -> Overwriting:
+    """Return a launch by its slots, and which of them may be one."""
+    slots = tuple([b.number if isinstance(b, Slot) else None for b in launch.bindings])
+    pairs = overwritable(launch.executable.kernel) if launch.writes_once else frozenset()
+    return Overwriting(slots, pairs)
+
+
+def effect_of(launch: NotedLaunch, work: int) -> LaunchEffect:
+    """Return what a launch does, given how long it takes."""
+    reads: set[int] = set()
+    writes: set[int] = set()
+    for node, binding in launch.bound:
+        if isinstance(binding, Slot):
+            access = node.attr[2] if launch.is_ours else "read_write"
+            reads |= {binding.number} if access != "write" else set()
+            writes |= {binding.number} if access != "read" else set()
+    is_repeatable = launch.is_ours and not _is_atomic(launch.executable.kernel)
+    return LaunchEffect(
+        overwriting(launch), frozenset(reads), frozenset(writes), work, is_repeatable
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_atomic(kernel: Kernel) -> bool:
+    """Whether the order in which invocations come to a value may change it."""
+    return any(node.kind == "atomic" for node in kernel.walk())

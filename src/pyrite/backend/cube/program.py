@@ -8,9 +8,11 @@ slots in place of buffers, so that memory is planned for the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
@@ -22,11 +24,13 @@ from pyrite.backend.cube.recording import Made, Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Input, Lowering
 from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.thrift import ThriftyPlans, needed
+from pyrite.backend.cube.work import work_of
 from pyrite.backend.explanation import listeners, told
 from pyrite.backend.explanation.launched import Describe, Description
 from pyrite.backend.graph import BodyOf, Graph, Node, inlined, merged
 from pyrite.backend.memory import ProgramMemory, TensorMemory, counted
-from pyrite.errors import OutOfMemoryError
+from pyrite.errors import MemoryBudgetError, OutOfMemoryError
 from pyrite.op import Op, user_location
 
 #: From an op and its inputs to what runs it.
@@ -62,6 +66,10 @@ class CubeProgram:
     reaches: tuple[Reach, ...]
     names: tuple[str, ...]
     makers: Mapping[int, int]
+    #: Its plans that take less memory, and from those of a plan what made new results; without for
+    #: a program that is of such a plan.
+    thrifty: ThriftyPlans | None = None
+    makers_of: Callable[[Recording], Mapping[int, int]] = field(kw_only=True)
 
     @property
     def launches(self) -> int:
@@ -74,14 +82,36 @@ class CubeProgram:
         return frozenset(self.origins)
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[CubeTensor]:
-        """Return the results; each is in doubt as what it is made of."""
-        return self._begun(inputs, sites).finish()
+        """Return the results; each is in doubt as what it is made of.
+
+        Raises MemoryBudgetError where that takes more memory than there may be.
+        """
+        limit = memory_limit()
+        program = self if limit is None else self._within(limit, sites)
+        return program._begun(inputs, sites, limit).finish()
 
     def begin(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun | None:
         """Run what comes before the first write over an input; None where there is none."""
-        return None if self.recording.tail is None else self._begun(inputs, sites)
+        limit = memory_limit()
+        program = self if limit is None else self._within(limit, sites)
+        return None if program.recording.tail is None else program._begun(inputs, sites, limit)
 
-    def _begun(self, inputs: Sequence[Any], sites: Sites) -> ProgramRun:
+    def _within(self, limit: int, sites: Sites) -> CubeProgram:
+        """Return the program by a plan that takes no more than there is room for."""
+        assert self.thrifty is not None, "a plan is chosen once"
+        plan, live = self.thrifty.within(self.recording, limit)
+        if plan is None:
+            return self
+        recording = plan.recording
+        parts = tuple([self.parts[n] for n in plan.launches])
+        made = replace(
+            self, recording=recording, parts=parts, makers=self.makers_of(recording), thrifty=None
+        )
+        if live + (more := needed(self.launcher.runtime, recording)) > limit:
+            raise _over_budget(limit, live, more, made.memory(sites))
+        return made
+
+    def _begun(self, inputs: Sequence[Any], sites: Sites, limit: int | None) -> ProgramRun:
         recording = self.recording
         operands: list[Any] = [i.buffer for i in inputs if type(i) is CubeTensor]
         try:
@@ -105,7 +135,7 @@ class CubeProgram:
             else:
                 launch(operands)
         found = _doubts(self.reaches, _doubts_of(inputs), doubts)
-        return ProgramRun(self.launcher, recording, operands, found, describe)
+        return ProgramRun(self.launcher, recording, operands, found, describe, limit)
 
     def memory(self, sites: Sites) -> ProgramMemory:
         """Return what a run takes beside its inputs, and what of it is largest at a time."""
@@ -147,6 +177,19 @@ class CubeProgram:
             return Description(ops, tuple(lines), self.recording.takers(launch))
 
         return describe
+
+
+def _over_budget(limit: int, live: int, more: int, memory: ProgramMemory) -> MemoryBudgetError:
+    """Return the error of a program that takes so many bytes more than are live, at least."""
+    named = " and ".join(str(tensor) for tensor in memory.largest)
+    error = MemoryBudgetError(
+        f"memory_budget requires {live + more:,} bytes for a program of "
+        f"{counted(memory.launches)}, got {limit:,}, too few by {live + more - limit:,}: "
+        f"{live:,} are in use before it, and it makes {more:,} at least, at once {named}; give "
+        "more, use smaller batches, or let go of tensors"
+    )
+    error.needed = live + more
+    return error
 
 
 def _doubts_of(inputs: Sequence[Any]) -> list[tuple[AnyDoubt, int]]:
@@ -214,6 +257,16 @@ def compile_graph(
     groups = recorder.join_launches(results)
     parts = [[node for n in group for node in run.parts[n]] for group in groups]
     recorder.donate(donated)
+
+    def work() -> list[int]:
+        touched = [sum(s.nbytes for s in {s for s, _ in of.slots}) for of in plain.noted]
+        made = [[whole.nodes[n] for n in part] for part in parts]
+        return [work_of(whole, of, n) for of, n in zip(made, touched, strict=True)]
+
+    def makers_of(recording: Recording) -> dict[int, int]:
+        return _makers(graph, recording)
+
+    plain = copy(recorder)
     recording = recorder.recording(results)
     return CubeProgram(
         launcher,
@@ -222,7 +275,9 @@ def compile_graph(
         tuple([nodes[n] for n in of_faults]),
         _reaches(whole, of_faults),
         names,
-        _makers(graph, recording),
+        makers_of(recording),
+        ThriftyPlans(plain, results, work),
+        makers_of=makers_of,
     )
 
 

@@ -14,20 +14,26 @@ from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
 from pyrite.backend.explanation.launched import Describe
+from pyrite.errors import MemoryBudgetError
 from pyrite.runtime.interruption import Uninterrupted
 
 
 class ProgramRun:
     """See the head of this file.  It holds buffers, and none of the tensors that were given."""
 
-    __slots__ = ("_describe", "_doubts", "_is_done", "_launcher", "_operands", "_recording")
+    __slots__ = (
+        "_describe", "_doubts", "_is_done", "_launcher", "_limit", "_operands", "_recording",
+    )  # fmt: skip
 
     def __init__(
         self, launcher: Launcher, recording: Recording, operands: list[Any],
         doubts: Sequence[AnyDoubt | None], describe: Describe,
+        limit: int | None = None,
     ) -> None:  # fmt: skip
         self._launcher, self._recording = launcher, recording
         self._operands, self._doubts, self._describe = operands, doubts, describe
+        #: The most bytes that may be live on the device, by `memory_budget`.
+        self._limit = limit
         self._is_done = recording.tail is None
 
     @property
@@ -45,6 +51,7 @@ class ProgramRun:
         """Do the rest; return all results.  What raises has written over nothing."""
         recording = self._recording
         if not self._is_done:
+            self._require_room()
             for at, nbytes in recording.donated:
                 self._own(at, nbytes)
             self._launch_tail()
@@ -54,6 +61,25 @@ class ProgramRun:
                 recording.results, self._doubts, strict=True
             )
         ]
+
+    def _require_room(self) -> None:
+        """Raise MemoryBudgetError where copies of what is still held would be too much."""
+        if self._limit is None:
+            return
+        runtime, operands = self._launcher.runtime, self._operands
+        more = sum(
+            runtime.capacity(nbytes) for at, nbytes in self._recording.donated
+            if not runtime.is_last_holder(operands, at)
+        )  # fmt: skip
+        live = runtime.memory_report().live
+        if more and live + more > self._limit:
+            error = MemoryBudgetError(
+                f"memory_budget requires {live + more:,} bytes to copy what a step writes over and "
+                f"somebody still holds, got {self._limit:,}, too few by "
+                f"{live + more - self._limit:,}; let go of the old model, or give more"
+            )
+            error.needed = live + more
+            raise error
 
     def _own(self, at: int, nbytes: int) -> None:
         """Have an operand be memory that nobody else holds."""

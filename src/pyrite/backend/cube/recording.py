@@ -74,6 +74,8 @@ class Recording:
     tail: Bundle | None = None
     #: The operands that launches of ``tail`` touch.
     late: frozenset[int] = frozenset()
+    #: Whether a buffer holds several results.
+    shares_rooms: bool = False
     #: Whether there is no more to do than buffers, numbers, launches, and one result.
     is_plain: bool = field(init=False)
 

@@ -7,27 +7,27 @@ its attributes, and the types, strides and offsets of its inputs, which are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
-from pyrite.backend.cube.in_place import Overwriting, in_place, last_of, overwritable
+from pyrite.backend.cube.in_place import last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
+from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
 from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
-from pyrite.backend.cube.noted_launch import NotedLaunch
+from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
-from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.slot import FaultOperand, NumberOperand, Slot, Unknown
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.means import note_means
 from pyrite.backend.memory import LARGE
 from pyrite.kernel import Kernel
-from pyrite.op import Attributes, Constant, Op
+from pyrite.op import Constant
 from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType
 
@@ -60,6 +60,8 @@ class RecordingLauncher(Launcher):
         self._renewed: dict[int, int] = {}
         #: The first launch that writes over an input.
         self._split = 0
+        #: Whether results may share buffers, which lie idle when some of them are let go.
+        self._shares_rooms = True
         #: Whether kernels may have the sizes of these inputs built in, as those that come first.
         self.comes_first = True
         #: Sizes that are part of the kernels.
@@ -98,6 +100,11 @@ class RecordingLauncher(Launcher):
     def executable(self, key: Hashable, build: Callable[[int], Kernel], axes: int) -> Any:
         """Return the kernel of a key, compiled."""
         return self._launcher.executable(key, build, axes)
+
+    @property
+    def noted(self) -> Sequence[NotedLaunch]:
+        """The launches so far."""
+        return self._launches
 
     @property
     def launches(self) -> int:
@@ -182,6 +189,37 @@ class RecordingLauncher(Launcher):
         self.launches_of_faults = [places[n] for n in self.launches_of_faults]
         return groups
 
+    def again(
+        self, calls: Sequence[Occurrence], stands_for: Mapping[int, int]
+    ) -> RecordingLauncher:
+        """Return a launcher that has noted some of the launches, some of them again.
+
+        ``stands_for`` says of slots that are new of which one each is a copy.
+        """
+        found = copy(self)
+        found._shares_rooms = False
+        slots = {slot.number: slot for slot in self._slots}
+        for new, old in sorted(stands_for.items()):
+            slots[new] = Slot(new, slots[old].nbytes)
+            slots[new].type = slots[old].type
+        found._slots = [slots[n] for n in range(len(slots))]
+        found._launches = [self._launches[c.launch].on(c.names, slots) for c in calls]
+        launches = [call.launch for call in calls]
+        found.launches_of_faults = [launches.index(n) for n in self.launches_of_faults]
+        return found
+
+    def effects(self, work: Sequence[int], results: Sequence[CubeTensor]) -> NotedProgram:
+        """Return what the launches do, given how long each takes."""
+        return NotedProgram(
+            [effect_of(launch, n) for launch, n in zip(self._launches, work, strict=True)],
+            {slot.number: slot.nbytes for slot in self._slots},
+            self._given,
+            frozenset(self._slot(r).number for r in results),
+            self.donated,
+            frozenset(self.launches_of_faults),
+            self._is_overwritten,
+        )
+
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
         self._overwrite(results)
@@ -240,6 +278,9 @@ class RecordingLauncher(Launcher):
             split=self._split,
             tail=self._bundle(tail) if tail else None,
             late=frozenset(b for of in tail for b in of.bindings if not isinstance(b, Fixed)),
+            shares_rooms=any(
+                isinstance(placement.places.get(self._slot(r).number), Part) for r in results
+            ),
         )
 
     def donate(self, positions: Iterable[int]) -> None:
@@ -248,34 +289,36 @@ class RecordingLauncher(Launcher):
             if isinstance(x, CubeTensor) and x.is_contiguous and not x.offset and x.type.size:
                 self.donated[self._slot(x).number] = x.type.nbytes
 
+    @property
+    def _is_overwritten(self) -> bool:
+        return self.runtime.is_host and guarding(self.runtime) is None
+
     def _overwrite(self, results: Sequence[CubeTensor]) -> None:
         """Have slots that are read last where others are written be those, where that is right.
 
         Not where a touch past the end of one is to be found, nor on a GPU, where a launch cannot
         read and write one buffer by two bindings.
         """
-        if not self.runtime.is_host or guarding(self.runtime) is not None:
+        if not self._is_overwritten:
             return
         slots = [self._slot(r) for r in results]
-        launches, uses = [_overwriting(of) for of in self._launches], self._uses(slots)
-        given, outer = range(self._given), {slot.number for slot in slots}
-        uses |= {n: replace(uses[n], nbytes=self.donated[n]) for n in self.donated if n in uses}
+        launches = [overwriting(of) for of in self._launches]
         # An index outside is looked for when the launches before the split are done.
-        first = max(self.launches_of_faults, default=-1) + 1
-        over = in_place(
-            [of if n >= first else replace(of, pairs=frozenset()) for n, of in enumerate(launches)],
-            uses, [n for n in uses if n not in self.donated],
+        self._renewed, found = overwritten(
+            launches, self._uses(slots), range(self._given), {slot.number for slot in slots},
+            self.donated, max(self.launches_of_faults, default=-1) + 1,
         )  # fmt: skip
-        self._renewed = {new: old for old, new in over.items() if new in outer}
+        uses = self._uses(slots)
         self._split = min([uses[new].begin for new in self._renewed], default=0)
-        found = in_place(launches, uses, {*given, *outer}, taken=self._renewed)
         if not found and not self._renewed:
             return
-        for of in self._launches:
-            of.bindings = [
+        self._launches = [
+            replace(of, bindings=[
                 self._standing(last_of(found, b.number)) if isinstance(b, Slot) else b
                 for b in of.bindings
-            ]
+            ])
+            for of in self._launches
+        ]  # fmt: skip
 
     def _standing(self, number: int) -> Slot:
         return self._slots[self._renewed.get(number, number)]
@@ -329,7 +372,7 @@ class RecordingLauncher(Launcher):
         if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
             return apart
         given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
-        renewed = [n for n in outer if self._slots[n].type in given]
+        renewed = [n for n in outer if self._shares_rooms and self._slots[n].type in given]
         blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed)
         return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
 
@@ -343,32 +386,3 @@ class RecordingLauncher(Launcher):
         for slot in results:
             uses[slot.number] = (uses.get(slot.number, (0, 0))[0], len(self._launches))
         return {n: Use(self._slots[n].nbytes, *use) for n, use in uses.items()}
-
-
-def _overwriting(launch: NotedLaunch) -> Overwriting:
-    slots = tuple([b.number if isinstance(b, Slot) else None for b in launch.bindings])
-    pairs = overwritable(launch.executable.kernel) if launch.writes_once else frozenset()
-    return Overwriting(slots, pairs)
-
-
-def record(
-    launcher: Launcher,
-    lowering: Callable[..., Sequence[CubeTensor]],
-    op: Op,
-    inputs: Sequence[Any],
-    attrs: Attributes,
-    out: tuple[TensorType, ...] | None,
-    *,
-    comes_first: bool = True,
-) -> tuple[Recording, set[int]]:
-    """Return the recording of a lowering for such inputs, and sizes that its kernels keep.
-
-    With ``comes_first`` kernels may have the sizes built in.
-    """
-    recorder = RecordingLauncher(launcher, inputs)
-    recorder.comes_first = comes_first
-    before = launcher.built
-    results = lowering(recorder, op, recorder.inputs, attrs, out)
-    built = launcher.built - before
-    note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results, op.name), recorder.kept_sizes

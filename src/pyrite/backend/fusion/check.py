@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import CallList, Program, Sites
 from pyrite.backend.fusion.reproduction import write_reproduction
 from pyrite.backend.fusion.tolerance import Expectation, expected
@@ -24,7 +25,7 @@ from pyrite.backend.graph import Graph
 from pyrite.backend.memory import ProgramMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check
-from pyrite.errors import IndexRangeError
+from pyrite.errors import DeviceError, IndexRangeError
 from pyrite.op import Handle, user_frame
 from pyrite.types import Array
 
@@ -65,6 +66,12 @@ class CheckedProgram:
 
     def run(self, inputs: Sequence[Any], sites: Sites) -> Sequence[Handle]:
         """Return the results: the program's where they are right, or those of its ops."""
+        if memory_limit() is not None and not (self._is_trusted or self.is_quarantined):
+            raise DeviceError(
+                "memory_budget requires programs that are not compared with their ops, which take "
+                f"memory of their own, got fusion_check={self._check!r}; set it to 'off', or run "
+                "the program once outside of the block"
+            )
         results = self._program.run(inputs, sites)
         if self._is_trusted or self.is_quarantined:
             return results

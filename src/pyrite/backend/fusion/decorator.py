@@ -48,6 +48,7 @@ class Fusion(Backend):
         self.dtypes = inner.dtypes  # type: ignore[misc]
         self.falls_back = inner.falls_back  # type: ignore[misc]
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
+        self.keeps_budget = inner.plans_memory
         self.recorded = RecordedCalls(inner, config.fusion_check if check is None else check)
         self._calls = CallsHere()
         FUSED.add(self)

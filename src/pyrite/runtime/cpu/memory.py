@@ -35,6 +35,8 @@ ALIGNMENT: Final = 64
 PAGE: Final = 4096
 #: From how many bytes on blocks begin a page.
 LARGE: Final = 1 << 16
+#: From how many bytes on there are more size classes.
+HUGE: Final = 1 << 20
 #: The smallest block.
 SMALLEST: Final = 256
 
@@ -304,10 +306,13 @@ def no_room(capacity: int, live: int, held: Sequence[Held]) -> OutOfMemoryError:
 def size_class(nbytes: int) -> int:
     """Return the size of the block for so many bytes: four classes in each doubling.
 
-    >>> [size_class(n) for n in (0, 256, 257, 1000, 1025)]
-    [256, 256, 320, 1024, 1280]
+    Sixteen from a megabyte on: the block of a program is one, and its size the same in each run.
+
+    >>> [size_class(n) for n in (0, 256, 257, 1000, 1025, (1 << 20) + 1)]
+    [256, 256, 320, 1024, 1280, 1114112]
     """
     if nbytes <= SMALLEST:
         return SMALLEST
-    step = 1 << ((nbytes - 1).bit_length() - 3)
+    classes = 4 if nbytes <= HUGE else 16
+    step = (1 << (nbytes - 1).bit_length() - 1) // classes
     return -(-nbytes // step) * step

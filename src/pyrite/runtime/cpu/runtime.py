@@ -27,7 +27,14 @@ from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command
 from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
-from pyrite.runtime.cpu.memory import ALIGNMENT, BUFFERS, Allocator, CpuBuffer, is_held_once
+from pyrite.runtime.cpu.memory import (
+    ALIGNMENT,
+    BUFFERS,
+    Allocator,
+    CpuBuffer,
+    is_held_once,
+    size_class,
+)
 from pyrite.runtime.cpu.module import Code, Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
@@ -230,7 +237,11 @@ class CpuRuntime:
 
     def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> NewBuffers:
         """Return what makes the buffers of a bundle."""
-        return NewBuffers(self._allocator.allocate, sizes)
+        return NewBuffers(self._allocator.allocate, sizes, size_class)
+
+    def capacity(self, nbytes: int) -> int:
+        """Return the bytes of the block for so many."""
+        return size_class(nbytes)
 
     def upload(self, array: Array) -> CpuBuffer:
         """Return a buffer of a copy of the array's elements, in row-major order."""

@@ -8,7 +8,7 @@ repeats itself binds the same few sets of buffers.
 from __future__ import annotations
 
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -43,6 +43,14 @@ class Scratch:
                 leases.append(self._pool.allocate(capacity).lease)
             found.append(Buffer(leases[n], 0, nbytes))
         return found
+
+    def missing(self, sizes: Sequence[int]) -> int:
+        """Return the bytes of the storages that `buffers` would ask the pool for."""
+        wanted = Counter(map(self._pool.capacity, sizes))
+        return sum(
+            capacity * max(0, count - len(self._leases.get(capacity, ())))
+            for capacity, count in wanted.items()
+        )
 
     def drop(self) -> None:
         """Give the storages back to the pool."""
@@ -95,6 +103,15 @@ class WgpuBundleMemory:
             for n, nbytes, places in self._new:
                 found[n] = pool.allocate_again(nbytes, places, MOST_PLACES)
             return found
+
+    def needed(self, *, are_new: bool = False) -> int:
+        """Return the bytes that `buffers` takes of the pool beside what is kept for bundles."""
+        pool = self._pool
+        with self._life.lock:
+            if are_new or len(self._sizes) < LEAST_BUFFERS:
+                return sum(map(pool.capacity, self._sizes))
+            new = sum(pool.capacity(nbytes) for _, nbytes, _ in self._new)
+            return new + self._scratch.missing([*self._inner_sizes.values()])
 
     def _kept(self) -> list[Buffer | None]:
         if self.inner is not None:

@@ -90,7 +90,11 @@ class GuardedWgpuRuntime(WgpuRuntime):
 
     def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
         """Return what makes buffers of poison."""
-        return NewBuffers(self.allocate, sizes)
+        return NewBuffers(self.allocate, sizes, self.capacity)
+
+    def capacity(self, nbytes: int) -> int:
+        """Return the bytes of the storage for so many and the poison behind them."""
+        return super().capacity(start_of_margin(nbytes) + MARGIN)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches that are made one by one, each of which is looked at."""

@@ -174,6 +174,10 @@ class WgpuRuntime:
             self._life.check()
             return self._pool.allocate(nbytes)
 
+    def capacity(self, nbytes: int) -> int:
+        """Return the bytes of the storage for so many."""
+        return self._pool.capacity(nbytes)
+
     def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
         """Return what makes the buffers of a bundle."""
         return WgpuBundleMemory(self._life, self._pool, self._scratch, sizes, inner)
