@@ -20,6 +20,7 @@ from pyrite.errors import (
 )
 from pyrite.op import OPS, custom_op, primitive
 from pyrite.op.arguments import Sorter
+from pyrite.op.plan import attributes_form
 from pyrite.op.signature import Signature
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -307,6 +308,25 @@ def test_attributes_are_the_same_however_they_are_given():
             x.sum(1, axis=1)
         with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
             x.sum(axes=1)
+
+
+def test_attributes_of_any_number_of_inputs_are_those_of_the_call():
+    sorter = Sorter(OPS["concat"], Signature.of(inspect.unwrap(Tensor._concat)))
+    x, y = tensor([[1.0]]), tensor([[2.0]])
+
+    for _ in range(2):
+        for given in [(x,), (x, y), (y, x, y)]:
+            for axis in (0, 1, True, 1.0, [1], None):
+                inputs, attrs, form = sorter.sorted_of_any_number(given, {"axis": axis})
+                assert tuple(inputs) == given
+                assert attrs == {"axis": axis}
+                assert attrs["axis"].__class__ is axis.__class__
+                assert form == attributes_form(OPS["concat"], attrs)
+        assert x._concat(y, axis=1).shape == (1, 2)
+        with pytest.raises(TypeError, match="missing a required argument: 'axis'"):
+            x._concat(y)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+            x._concat(y, axis=0, axes=1)
 
 
 def test_many_returns_what_as_many_calls_return():

@@ -54,15 +54,30 @@ class Sorter:
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
         form = attributes_form(self._op, attrs)
         if key is not None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[key] = attrs, form
+            self._keep(key, attrs, form)
+        return inputs, attrs, form
+
+    def sorted_of_any_number(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""
+        key = _key((), kwargs)
+        if key is not None and (found := self._known.get(key)) is not None:
+            return args, *found
+        inputs, attrs = self._bound(args, kwargs)
+        form = attributes_form(self._op, attrs)
+        if key is not None:
+            self._keep(key, attrs, form)
         return inputs, attrs, form
 
     def sorted_with_rules(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an application's op, whose form has what its rules read."""
         inputs, attrs, form = self.sorted(args, kwargs)
         return inputs, attrs, None if form is None else (*form, rules_key(self._op))
+
+    def _keep(self, key: Any, attrs: dict[str, Any], form: Form | None) -> None:
+        """Keep what was found out of attributes for the next call that gives the same."""
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[key] = attrs, form
 
     def _in_order(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -240,7 +240,8 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     """Return the method that users call: arguments sorted into inputs and attributes, then bind."""
     sorter = Sorter(op, signature)
     is_own = op.reads is None and op.body_reads is None
-    sort = sorter.sorted if is_own else sorter.sorted_with_rules
+    own_sort = sorter.sorted_of_any_number if op.variadic else sorter.sorted
+    sort = own_sort if is_own else sorter.sorted_with_rules
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1

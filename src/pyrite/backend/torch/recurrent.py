@@ -112,8 +112,10 @@ def _parameters(weights: Sequence[Any]) -> tuple[list[torch.Tensor], bool]:
     weight_ih, weight_hh, *biases = weights
     if all(bias is None for bias in biases):
         return [weight_ih, weight_hh], False
-    none = weight_ih.new_zeros((len(weight_ih),))
-    return [weight_ih, weight_hh, *(none if b is None else b for b in biases)], True
+    if any(bias is None for bias in biases):
+        none = weight_ih.new_zeros((len(weight_ih),))
+        biases = [none if b is None else b for b in biases]
+    return [weight_ih, weight_hh, *biases], True
 
 
 def _lstm_with_gates(
