@@ -15,7 +15,8 @@ from pyrite.backend.cube.block import Use, least_bytes
 from pyrite.backend.cube.placement import BLOCK, Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.slot import Slot
-from pyrite.backend.device import Device
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.device import Device, device_problem
 from pyrite.backend.fusion import Fusion
 from pyrite.config import config
 from pyrite.optim import Adam
@@ -23,6 +24,8 @@ from pyrite.testing.random_graphs import RandomGraph
 from pyrite.testing.random_steps import STEPS
 
 ALIGNMENT = 64
+#: Of parts of storages, which take more: a launch cannot read and write two parts of one.
+GPU, MOST_STORAGES = 256, 1.2
 #: What a plan may take of the most that is in use at once, and bytes for each part beside that.
 MOST, SLACK = 1.05, ALIGNMENT
 
@@ -70,6 +73,13 @@ def most_at_once(lives: Sequence[Life]) -> int:
     )
 
 
+def require_not_read_and_written(placement: Placement, apart: dict[int, set[int]]) -> None:
+    """Fail where a launch would read one part of a storage and write another."""
+    buffers = {name: placement.buffer_of(name) for name in placement.places}
+    for name, others in apart.items():
+        assert all(buffers[name] != buffers[other] for other in others if other != name)
+
+
 def some(seed: int) -> tuple[dict[int, Use], dict[int, Use]]:
     """Return results and others, as a network has them: many short ones, some until backward."""
     rng = np.random.default_rng(seed)
@@ -99,6 +109,30 @@ def test_what_is_in_use_together_lies_apart() -> None:
             require_apart(placement, lives)
             assert placement.nbytes >= most_at_once([*lives.values()])
         assert not any(isinstance(p, Part) for p in in_storages(results, inner).places.values())
+
+
+def test_no_storage_is_read_and_written_by_one_launch() -> None:
+    parted = 0
+    for seed in range(60):
+        results, inner = some(seed)
+        uses = results | inner
+        rng = np.random.default_rng(seed)
+        apart: dict[int, set[int]] = {n: set() for n in uses}
+        for n, one in uses.items():
+            for m, other in uses.items():
+                if n < m and one.meets(other) and rng.random() < 0.1:
+                    apart[n].add(m)
+                    apart[m].add(n)
+        plain = in_storages(results, inner)
+        placement = in_storages(results, inner, renewed=results, apart=apart)
+        lives = {n: Life(u.nbytes, u.begin, u.end) for n, u in uses.items()}
+        require_apart(placement, lives)
+        require_not_read_and_written(placement, apart)
+        assert placement.nbytes <= plain.nbytes
+        exact = in_storages(results, inner, renewed=results, apart=apart, is_exact=True)
+        assert not any(isinstance(place, Part) for place in exact.places.values())
+        parted += any(isinstance(place, Part) for place in placement.places.values())
+    assert parted > 5
 
 
 def test_uses_that_never_meet_share_their_place() -> None:
@@ -133,6 +167,22 @@ class Plan:
     placement: Placement
     lives: dict[int, Life]
     results: set[int]
+    #: The same in storages, as on a GPU, and what cannot be read and written in one of these.
+    storages: Placement
+    apart: dict[int, set[int]]
+
+
+def read_and_written(launches: Sequence[Any], uses: dict[int, Use]) -> dict[int, set[int]]:
+    """Return of each slot those that a launch writes where it reads it, or the other way round."""
+    apart: dict[int, set[int]] = {n: set() for n in uses}
+    for launch in launches:
+        slots = [(slot.number, is_written) for slot, is_written in launch.slots]
+        for one, is_written in slots:
+            for other, is_too in slots:
+                if is_written and not is_too and {one, other} <= uses.keys():
+                    apart[one].add(other)
+                    apart[other].add(one)
+    return apart
 
 
 @pytest.fixture
@@ -153,7 +203,15 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
             if slot.number in made.places:
                 begin = lives[slot.number].begin if slot.number in lives else 0
                 lives[slot.number] = Life(slot.nbytes, begin, len(self._launches))
-        found.append(Plan(made, lives, {slot.number for slot in results}))
+        names = {slot.number for slot in results}
+        uses = {n: Use(life.nbytes, life.begin, life.end) for n, life in lives.items()}
+        outer = {n: uses[n] for n in uses if n in names}
+        inner = {n: uses[n] for n in uses if n not in names}
+        apart = read_and_written(self._launches, uses)
+        given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
+        renewed = [n for n in outer if self._slots[n].type in given]
+        storages = in_storages(outer, inner, renewed=renewed, apart=apart)
+        found.append(Plan(made, lives, names, storages, apart))
         return made
 
     monkeypatch.setattr(RecordingLauncher, "_placed", placed)
@@ -236,6 +294,10 @@ def test_a_step_of_training_takes_hardly_more_than_is_in_use_at_once(
     assert all(len(plan.lives) > 20 for plan in largest)
     for plan in largest:
         require_near(plan, [*plan.lives.values()], name)
+        require_apart(plan.storages, plan.lives)
+        require_not_read_and_written(plan.storages, plan.apart)
+        least = most_at_once([*plan.lives.values()])
+        assert plan.storages.nbytes <= MOST_STORAGES * least + GPU * len(plan.lives)
 
 
 @pytest.mark.parametrize("first", range(0, 400, 10))
@@ -273,3 +335,53 @@ def test_who_holds_what_is_no_parameter_keeps_nothing_else() -> None:
         device.synchronize()
         live.append(runtime.memory_report().live)
     assert live[-1] - live[-5] <= 4 * 2 * kept[0].numpy().nbytes
+
+
+@pytest.mark.skipif(
+    device_problem("wgpu") is not None or config.guard is not None,
+    reason="no wgpu here, or one whose storages have margins",
+)
+def test_parameters_in_parts_of_storages_learn_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[bool] = []
+    record = RecordingLauncher.recording
+
+    def recording(self: Any, *given: Any) -> Any:
+        made = record(self, *given)
+        shared.append(made.shares_rooms)
+        return made
+
+    monkeypatch.setattr(RecordingLauncher, "recording", recording)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((64, 48), dtype=np.float32), rng.integers(0, 10, 64)
+
+    def trained() -> list[Any]:
+        device = Device(Fusion(pyrite.device("wgpu").backend.root))
+        with pyrite.random_stream(0):
+            layers = [nn.Linear(48, 32), *[nn.Linear(32, 32) for _ in range(4)], nn.Linear(32, 10)]
+            model: Any = nn.Sequential(*layers).to(device)
+        optimizer = Adam(1e-2)
+        given, labels = (pyrite.tensor(v, device=device) for v in (x, y))
+
+        @pyrite.compile
+        def step(model: Any, x: Tensor, y: Tensor) -> Any:
+            loss, found = pyrite.value_and_grad(
+                lambda m, x, y: m(x).cross_entropy_with_logits(y, axis=-1)
+            )(model, x, y)
+            return optimizer.step(model, found), loss
+
+        found = []
+        for _ in range(5):
+            model, loss = step(model, given, labels)
+            found.append(loss.numpy())
+        return [*found, *[p.numpy() for p in model.parameters()]]
+
+    # Taken whether it is worth it or not, as in a network of many layers it is.
+    with monkeypatch.context() as always:
+        always.setattr("pyrite.backend.cube.placement.WORTH_SHARING", 8.0)
+        parted = trained()
+    assert any(shared)
+    shared.clear()
+    monkeypatch.setattr("pyrite.backend.cube.placement.STORAGE_ROOMS", ())
+    for one, other in zip(parted, trained(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not any(shared)

@@ -6,17 +6,22 @@ memory serves what is in use until then.  Nothing here knows a device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyrite.backend.cube.block import Use, least_bytes
 
 #: A plan that takes no more than this much of what any one takes is not improved.
 NEAR: Final = 1.03
-#: Rooms of results have space for so many of the largest tensors.
+#: Rooms of results have space for so many of the largest tensors; those of storages for fewer, as
+#: what is read and written by one launch lies in several.
 ROOMS: Final = (2, 4, 8)
+STORAGE_ROOMS: Final = (1, 2)
+#: What several results have together is no larger than twice that: a device bounds its buffers.
+MOST_ROOM: Final = 1 << 26
 #: So many orders are drawn, sizes by factors between these.
 TRIES: Final = 12
 SPREAD: Final = (0.7, 1.4)
@@ -49,6 +54,9 @@ class Placement:
         place = self.places.get(name)
         return place.buffer if isinstance(place, Part) else place
 
+
+#: Of uses those that one launch writes where it reads them, or the other way round.
+Apart = Mapping[int, Set[int]]
 
 #: Another plan is taken if it takes no more than that of what the best so far takes.
 WORTH_SHARING: Final = 0.99
@@ -106,8 +114,9 @@ def _largest(uses: Mapping[int, Use]) -> int:
 
 
 def _together(
-    results: Mapping[int, Use], renewed: Collection[int], size: int, alignment: int
-) -> list[_Room]:
+    results: Mapping[int, Use], renewed: Collection[int], size: int, alignment: int,
+    apart: Apart = MappingProxyType({}),
+) -> list[_Room]:  # fmt: skip
     """Return rooms of about a size, each of several results that are renewed.
 
     Who holds one of them holds the others' memory: so only results that take the places of inputs
@@ -119,7 +128,7 @@ def _together(
     rooms = _alone({n: use for n, use in results.items() if n not in shared})
     room = _Room(0, [], [])
     for name in sorted(shared, key=lambda n: shared[n].begin):
-        if room.size >= size:
+        if room.size >= size or not apart.get(name, frozenset()).isdisjoint(room.names):
             rooms.append(room)
             room = _Room(0, [], [])
         at = -(-room.size // alignment) * alignment
@@ -147,10 +156,7 @@ def _orders(uses: Mapping[int, Use], tries: int) -> Iterator[list[int]]:
 def _packed(
     rooms: Sequence[_Room], inner: Mapping[int, Use], order: Sequence[int], alignment: int
 ) -> Placement:
-    places: dict[int, int | Part] = {}
-    for n, room in enumerate(rooms):
-        for name, (at, use) in zip(room.names, room.taken, strict=True):
-            places[name] = n if len(room.names) == 1 else Part(n, at, use.nbytes)
+    places = _places_of(rooms)
     taken = {n: list(room.taken) for n, room in enumerate(rooms)}
     taken[BLOCK] = []
     by_size = sorted(range(len(rooms)), key=lambda n: rooms[n].size)
@@ -192,34 +198,71 @@ def _lowest(use: Use, taken: Sequence[tuple[int, Use]], alignment: int) -> int:
 
 
 def in_storages(
-    results: Mapping[int, Use], inner: Mapping[int, Use], *, is_exact: bool = False
-) -> Placement:
+    results: Mapping[int, Use], inner: Mapping[int, Use], *, is_exact: bool = False,
+    renewed: Collection[int] = (), apart: Apart = MappingProxyType({}), alignment: int = 256,
+) -> Placement:  # fmt: skip
     """Return each use in a storage, which serves one after the other.
 
-    Two parts of one storage cannot be read and written by one launch on a GPU, so none is parted.
     The largest first, each in the smallest that is free for as long as it is in use; with
-    ``is_exact`` in one of its own size.
+    ``is_exact`` in one of its own size.  A launch on a GPU cannot read one part of a storage and
+    write another: so none is parted but those of results that are ``renewed``, for several of
+    these and for what is done by then, where that takes less.  No two of them are ``apart``.
     """
-    numbers = {name: n for n, name in enumerate(results)}
-    sizes = [use.nbytes for use in results.values()]
-    taken = [[use] for use in results.values()]
-    places: dict[int, int | Part] = dict(numbers)
+    best = _in_storages(_alone(results), inner, apart, alignment, is_exact=is_exact)
+    for tensors in () if is_exact else STORAGE_ROOMS:
+        size = min(tensors * _largest(inner), MOST_ROOM)
+        rooms = _together(results, renewed, size, alignment, apart)
+        if len(rooms) < len(results):
+            found = _in_storages(rooms, inner, apart, alignment)
+            if found.nbytes < WORTH_SHARING * best.nbytes:
+                best = found
+    return best
+
+
+def _in_storages(
+    rooms: Sequence[_Room], inner: Mapping[int, Use], apart: Apart, alignment: int, *,
+    is_exact: bool = False,
+) -> Placement:  # fmt: skip
+    places = _places_of(rooms)
+    shared = {n: room for n, room in enumerate(rooms) if len(room.names) > 1}
+    smallest = sorted(shared, key=lambda n: shared[n].size)
+    taken = {n: list(room.taken) for n, room in shared.items()}
+    names = {n: set(room.names) for n, room in shared.items()}
+    sizes = [room.size for room in rooms]
+    uses = [[use for _, use in room.taken] for room in rooms]
     for name in sorted(inner, key=lambda n: (-inner[n].nbytes, inner[n].begin)):
         use = inner[name]
+        allowed = [n for n in smallest if apart.get(name, frozenset()).isdisjoint(names[n])]
+        if (part := _in_room(use, allowed, rooms, taken, alignment)) is not None:
+            at, offset = part
+            taken[at].append((offset, use))
+            names[at].add(name)
+            places[name] = Part(at, offset, use.nbytes)
+            continue
         free = [
-            n for n, others in enumerate(taken)
-            if (sizes[n] == use.nbytes or (sizes[n] > use.nbytes and not is_exact))
+            n for n, others in enumerate(uses)
+            if n not in shared
+            and (sizes[n] == use.nbytes or (sizes[n] > use.nbytes and not is_exact))
             and not any(use.meets(other) for other in others)
         ]  # fmt: skip
         if free:
-            at = min(free, key=lambda n: (sizes[n], _gap(use, taken[n])))
+            at = min(free, key=lambda n: (sizes[n], _gap(use, uses[n])))
         else:
             at = len(sizes)
             sizes.append(use.nbytes)
-            taken.append([])
-        taken[at].append(use)
+            uses.append([])
+        uses[at].append(use)
         places[name] = at
     return Placement(tuple(sizes), 0, places)
+
+
+def _places_of(rooms: Sequence[_Room]) -> dict[int, int | Part]:
+    """Return where results lie: in a buffer, or a part of one."""
+    return {
+        name: n if len(room.names) == 1 else Part(n, at, use.nbytes)
+        for n, room in enumerate(rooms)
+        for name, (at, use) in zip(room.names, room.taken, strict=True)
+    }
 
 
 def _gap(use: Use, others: Sequence[Use]) -> int:

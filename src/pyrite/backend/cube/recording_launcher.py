@@ -197,7 +197,7 @@ class RecordingLauncher(Launcher):
         ``stands_for`` says of slots that are new of which one each is a copy.
         """
         found = copy(self)
-        found._shares_rooms = False
+        found._shares_rooms = not self.runtime.is_host
         slots = {slot.number: slot for slot in self._slots}
         for new, old in sorted(stands_for.items()):
             slots[new] = Slot(new, slots[old].nbytes)
@@ -358,23 +358,34 @@ class RecordingLauncher(Launcher):
     def _placed(self, results: Sequence[Slot]) -> Placement:
         """Return where each slot lies that is not an input's.
 
-        Results of an input's type are what a step of training renews.
-
-        What is no result's is in one block where that takes less; not on a GPU, where one buffer
-        could not be read and written in one launch.
+        Results of an input's type are what a step of training renews.  What is no result's is in
+        one block where that takes less; on a GPU no launch may read and write one buffer.
         """
         made = {n: use for n, use in self._uses(results).items() if n >= self._given}
         names = dict.fromkeys(slot.number for slot in results)
         outer = {n: made[n] for n in names if n in made}
         inner = {n: use for n, use in made.items() if n not in outer}
         runtime, guard = self.runtime, guarding(self.runtime)
-        apart = in_storages(outer, inner, is_exact=guard is not None)
-        if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
-            return apart
         given = {x.type for x in self.inputs if isinstance(x, CubeTensor)}
         renewed = [n for n in outer if self._shares_rooms and self._slots[n].type in given]
+        apart = in_storages(
+            outer, inner, is_exact=guard is not None, renewed=() if runtime.is_host else renewed,
+            apart=self._read_and_written(), alignment=runtime.alignment,
+        )  # fmt: skip
+        if len(inner) < LEAST_PARTS or not runtime.is_host or guard is not None:
+            return apart
         blocked = in_one_block(outer, inner, runtime.alignment, renewed=renewed)
         return blocked if blocked.nbytes < WORTH_A_BLOCK * apart.nbytes else apart
+
+    def _read_and_written(self) -> dict[int, set[int]]:
+        """Return of each slot those that a launch writes and it reads, or the other way round."""
+        found: dict[int, set[int]] = {}
+        for launch in self._launches:
+            touched = [(slot.number, is_written) for slot, is_written in launch.slots]
+            for n, is_written in touched:
+                others = [m for m, other in touched if other is not is_written]
+                found.setdefault(n, set()).update(others)
+        return found
 
     def _uses(self, results: Sequence[Slot]) -> dict[int, Use]:
         """Return the first and last launch of each slot, by its number."""

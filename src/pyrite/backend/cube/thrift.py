@@ -66,7 +66,8 @@ class ThriftyPlans:
                 if free_some is not None:
                     free_some()
                 live = runtime.memory_report().live
-                if not own.shares_rooms and live + needed(runtime, own) <= limit:
+                is_apart = not (own.shares_rooms and runtime.is_host)
+                if is_apart and live + needed(runtime, own) <= limit:
                     return None, live
                 fitting = [p for p in self._plans if live + needed(runtime, p.recording) <= limit]
                 if fitting:
