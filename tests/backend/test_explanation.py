@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import pyrite
-from pyrite.backend.explanation import listeners
+from pyrite.backend.explanation import listeners, report
 from pyrite.backend.explanation.launched import takers
+from pyrite.backend.explanation.operations import peak_operations
 from pyrite.kernel import KernelBuilder
 from pyrite.runtime.protocol import BundledLaunch
 from pyrite.types import float32
@@ -131,7 +132,7 @@ def test_it_says_why_fusion_ended_and_what_was_new() -> None:
     assert set(first.taken_by) <= {*products, "held"}
     assert set(first.taken_by) & products
     assert [use for use in found.kernels if use.taken_by == ("held",)]
-    assert all(0 < use.share < 100 for use in found.kernels)
+    assert all(use.share > 0 for use in found.kernels)
     assert "target triple" in first.device_source
     facts = json.loads(found.to_json())
     assert (facts["plans"], facts["hits"]) == (1, 2)
@@ -153,6 +154,42 @@ def test_times_are_of_the_devices_own_clock_where_it_has_one(name: str) -> None:
     assert use.launches == 2
     assert use.seconds > 0
     assert ("@compute" in use.device_source) == (name == "wgpu")
+
+
+@pytest.mark.parametrize("name", ["cpu", "wgpu"])
+def test_a_kernel_is_told_beside_the_roof_that_is_its_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a machine that makes ten operations for each byte; those that are measured vary.
+    monkeypatch.setattr(report, "copy_bandwidth", lambda runtime: 1e10)
+    monkeypatch.setattr(report, "peak_operations", lambda runtime: 1e11)
+    x = pyrite.ones((161, 257), device=name)
+    y = pyrite.ones((257, 130), device=name)
+    with pyrite.explain() as found:
+        (x @ y).numpy()
+        (x + 1).numpy()
+    # A product may have a second kernel, which adds up pieces.
+    uses = sorted(found.kernels, key=lambda use: use.operations)
+    by_op = {use.ops[0]: use for use in uses}
+    product, added = by_op["matmul"], by_op["add"]
+    assert product.roof == "operations"
+    assert added.roof == "memory"
+    # The templates also multiply what fills up a tile.
+    assert 1 <= product.operations / (2 * 161 * 257 * 130) < 1.6
+    assert added.operations == pytest.approx(161 * 257, rel=0.05)
+    assert product.share == pytest.approx(product.operations_per_second / 1e11)
+    assert added.share == pytest.approx(added.bytes_per_second / 1e10)
+    assert "GF/s" in str(found)
+    assert "GB/s" in str(found)
+    kernels = json.loads(found.to_json())["kernels"]
+    assert {kernel["roof"] for kernel in kernels} == {"memory", "operations"}
+    assert all(0 < use.operations for use in uses)
+
+
+@pytest.mark.parametrize("name", ["cpu", "wgpu"])
+def test_the_peak_of_a_device_is_measured_once(name: str) -> None:
+    runtime = pyrite.device(name).backend.root.runtime
+    assert peak_operations(runtime) == peak_operations(runtime) > 1e6
 
 
 def test_what_is_written_anew_is_another_value() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:  # who measures has a runtime, who prints a table may not
-    from pyrite.runtime.protocol import Runtime
+    from pyrite.runtime.protocol import Buffer, Runtime
 
 #: What is copied to measure it, in bytes, how often, after one that does not count.
 COPIED = 1 << 25
@@ -27,9 +27,9 @@ def copy_bandwidth(runtime: Runtime) -> float:
     return found
 
 
-def _seconds(runtime: Runtime, source: object, target: object) -> float:
+def _seconds(runtime: Runtime, source: Buffer, target: Buffer) -> float:
     runtime.synchronize()
     start = perf_counter()
-    runtime.copy(source, target)  # type: ignore[arg-type]
+    runtime.copy(source, target)
     runtime.synchronize()
     return perf_counter() - start

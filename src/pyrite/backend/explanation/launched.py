@@ -43,7 +43,9 @@ class Launched(NamedTuple):
     nbytes: int
     taken_by: tuple[str, ...] = ()
     has_device_time: bool = False
-    #: What ran it, which knows the source, and how fast a copy is.
+    #: About how many operations on floats it made.
+    operations: float = 0.0
+    #: What ran it, which knows the source, and how fast it can be.
     runtime: Runtime | None = None
 
 
@@ -58,6 +60,8 @@ def told(
     runtime: Runtime, steps: Sequence[BundledLaunch], describe: Describe
 ) -> Callable[[Sequence[Any]], None]:
     """Return what makes launches one by one, as a bundle makes them at once, and tells of each."""
+    # Imported here for its weight: while nobody listens nothing is counted.
+    from pyrite.backend.explanation.operations import operations_of
 
     def launch(operands: Sequence[Any]) -> None:
         for n, step in enumerate(steps):
@@ -71,7 +75,8 @@ def told(
             event = Launched(
                 runtime.name, step.executable.kernel, what.ops, what.lines, start,
                 seconds if device_seconds is None else device_seconds, nbytes, what.taken_by,
-                device_seconds is not None, runtime,
+                device_seconds is not None,
+                operations_of(step.executable.kernel, bound, step.grid), runtime,
             )  # fmt: skip
             for listener in list(listeners):
                 listener(event)

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from typing import Literal
 
 from pyrite.backend.explanation.bandwidth import copy_bandwidth
 from pyrite.backend.explanation.launched import Launched, listeners
+from pyrite.backend.explanation.operations import peak_operations
 from pyrite.backend.explanation.trace import chrome_event
 from pyrite.backend.fallback import fallbacks
 from pyrite.backend.fusion.decorator import FUSED, Fusion
@@ -45,6 +47,8 @@ class KernelUse:
     taken_by: tuple[str, ...] = ()
     #: Whether the seconds are of the device's own clock, without the launch.
     has_device_time: bool = False
+    #: About how many operations on floats one makes: additions, products, quotients and roots.
+    operations: float = 0.0
     _runtime: Runtime | None = field(default=None, repr=False)
 
     @property
@@ -59,14 +63,34 @@ class KernelUse:
 
     @property
     def share(self) -> float:
-        """How near it comes to the speed of a copy, which is measured when this is first asked.
+        """How near it comes to its roof: to what the device can do at most of what limits it.
 
-        It is the share of the roofline of a kernel with few operations for each byte.  Above 1 its
-        memory was in a cache; a product of large matrices has other limits, and a small share.
+        The roofline model: a kernel takes at least as long as a copy of its memory, and as its
+        operations at the peak of the device; both are measured when this is first asked.  Above 1
+        its memory was in a cache.  Williams, Waterman and Patterson, "Roofline", 2009.
         """
+        return max(self._shares)
+
+    @property
+    def roof(self) -> Literal["memory", "operations"]:
+        """What limits it: its memory, or its operations."""
+        of_memory, of_operations = self._shares
+        return "memory" if of_memory >= of_operations else "operations"
+
+    @property
+    def _shares(self) -> tuple[float, float]:
         if self._runtime is None:
-            return 0.0
-        return self.bytes_per_second / copy_bandwidth(self._runtime)
+            return 0.0, 0.0
+        peak = peak_operations(self._runtime)
+        return (
+            self.bytes_per_second / copy_bandwidth(self._runtime),
+            self.operations_per_second / peak,
+        )
+
+    @property
+    def operations_per_second(self) -> float:
+        """How fast it computed, about."""
+        return self.launches * self.operations / self.seconds if self.seconds else 0.0
 
     @property
     def bytes_per_second(self) -> float:
@@ -100,7 +124,8 @@ class Explanation:
             KernelUse(
                 of[0].kernel.name, of[0].device, of[0].ops, of[0].lines, len(of),
                 sum(one.seconds for one in of), max(one.nbytes for one in of), of[0].kernel,
-                of[0].taken_by, all(one.has_device_time for one in of), of[0].runtime,
+                of[0].taken_by, all(one.has_device_time for one in of),
+                max(one.operations for one in of), of[0].runtime,
             )
             for of in groups.values()
         ]  # fmt: skip
@@ -117,7 +142,8 @@ class Explanation:
             {
                 "name": use.name, "device": use.device, "ops": use.ops, "lines": use.lines,
                 "launches": use.launches, "seconds": use.seconds, "bytes": use.nbytes,
-                "share": use.share, "taken_by": use.taken_by,
+                "operations": use.operations, "share": use.share, "roof": use.roof,
+                "taken_by": use.taken_by,
                 "has_device_time": use.has_device_time,
             }
             for use in self.kernels
@@ -145,7 +171,7 @@ class Explanation:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("ms", "runs", "GB/s", "of copy"):
+        for name in ("ms", "runs", "speed", "of roof"):
             table.add_column(name, justify="right")
         for name in ("kernel", "ops", "line", "written for"):
             table.add_column(name, overflow="fold")
@@ -153,7 +179,7 @@ class Explanation:
             table.add_row(
                 f"{use.seconds * 1e3:.3f}",
                 str(use.launches),
-                f"{use.bytes_per_second / 1e9:.1f}",
+                _speed(use),
                 f"{use.share:.0%}",
                 Text(use.name),
                 Text(_counted(use.ops)),
@@ -169,6 +195,13 @@ class Explanation:
         console.print(table)
         console.print(Text(waited))
         return out.getvalue().rstrip()
+
+
+def _speed(use: KernelUse) -> str:
+    """Return how fast it is in what limits it."""
+    if use.roof == "memory":
+        return f"{use.bytes_per_second / 1e9:.1f} GB/s"
+    return f"{use.operations_per_second / 1e9:.1f} GF/s"
 
 
 def _counted(ops: tuple[str, ...]) -> str:
