@@ -140,48 +140,45 @@ def test_inputs_may_lie_anyhow(cell, device):
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("bias", ["both", "of inputs", "none"])
-def test_the_residuals_of_an_lstm_are_the_references(bias, is_reversed, device):
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_residuals_are_the_references(cell, bias, is_reversed, device):
     def results(given, move):
         inputs = [None if x is None else move(x) for x in given]
-        return run("lstm", inputs, is_reversed=is_reversed, keeps_gates=True)
+        return run(cell, inputs, is_reversed=is_reversed, keeps_gates=True)
 
     for dtype, tolerance in (("float64", 1e-12), ("float32", 3e-5), ("float16", 2e-3)):
-        arrays = inputs_of("lstm", (5, 3, 4, 18), bias, dtype)
+        arrays = inputs_of(cell, (5, 3, 4, 18), bias, dtype)
         given = [None if a is None else tensor(a) for a in arrays]
         got = results(given, lambda x: x.to(device))
         want = results(given, lambda x: x.astype("float64"))
-        assert {r.dtype.name for r in got[3:]} == {"float64" if dtype == "float64" else "float32"}
+        residuals = got[1 + CELLS[cell][2] :]
+        assert {r.dtype.name for r in residuals} == {"float64" if dtype == "float64" else "float32"}
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a.astype("float64").numpy(), b.numpy(), atol=tolerance)
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_the_gradients_from_residuals_are_those_from_outputs(is_reversed, device):
-    inputs = [tensor(a, device=device) for a in inputs_of("lstm", (5, 3, 4, 18))]
-    outputs, hidden, cell, gates, cells = run(
-        "lstm", inputs, is_reversed=is_reversed, keeps_gates=True
-    )
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_the_gradients_from_residuals_are_those_from_outputs(cell, is_reversed, device):
+    inputs = [tensor(a, device=device) for a in inputs_of(cell, (5, 3, 4, 18))]
+    name, _, states, _ = CELLS[cell]
+    found = run(cell, inputs, is_reversed=is_reversed, keeps_gates=True)
+    results, residuals = found[: 1 + states], found[1 + states :]
     rng = np.random.default_rng(3)
-    g, g_hidden, g_cell = (
-        tensor(rng.normal(size=r.shape), device=device) for r in (outputs, hidden, cell)
-    )
+    cotangents = [tensor(rng.normal(size=r.shape), device=device) for r in results]
 
-    def found(*residuals):
-        return g._lstm_backward(
-            g_hidden,
-            g_cell,
-            outputs,
-            *inputs,
-            *residuals,
-            argnums=tuple(range(7)),
+    def gradients(*kept):
+        backward = getattr(cotangents[0], f"{name}_backward")
+        return backward(
+            *cotangents[1:], results[0], *inputs, *kept, argnums=tuple(range(len(inputs))),
             is_reversed=is_reversed,
-        )
+        )  # fmt: skip
 
     # The same values in another order: columns that lie together, every other one.
-    laid = [stack([x.mT, x.mT], -1).flatten(-2)[..., ::2].mT for x in (gates, cells)]
-    for got, want in zip(zip(found(gates, cells), found(*laid), strict=True), found(), strict=True):
+    laid = [stack([x.mT, x.mT], -1).flatten(-2)[..., ::2].mT for x in residuals]
+    for *got, want in zip(gradients(*residuals), gradients(*laid), gradients(), strict=True):
         for x in got:
-            np.testing.assert_allclose(x.numpy(), want.numpy(), atol=1e-12 * 100)
+            np.testing.assert_allclose(x.numpy(), want.numpy(), atol=1e-10)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -3,9 +3,9 @@
 x is (T, N, D), states are (N, H), weights (gates * H, D) and (gates * H, H), biases (gates * H,):
 PyTorch's layout.  The products with the inputs of all steps are one.  From the outputs alone a
 gradient op makes all gates again by one product, as nothing there waits for the step before; only
-the gradients of the states go from step to step.  An LSTM that a tape runs gives its gates and
-cells as residuals, which saves that product.  float16 and bfloat16 are computed in float32 and
-rounded once.
+the gradients of the states go from step to step.  An LSTM or GRU that a tape runs gives its gates
+as residuals, which saves that product.  float16 and bfloat16 are computed in float32 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -52,19 +52,18 @@ def _types(gates: int) -> Callable[..., tuple[TensorType, ...]]:
             if given is not None and given.shape != shape:
                 raise ShapeError(f"{name} requires {what} of shape {shape}, got {given.shape}")
         outputs = TensorType((steps, batch, hidden), x.dtype)
-        return (outputs, *begin, *(_lstm_residual_types(outputs) if keeps_gates else ()))
+        return (outputs, *begin, *(_residual_types(gates, outputs) if keeps_gates else ()))
 
     return infer
 
 
-def _lstm_residual_types(outputs: TensorType) -> tuple[TensorType, TensorType]:
-    """Return the types of gates (T, N, 4 H) and of cell states (T + 1, N, H)."""
+def _residual_types(gates: int, outputs: TensorType) -> tuple[TensorType, ...]:
+    """Return the types of gates (T, N, 4 H), and of an LSTM's cell states (T + 1, N, H)."""
     steps, batch, hidden = outputs.shape
     dtype = outputs.dtype.compute
-    return (
-        TensorType((steps, batch, 4 * hidden), dtype),
-        TensorType((steps + 1, batch, hidden), dtype),
-    )
+    of_gates = TensorType((steps, batch, 4 * hidden), dtype)
+    of_cells = TensorType((steps + 1, batch, hidden), dtype)
+    return (of_gates, of_cells) if gates == 4 else (of_gates,)
 
 
 _NAMES = {1: "rnn", 3: "gru", 4: "lstm"}
@@ -78,7 +77,7 @@ def _gradient_types(gates: int, states: int) -> Callable[..., tuple[TensorType, 
         *cotangents, outputs = given[: 2 + states]
         inputs, residuals = given[2 + states : 7 + 2 * states], given[7 + 2 * states :]
         results = types(*inputs)
-        kept = _lstm_residual_types(results[0]) if residuals else ()
+        kept = _residual_types(gates, results[0]) if residuals else ()
         for got, wanted in zip(
             (*cotangents, outputs, *residuals), (*results, results[0], *kept), strict=True
         ):
@@ -223,6 +222,18 @@ def _gru_step(from_input: Any, from_hidden: Any, hidden: Any) -> tuple[Any]:
     return (new + (z + hz).sigmoid() * (hidden - new),)
 
 
+def _gru_residuals(sequence: _Sequence, before: Any) -> Any:
+    """Return what the gradient reads of all steps, from the hidden state before each.
+
+    They are reset, update, new, and the product of the hidden state of which the reset gate lets a
+    part into new: (T, N, 4 H).
+    """
+    xr, xz, xn = sequence.from_inputs().chunk(3, -1)
+    hr, hz, hn = sequence.from_hidden(before).chunk(3, -1)
+    reset, update = (xr + hr).sigmoid(), (xz + hz).sigmoid()
+    return concat([reset, update, (xn + reset * hn).tanh(), hn], -1)
+
+
 def _rnn_step(nonlinearity: Nonlinearity) -> Callable[..., tuple[Any]]:
     def step(from_input: Any, from_hidden: Any, _: Any) -> tuple[Any]:
         total = from_input + from_hidden
@@ -260,9 +271,10 @@ def _slope_of_tanh(y: Any) -> Any:
 
 
 _LSTM = ((3, 2, 4), (12, 4), (12, 3), (12,), (12,), (2, 3), (2, 3))
-_LSTM_KEPT = (Spec((3, 2, 12), "float", 0.1, 0.9), (4, 2, 3))
+_GATES = Spec((3, 2, 12), "float", 0.1, 0.9)
 _LSTM_BACK = ((3, 2, 3), (2, 3), (2, 3), (3, 2, 3), *_LSTM)
 _GRU = ((3, 2, 4), (9, 4), (9, 3), (9,), (9,), (2, 3))
+_GRU_BACK = ((3, 2, 3), (2, 3), (3, 2, 3), *_GRU)
 _RNN = ((3, 2, 4), (3, 4), (3, 3), (3,), (3,), (2, 3))
 
 
@@ -312,8 +324,8 @@ class Recurrent(Rectifier, Contraction):
         samples=(
             sample(*_LSTM_BACK, None, None, argnums=tuple(range(7))),
             sample(*_LSTM_BACK, None, None, argnums=(2,), is_reversed=True),
-            sample(*_LSTM_BACK, *_LSTM_KEPT, argnums=tuple(range(7))),
-            sample(*_LSTM_BACK, *_LSTM_KEPT, argnums=(1, 5, 6), is_reversed=True),
+            sample(*_LSTM_BACK, _GATES, (4, 2, 3), argnums=tuple(range(7))),
+            sample(*_LSTM_BACK, _GATES, (4, 2, 3), argnums=(1, 5, 6), is_reversed=True),
         ),
     )
     def _lstm_backward(
@@ -362,6 +374,7 @@ class Recurrent(Rectifier, Contraction):
         canonical=_attributes,
         infer=_types(3),
         vjp=_vjp("_gru_backward", 1),
+        residuals={"keeps_gates": True},
         accepts="float",
         promotes="all",
         samples=(
@@ -372,42 +385,51 @@ class Recurrent(Rectifier, Contraction):
     )
     def _gru(
         self, weight_ih: Self, weight_hh: Self, bias_ih: Self | None, bias_hh: Self | None,
-        hidden: Self, /, *, is_reversed: bool = False,
-    ) -> tuple[Self, Self]:  # fmt: skip
+        hidden: Self, /, *, is_reversed: bool = False, keeps_gates: bool = False,
+    ) -> tuple[Self, ...]:  # fmt: skip
         """Outputs of all steps and the last hidden state: (T, N, D) -> (T, N, H), (N, H).
 
         Gates are in the order reset, update, new; the reset gate is applied after the product.
+        With ``keeps_gates`` also what the gradient reads, in the dtype of the computation: the
+        gates of all steps and that product (T, N, 4 H).
         Source: Cho et al. 2014, arXiv:1406.1078, section 2.3, with the reset gate as in cuDNN.
         """
-        found = _Sequence.of(
+        sequence = _Sequence.of(
             self, weight_ih, weight_hh, bias_ih, bias_hh, hidden, is_reversed=is_reversed
-        ).run(_gru_step)
-        return _all_in_dtype(found, self.dtype)
+        )
+        found = sequence.run(_gru_step)
+        results = _all_in_dtype(found, self.dtype)
+        if not keeps_gates:
+            return results
+        return (*results, _gru_residuals(sequence, sequence.hidden_before(found[0])))
 
     @composite(
         canonical=_gradient_attributes,
         infer=_gradient_types(3, 1),
         accepts="float",
-        promotes="all",
+        promotes=tuple(range(9)),
         samples=(
-            sample((3, 2, 3), (2, 3), (3, 2, 3), *_GRU, argnums=tuple(range(6))),
-            sample((3, 2, 3), (2, 3), (3, 2, 3), *_GRU, argnums=(2,), is_reversed=True),
+            sample(*_GRU_BACK, None, argnums=tuple(range(6))),
+            sample(*_GRU_BACK, None, argnums=(2,), is_reversed=True),
+            sample(*_GRU_BACK, _GATES, argnums=tuple(range(6))),
+            sample(*_GRU_BACK, _GATES, argnums=(1, 5), is_reversed=True),
         ),
     )
     def _gru_backward(
         self, g_hidden: Self, outputs: Self, x: Self, weight_ih: Self, weight_hh: Self,
-        bias_ih: Self | None, bias_hh: Self | None, hidden: Self, /, *, argnums: tuple[int, ...],
-        is_reversed: bool = False,
+        bias_ih: Self | None, bias_hh: Self | None, hidden: Self, gates: Self | None = None, /, *,
+        argnums: tuple[int, ...], is_reversed: bool = False,
     ) -> Gradients:  # fmt: skip
-        """Gradients of gru's inputs at ``argnums``, from the cotangents of its two results."""
+        """Gradients of gru's inputs at ``argnums``, from the cotangents of its two results.
+
+        gates: its residual; without it the gates are made again from the outputs.
+        """
         sequence = _Sequence.of(
             x, weight_ih, weight_hh, bias_ih, bias_hh, hidden, is_reversed=is_reversed
         )
         before = sequence.hidden_before(widened(outputs))
-        xr, xz, xn = sequence.from_inputs().chunk(3, -1)
-        hr, hz, hn = sequence.from_hidden(before).chunk(3, -1)
-        reset, update = (xr + hr).sigmoid(), (xz + hz).sigmoid()
-        new = (xn + reset * hn).tanh()
+        kept: Any = _gru_residuals(sequence, before) if gates is None else widened(gates)
+        reset, update, new, hn = kept.chunk(4, -1)
         # What the gradient of the new hidden state is multiplied by, for all steps at once.
         to_new = (1.0 - update) * _slope_of_tanh(new)
         slopes = (
@@ -422,9 +444,9 @@ class Recurrent(Rectifier, Contraction):
         of_from_inputs, of_from_hidden = {}, {}
         for t in reversed(sequence.order):
             of_hidden = of_hidden + of_outputs[t]
-            gates = [of_hidden * slope[t] for slope in (r, z)]
-            of_from_inputs[t] = concat([*gates, of_hidden * n[t]], -1)
-            of_from_hidden[t] = concat([*gates, of_hidden * nr[t]], -1)
+            of_both = [of_hidden * slope[t] for slope in (r, z)]
+            of_from_inputs[t] = concat([*of_both, of_hidden * n[t]], -1)
+            of_from_hidden[t] = concat([*of_both, of_hidden * nr[t]], -1)
             of_hidden = of_hidden * keep[t] + of_from_hidden[t].matmul(sequence.weight_hh)
         return sequence.gradients(
             argnums, x.dtype, before, _stacked(of_from_inputs), _stacked(of_from_hidden),

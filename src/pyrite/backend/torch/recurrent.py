@@ -1,6 +1,6 @@
 """Recurrent layers: forward by PyTorch's own functions, backward by its products and maps.
 
-No autograd graph is made, whatever PyTorch's modes are.  An LSTM that keeps its gates runs its
+No autograd graph is made, whatever PyTorch's modes are.  What keeps its gates runs its
 steps itself.  Other gradients make the gates of all steps again by one product, as the bodies of
 their ops do.  A step is its product and passes over (N, H), into memory that is there.
 """
@@ -46,9 +46,13 @@ class Recurrent(Native):
         return _run(torch.lstm, x, weights, (hidden[None], cell[None]), is_reversed)
 
     @native("gru", when=_is_exact)
-    def gru(self, x: torch.Tensor, *inputs: Any, is_reversed: bool) -> tuple[torch.Tensor, ...]:
+    def gru(
+        self, x: torch.Tensor, *inputs: Any, is_reversed: bool, keeps_gates: bool
+    ) -> tuple[torch.Tensor, ...]:
         *weights, hidden = inputs
         self.note_products(x)
+        if keeps_gates:
+            return _gru_with_gates(x, *inputs, is_reversed=is_reversed)
         return _run(torch.gru, x, weights, hidden[None], is_reversed)
 
     @native("rnn", when=_is_exact)
@@ -78,8 +82,10 @@ class Recurrent(Native):
         self, g: torch.Tensor, g_hidden: torch.Tensor, outputs: torch.Tensor, *inputs: Any,
         argnums: tuple[int, ...], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        layer = _Layer.of(*inputs, outputs=outputs, is_reversed=is_reversed)
-        of_inputs, of_hidden, *of_states = _gru(layer, layer.in_order(g), g_hidden)
+        *given, gates = inputs
+        layer = _Layer.of(*given, outputs=outputs, is_reversed=is_reversed)
+        gates = _gru_gates(layer) if gates is None else layer.in_order(gates)
+        of_inputs, of_hidden, *of_states = _gru(layer, gates, layer.in_order(g), g_hidden)
         return layer.gradients(argnums, of_inputs, of_hidden, of_states)
 
     @native("rnn_backward")
@@ -139,6 +145,37 @@ def _lstm_with_gates(
         hidden = torch.tanh(cell, out=out).mul_(o.sigmoid_())
     # Results are memory of their own.
     return outputs, hidden.clone(), cell.clone(), gates, cells
+
+
+def _gru_with_gates(
+    x: torch.Tensor, weight_ih: torch.Tensor, weight_hh: torch.Tensor,
+    bias_ih: torch.Tensor | None, bias_hh: torch.Tensor | None, hidden: torch.Tensor, /, *,
+    is_reversed: bool,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Return outputs, last state, and the gates of all steps (T, N, 4 H)."""
+    products = functional.linear(x, weight_ih, bias_ih)
+    steps, (batch, size) = len(x), hidden.shape
+    outputs, gates = (products.new_empty((steps, batch, n * size)) for n in (1, 4))
+    views = zip(products.unbind(0), gates.unbind(0), outputs.unbind(0), strict=True)
+    for product, kept, out in reversed([*views]) if is_reversed else views:
+        from_hidden = functional.linear(hidden, weight_hh, bias_hh)
+        hidden = _gru_step(product, from_hidden, kept).lerp(hidden, kept[:, size : 2 * size])
+        out.copy_(hidden)
+    return outputs, hidden, gates
+
+
+def _gru_step(
+    from_inputs: torch.Tensor, from_hidden: torch.Tensor, gates: torch.Tensor
+) -> torch.Tensor:
+    """Return the new gate (..., H) of both products (..., 3 H); write all gates (..., 4 H)."""
+    size = gates.shape[-1] // 4
+    both, reset = gates[..., : 2 * size], gates[..., :size]
+    torch.add(from_inputs[..., : 2 * size], from_hidden[..., : 2 * size], out=both).sigmoid_()
+    gates[..., 3 * size :] = from_hidden[..., 2 * size :]
+    new = gates[..., 2 * size : 3 * size]
+    return torch.addcmul(
+        from_inputs[..., 2 * size :], reset, from_hidden[..., 2 * size :], out=new
+    ).tanh_()
 
 
 def _parts(gates: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -252,32 +289,34 @@ def _lstm(
     return of_gates, of_hidden, of_cell
 
 
+def _gru_gates(layer: _Layer) -> torch.Tensor:
+    """Return the gates of all steps (T, N, 4 H)."""
+    gates = layer.outputs.new_empty((*layer.outputs.shape[:2], 4 * layer.outputs.shape[2]))
+    _gru_step(layer.from_inputs(), layer.from_hidden(), gates)
+    return gates
+
+
 def _gru(
-    layer: _Layer, g: torch.Tensor, of_hidden: torch.Tensor
+    layer: _Layer, gates: torch.Tensor, g: torch.Tensor, of_hidden: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of both products (T, N, 3 H), and of the first hidden state."""
     steps, batch, size = layer.outputs.shape
-    form = (steps, batch, 3, size)
-    from_inputs, from_hidden = layer.from_inputs().view(form), layer.from_hidden().view(form)
-    reset, update = (from_inputs[:, :, :2] + from_hidden[:, :, :2]).sigmoid_().unbind(2)
-    of_new = from_hidden[:, :, 2]
-    new = torch.addcmul(from_inputs[:, :, 2], reset, of_new).tanh_()
-    to_new = _slope_of_tanh(new).mul_(1 - update)
-    slopes = torch.stack(
-        [
-            _slope_of_sigmoid(reset).mul_(to_new).mul_(of_new),
-            _slope_of_sigmoid(update).mul_(layer.before - new),
-            to_new * reset,
-        ],
-        2,
-    )
-    of_products = slopes.view(steps, batch, 3 * size)
-    of_all = torch.empty_like(to_new)
-    for t in reversed(range(steps)):
-        torch.add(of_hidden, g[t], out=of_all[t])
-        slopes[t].mul_(of_all[t][:, None])
-        of_hidden = torch.addmm(of_all[t] * update[t], of_products[t], layer.weight_hh)
-    of_inputs = torch.cat([of_products[..., : 2 * size], to_new.mul_(of_all)], -1)
+    of_inputs, of_products = (gates.new_empty((steps, batch, 3 * size)) for _ in range(2))
+    of_hidden, total = of_hidden.clone(), gates.new_empty((batch, size))
+    part = torch.empty_like(total)
+    of_parts = of_products, *of_products.split(size, -1), of_inputs[..., 2 * size :]
+    views = (g, layer.before, *gates.split(size, -1), *of_parts)
+    for g_t, before, r, z, new, hn, of_step, of_r, of_z, of_hn, of_new in reversed(
+        [*zip(*(x.unbind(0) for x in views), strict=True)]
+    ):
+        torch.add(of_hidden, g_t, out=total)
+        torch.addcmul(total, total, z, value=-1, out=part)
+        _through_tanh(part, new, grad_input=of_new)
+        torch.mul(of_new, r, out=of_hn)
+        _through_sigmoid(torch.mul(of_new, hn, out=part), r, grad_input=of_r)
+        _through_sigmoid(torch.sub(before, new, out=part).mul_(total), z, grad_input=of_z)
+        torch.mul(total, z, out=of_hidden).addmm_(of_step, layer.weight_hh)
+    of_inputs[..., : 2 * size] = of_products[..., : 2 * size]
     return of_inputs, of_products, of_hidden
 
 

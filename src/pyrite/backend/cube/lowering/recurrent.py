@@ -246,15 +246,20 @@ def _lstm_gates(step: RecurrentStep, layer: Layer) -> tuple[Value, Value, Value,
 def gru(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
-    """Outputs, and the last hidden state."""
+    """Outputs, the last hidden state, and the gates where they are kept."""
     layer = Layer.of(launcher, 3, inputs, attrs)
+    kept = [layer.empty(layer.steps, layer.batch, 4 * layer.size)] if attrs["keeps_gates"] else []
 
     def cell(step: RecurrentStep) -> None:
         reset, update = (sigmoid(step, step.read(0, n) + _biased(step, layer, n)) for n in (0, 1))
-        new = step.k.tanh(step.read(0, 2) + reset * _biased(step, layer, 2))
+        of_hidden = _biased(step, layer, 2)
+        new = step.k.tanh(step.read(0, 2) + reset * of_hidden)
+        if kept:
+            for n, value in enumerate((reset, update, new, of_hidden)):
+                step.write(1, value, n)
         step.write(0, new + update * (step.read(1) - new))
 
-    return _run(layer, op.name, "", [], cell)
+    return [*_run(layer, op.name, "with gates" if kept else "", kept, cell), *kept]
 
 
 @lowers("rnn", why=WHY, when=are_for_steps)

@@ -70,21 +70,20 @@ def gru_backward(
     launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any
 ) -> Sequence[CubeTensor]:
     """Return the gradients that were asked for."""
-    g, g_hidden, outputs, *given = inputs
+    g, g_hidden, outputs, *given, gates = inputs
     layer = Layer.of(launcher, 3, given, attrs)
     before = _hidden_before(layer, outputs)
-    from_hidden = layer.product(before, layer.weight_hh.permuted((1, 0)), layer.bias_hh)
+    if gates is None:
+        gates = _gru_gates(layer, before)
     # What is carried from step to step past the product.
     carried = layer.copied(g_hidden)
 
     def cell(step: RecurrentStep, of_hidden: Value) -> None:
-        reset, update = (sigmoid(step, step.read(1, n) + step.read(2, n)) for n in (0, 1))
-        of_new = step.read(2, 2)
-        new = step.k.tanh(step.read(1, 2) + reset * of_new)
+        reset, update, new, of_new = (step.read(1, n) for n in range(4))
         total = step.current(2) + of_hidden
         to_new = total * (1.0 - update) * (1.0 - new * new)
         to_reset = to_new * of_new * reset * (1.0 - reset)
-        to_update = total * (step.read(3) - new) * update * (1.0 - update)
+        to_update = total * (step.read(2) - new) * update * (1.0 - update)
         for n, value in enumerate((to_reset, to_update, to_new)):
             step.write(1, value, n)
         for n, value in enumerate((to_reset, to_update, to_new * reset)):
@@ -94,8 +93,7 @@ def gru_backward(
     of_products, of_inputs = (
         layer.empty(layer.steps, layer.batch, 3 * layer.size) for _ in range(2)
     )
-    sources = [g, layer.from_inputs(), from_hidden, before]
-    _walk(layer, op.name, "", sources, [of_products, of_inputs, carried], cell)
+    _walk(layer, op.name, "", [g, gates, before], [of_products, of_inputs, carried], cell)
     of_state = functools.partial(_before_first, layer, of_products, carried)
     return _gradients(layer, attrs, out, before, of_inputs, of_products, [of_state])
 
@@ -145,12 +143,36 @@ def _gates_and_cells(layer: Layer, hidden: CubeTensor) -> tuple[CubeTensor, Cube
             step.write(1, value, n)
         step.write(0, f * step.read(0) + i * new)
 
+    _pass_over(layer, "lstm cells", [before], [after, gates], cell)
+    return gates, cells
+
+
+def _gru_gates(layer: Layer, hidden: CubeTensor) -> CubeTensor:
+    """Return the residual of a GRU, made again from the hidden state before each step."""
+    gates = layer.empty(layer.steps, layer.batch, 4 * layer.size)
+    from_hidden = layer.product(hidden, layer.weight_hh.permuted((1, 0)), layer.bias_hh)
+
+    def cell(step: RecurrentStep) -> None:
+        reset, update = (sigmoid(step, step.read(0, n) + step.read(1, n)) for n in (0, 1))
+        of_new = step.read(1, 2)
+        new = step.k.tanh(step.read(0, 2) + reset * of_new)
+        for n, value in enumerate((reset, update, new, of_new)):
+            step.write(0, value, n)
+
+    _pass_over(layer, "gru gates", [layer.from_inputs(), from_hidden], [gates], cell)
+    return gates
+
+
+def _pass_over(
+    layer: Layer, name: str, sources: Sequence[CubeTensor], targets: Sequence[CubeTensor],
+    cell: Callable[[RecurrentStep], None],
+) -> None:  # fmt: skip
+    """Run a cell that has no product at each step."""
     problem = StepProblem(layer.batch, layer.size, 1, 0, layer.x.dtype)
     run_steps(
-        layer.launcher, "lstm cells", "", problem, select(problem, layer.launcher.machine),
-        StepOperands(None, None, [before], [after, gates]), cell, [(t, t) for t in layer.order],
+        layer.launcher, name, "", problem, select(problem, layer.launcher.machine),
+        StepOperands(None, None, sources, targets), cell, [(t, t) for t in layer.order],
     )  # fmt: skip
-    return gates, cells
 
 
 def _walk(
