@@ -17,7 +17,6 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,7 +24,7 @@ from weakref import WeakKeyDictionary
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.custom import FORMS, Call, CustomKernel, Grid, positional_names, sizes_of
 from pyrite.backend.cube.fault import CheckFault
-from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.launcher import Given, Launcher, Machine
 from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.tensor import CubeTensor
@@ -37,17 +36,17 @@ from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDType
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.lanes import LaneScope
 from pyrite.extension.outputs import Outputs, type_of
-from pyrite.extension.parameters import number_at, numbers_among
-from pyrite.extension.printing import WORDS, Prints, empty_words
-from pyrite.extension.problem import Family, Member, Problem, call_key, problem_of
+from pyrite.extension.printing import WORDS, empty_words
+from pyrite.extension.problem import Family, Member, Problem, Served, call_key, problem_of
 from pyrite.extension.reporting import Check
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.writing import Writing, require_writes
 from pyrite.kernel.ir import Kernel
 from pyrite.op import Attributes, Op, user_location
+from pyrite.op.launch_number import number_at, numbers_among
 from pyrite.recent import Recent
-from pyrite.runtime.protocol import Buffer, Executable, Runtime
+from pyrite.runtime.protocol import Buffer, Runtime
 from pyrite.types import Array, Number, Shape, TensorType, element_count, uint32
 
 #: Invocations of a workgroup, on a CPU those that one vectorised loop runs.
@@ -56,17 +55,7 @@ WORKGROUP_SIZE = 64
 Function = Callable[..., None]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A compiled kernel and the numbers that one call gives it, with the place of each."""
-
-    executable: Executable
-    arguments: Sequence[tuple[int, Number]]
-    faults: Sequence[str]
-    prints: Prints
-
-
-class PythonKernel(CustomKernel[Form]):
+class PythonKernel(CustomKernel[Member]):
     """A kernel in Python; made by `pyrite.extension.kernel`."""
 
     def __init__(
@@ -97,7 +86,7 @@ class PythonKernel(CustomKernel[Form]):
         self.parameters = positional_names(function)[1:]
         self._families: WeakKeyDictionary[Launcher, Recent[Hashable, Family]] = WeakKeyDictionary()
         #: What the last calls ran, by `call_key`.
-        self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Form]] = WeakKeyDictionary()
+        self._recent: WeakKeyDictionary[Launcher, Recent[Hashable, Served]] = WeakKeyDictionary()
         self._reads = Functions(function)
         self._grid_reads = Functions(grid)
         #: Whether any form of it prints: its launches are waited for, and never recorded.
@@ -212,73 +201,81 @@ class PythonKernel(CustomKernel[Form]):
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run; a new set of dtypes, ranks or static attributes is compiled first."""
         grid = self.workgroups(launcher, call, self.workgroup_size[0])
-        reads = self._reads_key()
-        key = call_key(call, grid)
-        recent = self._recent_of(launcher)
-        form = None if key is None else recent.get((reads, key))
-        if form is None:
-            form = self._form_of(launcher, call, grid, reads)
-            if key is not None:
-                recent.put((reads, key), form)
+        served, arguments = self._served(launcher, call, grid)
         bindings: list[Buffer | Number] = [
             b for t in call.tensors if t is not None for b in bindings_of(t)
         ]
-        if form.prints.calls:
+        if served.member.prints.calls:
             self._prints = True
             if launcher.base is launcher:  # and not one that records
-                self._print(launcher, form, bindings, grid)
-        else:
-            launcher.run(form.executable, bindings, grid, form.faults, form.arguments)
+                self._print(launcher, served, bindings, grid, arguments)
+            return
+        # Also where there are none: what the kernel asked about numbers may be answered otherwise.
+        given = self._given(served, call, grid)
+        launcher.run(served.member.executable, bindings, grid, served.faults, arguments, given)
+
+    def _given(self, served: Served, call: Call, grid: tuple[int, ...]) -> Given:
+        """Return what gives a launch its numbers at other calls, if they have the same grid."""
+        counts, names, types = self.grid, call.names, call.types
+
+        def given(attrs: Attributes) -> Sequence[Number] | None:
+            if counts is not None and self.counts(counts, names, types, attrs) != grid:
+                return None
+            found = served.arguments(attrs)
+            return None if found is None else [number for _, number in found]
+
+        return given
 
     def _print(
         self,
         launcher: Launcher,
-        form: Form,
+        served: Served,
         bindings: Sequence[Buffer | Number],
         grid: tuple[int, ...],
+        numbers: Sequence[tuple[int, Number]],
     ) -> None:
-        """Run a form, wait, and print what it printed."""
-        words = launcher.runtime.upload(empty_words())
-        arguments = sorted([*form.arguments, (form.prints.position, words)], key=lambda a: a[0])
-        launcher.run(form.executable, bindings, grid, form.faults, arguments)
+        """Run a kernel, wait, and print what it printed."""
+        member, words = served.member, launcher.runtime.upload(empty_words())
+        arguments = sorted([*numbers, (member.prints.position, words)], key=lambda a: a[0])
+        launcher.run(member.executable, bindings, grid, served.faults, arguments)
         read = launcher.runtime.read(words, uint32, (WORDS,))
-        print(form.prints.text(read), end="")
+        print(member.prints.text(read), end="")
 
-    def _recent_of(self, launcher: Launcher) -> Recent[Hashable, Form]:
-        found = self._recent.get(launcher.base)
-        if found is None:
-            found = self._recent[launcher.base] = Recent(FORMS)
-        return found
+    def _served(
+        self, launcher: Launcher, call: Call, grid: tuple[int, ...]
+    ) -> tuple[Served, list[tuple[int, Number]]]:
+        """Return what a call runs, compiled if there is nothing that serves it, and its numbers."""
+        reads = self._reads_key()
+        key = call_key(call, grid, self.static)
+        recent = self._recent.setdefault(launcher.base, Recent(FORMS))
+        served = None if key is None else recent.get((reads, key))
+        arguments = None if served is None else served.arguments(call.attrs)
+        if served is None or arguments is None:
+            served = self._found(launcher, call, grid, reads)
+            if key is not None:
+                recent.put((reads, key), served)
+            arguments = served.arguments(call.attrs)
+            assert arguments is not None, "the kernel of these numbers"
+        return served, arguments
 
-    def _form_of(
+    def _found(
         self, launcher: Launcher, call: Call, grid: tuple[int, ...], reads: Hashable
-    ) -> Form:
-        """Return what a call runs, compiled if there is nothing that serves it."""
+    ) -> Served:
         problem = problem_of(call, grid, self.static)
         pattern = (call.op, problem.pattern, reads, self.workgroup_size)
-        return self.form(
-            launcher, (pattern, problem.exact),
-            lambda: self._made(launcher, call, grid, problem, pattern),
-        )  # fmt: skip
-
-    def _made(
-        self,
-        launcher: Launcher,
-        call: Call,
-        grid: tuple[int, ...],
-        problem: Problem,
-        pattern: Hashable,
-    ) -> Form:
-        """Return the kernel of a problem, compiled if there is none that serves it."""
         families = self._families.setdefault(launcher.base, Recent(FORMS))
         family = families.get(pattern)
         if family is None:
             families.put(pattern, family := Family())
-        member = family.member(
-            problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
-        )
+        of = family
+        member = of.found(problem) or self.form(
+            launcher, (pattern, problem.exact),
+            lambda: of.made(
+                problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
+            ),
+        )  # fmt: skip
         faults = [self._fault(call.op, member, failure) for failure in member.failures]
-        return Form(member.executable, member.given(problem.numbers), faults, member.prints)
+        return Served(member, faults, problem.extents, problem.paths)
 
     def _fault(self, op: Op, member: Member, failure: Check | None) -> str:
         if failure is not None:

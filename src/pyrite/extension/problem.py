@@ -19,15 +19,6 @@ from pyrite.backend.cube.layout import is_row_major
 from pyrite.backend.cube.operand import Layout
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.config import config
-from pyrite.extension.parameters import (
-    Path,
-    is_settings,
-    number_at,
-    numbers_among,
-    vars_of,
-    with_numbers,
-    without_numbers,
-)
 from pyrite.extension.printing import Prints
 from pyrite.extension.reporting import Check
 from pyrite.extension.scope import KernelScope
@@ -35,6 +26,16 @@ from pyrite.kernel.builder import exact
 from pyrite.kernel.extent import SOME
 from pyrite.kernel.symbol import LEAST, Argument, Symbols
 from pyrite.op import Attributes, attributes_key
+from pyrite.op.launch_number import (
+    Path,
+    is_number,
+    is_settings,
+    number_at,
+    numbers_among,
+    vars_of,
+    with_numbers,
+    without_numbers,
+)
 from pyrite.runtime.protocol import Executable
 from pyrite.types import Number, Shape
 
@@ -85,11 +86,11 @@ def problem_of(call: Call, grid: Shape, static: frozenset[str]) -> Problem:
     return Problem(pattern, (*extents, *found), numbers, paths)
 
 
-def call_key(call: Call, grid: Shape) -> Hashable | None:
-    """Return what tells a call from others that run another kernel, or other numbers.
+def call_key(call: Call, grid: Shape, static: frozenset[str]) -> Hashable | None:
+    """Return what tells a call from others that differ in more than numbers given at launch.
 
-    It is made of what is at hand, and None where that takes a closer look: zeros are equal, and
-    other objects than numbers and texts may change.
+    It is made of what is at hand, and None where that takes a closer look: other objects than
+    numbers and texts may change.
     """
     parts: list[Hashable] = [call.op, grid, config.static_sizes]
     for tensor in call.tensors:
@@ -97,7 +98,8 @@ def call_key(call: Call, grid: Shape) -> Hashable | None:
             parts.append(None)
         else:
             parts += (tensor.type, tensor.strides, tensor.offset == 0)
-    for value in call.attrs.values():
+    kind: Any
+    for name, value in call.attrs.items():
         kind = type(value)
         if kind not in _PLAIN and is_settings(value):
             parts.append(("settings", kind))
@@ -106,9 +108,12 @@ def call_key(call: Call, grid: Shape) -> Hashable | None:
             found = (value,)
         for each in found:
             kind = type(each)
-            if kind not in _PLAIN or (kind is float and each == 0.0):
-                return None
-            parts.append((kind, each))
+            if name not in static and is_number(each):
+                parts.append(kind)
+            elif kind not in _PLAIN or (kind is float and each == 0.0):
+                return None  # zeros are equal, and not the same
+            else:
+                parts.append((kind, each))
     return tuple(parts)
 
 
@@ -214,6 +219,21 @@ class Member:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A compiled kernel for calls that differ in numbers among their attributes alone."""
+
+    member: Member
+    faults: Sequence[str]
+    extents: Shape
+    paths: tuple[Path, ...]
+
+    def arguments(self, attrs: Attributes) -> list[tuple[int, Number]] | None:
+        """Return the numbers of a call and where they stand; None where it is of another kernel."""
+        numbers = (*self.extents, *[number_at(attrs, path) for path in self.paths])
+        return self.member.given(numbers) if self.member.serves(numbers) else None
+
+
 class Family:
     """The kernels of one pattern: with the first sizes built in, and for all others."""
 
@@ -221,15 +241,21 @@ class Family:
         self._first: Shape | None = None
         self._members: dict[bool, list[Member]] = {True: [], False: []}
 
-    def member(self, problem: Problem, make: Callable[[bool], Member]) -> Member:
-        """Return the kernel that serves a problem; ``make`` makes it, with known sizes or not."""
-        if self._first is None:
-            self._first = problem.extents
-        are_known = self._first == problem.extents
-        members = self._members[are_known]
-        for member in members:
+    def found(self, problem: Problem) -> Member | None:
+        """Return the kernel that serves a problem, if there is one."""
+        for member in self._members[self._is_first(problem)]:
             if member.serves(problem.numbers):
                 return member
-        made = make(are_known)
-        members.append(made)
+        return None
+
+    def made(self, problem: Problem, make: Callable[[bool], Member]) -> Member:
+        """Return a kernel for a problem; ``make`` makes it, with known sizes or not."""
+        is_first = self._is_first(problem)
+        made = make(is_first)
+        self._members[is_first].append(made)
         return made
+
+    def _is_first(self, problem: Problem) -> bool:
+        if self._first is None:
+            self._first = problem.extents
+        return self._first == problem.extents

@@ -22,6 +22,7 @@ class KernelStages(CustomKernel[object]):
         first = kernels[0]
         super().__init__(first.name, first.workgroup_size, None)
         self.kernels = tuple(kernels)
+        self.static = frozenset().union(*[kernel.static for kernel in kernels])
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""

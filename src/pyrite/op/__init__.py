@@ -29,8 +29,10 @@ from pyrite.op.binding import bind as bind
 from pyrite.op.binding import different_devices as different_devices
 from pyrite.op.binding import many as many
 from pyrite.op.binding import restrictions as restrictions
+from pyrite.op.declaration import CustomOp as CustomOp
 from pyrite.op.declaration import composite as composite
 from pyrite.op.declaration import custom_op as custom_op
+from pyrite.op.declaration import prepares as prepares
 from pyrite.op.declaration import primitive as primitive
 from pyrite.op.example import Sample as Sample
 from pyrite.op.example import Spec as Spec
@@ -54,8 +56,6 @@ from pyrite.op.location import user_location as user_location
 from pyrite.op.location import user_site as user_site
 from pyrite.op.plan import infers_bodies as infers_bodies
 from pyrite.op.plan import types_of_results as types_of_results
-from pyrite.op.preparation import CustomOp as CustomOp
-from pyrite.op.preparation import prepares as prepares
 from pyrite.op.record import OPS as OPS
 from pyrite.op.record import Attributes as Attributes
 from pyrite.op.record import Constant as Constant

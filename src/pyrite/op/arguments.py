@@ -48,7 +48,8 @@ class Sorter:
         count, arity = len(args), self._arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
-        key = _key(args[arity:], kwargs) if arity <= count <= self._most else None
+        is_kept = arity <= count <= self._most and not self._op.at_launch
+        key = _key(args[arity:], kwargs) if is_kept else None
         if key is not None and (found := self._known.get(key)) is not None:
             return args[:arity], *found
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)

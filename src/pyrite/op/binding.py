@@ -49,7 +49,7 @@ def call(
     on: tuple[type[TensorBase], Executor] | None = None,
 ) -> Any:
     """Execute an op as `bind` does, given also the form of its attributes by `form_of`."""
-    found = known(op, inputs, form)
+    found = known(op, inputs, attrs, form)
     if found is None:
         cls, backend, unified, plan = prepare(op, inputs, attrs, form, on)
         if op.sync:
@@ -116,7 +116,7 @@ def many(method: Callable[..., R], calls: Sequence[Sequence[Any]], **attrs: Any)
 
 def _bound_many(op: Op, calls: Sequence[Sequence[Any]], attrs: Attributes) -> list[Any]:
     form = form_of(op, attrs)
-    found = [call for inputs in calls if (call := known(op, inputs, form)) is not None]
+    found = [call for inputs in calls if (call := known(op, inputs, attrs, form)) is not None]
     if len(found) < len(calls) or len({id(backend) for _, backend, _, _ in found}) != 1:
         return _prepared_many(op, calls, attrs)
     backend = found[0][1]

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
@@ -17,14 +17,41 @@ from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
 from pyrite.op.output import call_into
-from pyrite.op.preparation import CustomOp, preparing
 from pyrite.op.record import OPS, Accepts, Attributes, Derivative, Op, Types
 from pyrite.op.rule import Rule
 from pyrite.op.signature import Signature
+from pyrite.synchronization import awaited
 from pyrite.types import TensorType
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+#: Compiles what a call of a method launches, given types in place of its tensors, its attributes
+#: and the device that is meant.
+Preparation = Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any], Any], None]
+
+_preparation: list[Preparation] = []
+
+
+def prepares(preparation: Preparation) -> Preparation:
+    """Mark what prepares a call: who knows devices is further up."""
+    _preparation[:] = [preparation]
+    return preparation
+
+
+class CustomOp(Protocol[P, R_co]):
+    """An op of an application, as `custom_op` returns it: called as its signature says."""
+
+    op: Op
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the op."""
+        ...
+
+    async def prepare(self, *inputs: Any, device: Any = None, **attributes: Any) -> None:
+        """Compile what a call would launch on a device, on another thread; see `_preparing`."""
+        ...
 
 
 def primitive(
@@ -150,10 +177,33 @@ def custom_op(
             raise TypeError(
                 f"custom_op requires a name that no op of Pyrite has, got {op.name}; rename it"
             )
-        method.prepare = preparing(method)  # type: ignore[attr-defined]
+        method.prepare = _preparing(method)  # type: ignore[attr-defined]
         return cast("CustomOp[P, R]", method)
 
     return decorate
+
+
+def _preparing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method ``prepare`` of an op's method."""
+
+    async def prepare(*inputs: Any, device: Any = None, **attributes: Any) -> None:
+        """Compile what a call would launch on a device, on another thread, and launch nothing.
+
+        ``inputs`` are those of a call, each tensor by its type, ``TensorType((64, 64), float32)``;
+        ``attributes`` are given by keyword, and numbers among them may be others later.  The event
+        loop goes on meanwhile (asyncio's, trio's, rendercanvas').  Tensors of a call may have other
+        sizes or lie otherwise (transposed, a slice): that may compile another kernel.
+
+        Where an op has no kernel for the device, what its body calls is prepared; on a device that
+        compiles nothing there is nothing to do.  A derivative is prepared by
+        `pyrite.prepare(pyrite.grad(f), *examples)`.
+
+        Raises what the call would raise for inputs of these types, and ArgumentError where a body
+        asks for the values of tensors.
+        """
+        await awaited(lambda: _preparation[0](method, inputs, attributes, device))
+
+    return prepare
 
 
 def _giving_types(function: Callable[..., Any], infer: Callable[..., Any]) -> Callable[..., Types]:
@@ -215,6 +265,7 @@ def _made(
         integers=frozenset(n for n in attributes if _is_integer(signature.annotations.get(n))),
         derivative=derived if vjp is None else Derivative(vjp, joint),
         doc=function.__doc__ or "",
+        at_launch=_at_launch(attributes, rules.get("kernels", ())),
         **rules,
     )
     return op, _entry(op, function, signature)
@@ -230,6 +281,13 @@ def _split_parameters(
     optional = frozenset(i for i, kind in enumerate(kinds) if "None" in kind)
     names = (*signature.positional, *signature.keyword_only)
     return inputs, {name: signature.default(name) for name in names}, bool(variadic), optional
+
+
+def _at_launch(attributes: Iterable[str], kernels: Sequence[Any]) -> frozenset[str]:
+    """Return the attributes whose numbers are no part of any kernel."""
+    if not kernels:
+        return frozenset()
+    return frozenset(attributes).difference(*[getattr(k, "static", ()) for k in kernels])
 
 
 def _is_integer(annotation: Any) -> bool:

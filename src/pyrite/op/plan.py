@@ -15,6 +15,7 @@ from pyrite.content import NoContentError, Reader
 from pyrite.errors import ArgumentTypeError, DTypeError, ShapeError
 from pyrite.op.foreign import instead
 from pyrite.op.key import rules_key, without_content
+from pyrite.op.launch_number import are_same, form_without_numbers, number_at, numbers_among
 from pyrite.op.record import OPS, Attributes, Constant, Executor, Handle, Op, Plan, TensorBase
 from pyrite.op.size import unmarked
 from pyrite.op.symbol import SymbolicNumber
@@ -63,13 +64,16 @@ def prepare(
     if plan is None:
         unified, plan = _planned(op, inputs, attrs)
         if key is not None and _is_lasting(inputs, plan):
-            _keep(op, key, plan)
+            plan.is_kept = True
+            _kept(op, key, plan)
         return cls, backend, unified, plan
     if plan.takes is not None:
         inputs = [
             i if type is None else _taken(i, type)
             for i, type in zip(inputs, plan.takes, strict=True)
         ]
+    if plan.numbers is not None and key is not None:
+        plan = _with_numbers(op, key, plan, inputs, attrs)
     return cls, backend, inputs, plan
 
 
@@ -99,7 +103,7 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
 Known = tuple[type[TensorBase], Executor, list[Handle], Plan]
 
 
-def known(op: Op, inputs: Sequence[Any], form: Form | None) -> Known | None:
+def known(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -> Known | None:
     """Return class, backend, handles and plan of a call that was planned before, as most are.
 
     None for others, and where a tensor is to be cast or lifted.
@@ -124,10 +128,38 @@ def known(op: Op, inputs: Sequence[Any], form: Form | None) -> Known | None:
             handles.append(value)
     if form is None or backend is None or cls is None:
         return None
-    plan = op.plans.get((*parts, *form))
+    key = (*parts, *form)
+    plan = op.plans.get(key)
     if plan is None or (plan.takes is not None and not _puts_numbers(handles, plan)):
         return None
+    if plan.numbers is not None:
+        given = [
+            x if isinstance(x, TensorBase) else h for x, h in zip(inputs, handles, strict=True)
+        ]
+        plan = _with_numbers(op, key, plan, given, attrs)
     return cls, backend, handles, plan
+
+
+def _with_numbers(
+    op: Op, key: tuple[Any, ...], plan: Plan, inputs: Sequence[Any], attrs: Attributes
+) -> Plan:
+    """Return the plan of a call that may differ from another in numbers that its launch gives.
+
+    What the op's rules say of the new numbers is asked, as they may say other types.  A plan is
+    kept when its numbers come again: of most that change there is no second call.
+    """
+    numbers = tuple([number_at(attrs, path) for path in plan.paths])
+    assert plan.numbers is not None, "a plan of an op with kernels"
+    if are_same(numbers, plan.numbers):
+        plan.is_kept = True
+        return plan
+    found, out = _inferred(op, inputs, {name: unmarked(value) for name, value in attrs.items()})
+    first = plan.first or plan
+    if out != first.out:
+        # Kept by types too, as those of a zoom may come in turns.
+        first = op.plans.get((key, out)) or _kept(op, (key, out), Plan(found, out))
+    renewed = Plan(found, out, plan.takes, paths=plan.paths, numbers=numbers, first=first)
+    return _kept(op, key, renewed)
 
 
 def _puts_numbers(handles: list[Handle], plan: Plan) -> bool:
@@ -176,6 +208,12 @@ def attributes_form(op: Op, attrs: Attributes) -> Form | None:
     for name in op.attributes:
         value = attrs[name]
         kind = value.__class__
+        if op.at_launch and name in op.at_launch:
+            reader = Reader()
+            if (left := _without_numbers(op, name, value, reader)) is not None:
+                parts += (kind, left)
+                is_lasting = is_lasting and reader.is_lasting
+                continue
         if (
             kind in _PLAIN
             or (kind is float and (value > 0.0 or value < 0.0))
@@ -195,6 +233,17 @@ def attributes_form(op: Op, attrs: Attributes) -> Form | None:
             return None
         is_lasting = is_lasting and reader.is_lasting
     return tuple(parts) if is_lasting else None
+
+
+def _without_numbers(op: Op, name: str, value: Any, reader: Reader) -> Form | None:
+    """Return the form of an attribute whose numbers a launch gives; None for one without.
+
+    Raises ArgumentError for settings with a field that has no content.
+    """
+    try:
+        return form_without_numbers(value, reader.of)
+    except NoContentError as error:
+        raise without_content(op, name, error) from None
 
 
 def _classes(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -224,11 +273,12 @@ def _taken(value: Any, type: TensorType) -> Any:
     return value.astype(type.dtype) if isinstance(value, TensorBase) else Constant(value, type)
 
 
-def _keep(op: Op, key: tuple[Any, ...], plan: Plan) -> None:
+def _kept(op: Op, key: tuple[Any, ...], plan: Plan) -> Plan:
+    """Return a plan, which later calls find under a key."""
     if len(op.plans) >= _PLANS_KEPT:
         op.plans.clear()
-    plan.is_kept = True
     op.plans[key] = plan
+    return plan
 
 
 def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence[Any], Plan]:
@@ -238,21 +288,31 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
     # Of sizes an op keeps no more than their values, and so does what is made once for all calls.
     attrs = {name: unmarked(value) for name, value in attrs.items()}
-    is_ours = OPS.get(op.name) is op
-    if is_ours:
+    if OPS.get(op.name) is op:
         _require_flags(op, attrs)
         _require_integers(op, attrs)
-    if op.canonical:
-        attrs = op.canonical(*types, **attrs)
-    if is_ours and op.is_elementwise and op.infer is None:
-        _require_numbers(op, attrs)
     takes = [
         None if new is old else type for new, old, type in zip(unified, inputs, types, strict=True)
     ]
     is_same = all(type is None for type in takes)
-    given = [i._type if isinstance(i, TensorBase) else i for i in unified]
-    out = types_of_results(op, given, attrs)
-    return unified, Plan(attrs, out, None if is_same else tuple(takes))
+    found, out = _inferred(op, unified, attrs)
+    plan = Plan(found, out, None if is_same else tuple(takes))
+    if op.at_launch:
+        plan.paths = numbers_among(attrs, frozenset(attrs).difference(op.at_launch))
+        plan.numbers = tuple([number_at(attrs, path) for path in plan.paths])
+    return unified, plan
+
+
+def _inferred(
+    op: Op, inputs: Sequence[Any], attrs: Attributes
+) -> tuple[Attributes, tuple[TensorType, ...] | None]:
+    """Return the canonical attributes, and the types of results, for inputs that are unified."""
+    given = [i._type if isinstance(i, TensorBase) else i for i in inputs]
+    if op.canonical:
+        attrs = op.canonical(*[i.type if isinstance(i, Constant) else i for i in given], **attrs)
+    if op.is_elementwise and op.infer is None and OPS.get(op.name) is op:
+        _require_numbers(op, attrs)
+    return attrs, types_of_results(op, given, attrs)
 
 
 def _require_numbers(op: Op, attrs: Attributes) -> None:

@@ -18,6 +18,7 @@ from pyrite.errors import DeviceError, DTypeError, GradientError
 from pyrite.op.coordinates import coordinates_read
 from pyrite.op.example import Sample
 from pyrite.op.foreign import instead
+from pyrite.op.launch_number import Path
 from pyrite.op.rule import Rule, View
 from pyrite.types import (
     Array,
@@ -176,6 +177,11 @@ class Plan:
     is_kept: bool = False
     #: The plan of the same calls with residuals, once a tape has asked for it.
     with_residuals: Plan | None = None
+    #: Where numbers are that launches give, and those of this call; None for an op without kernels.
+    paths: tuple[Path, ...] = ()
+    numbers: tuple[Number, ...] | None = None
+    #: The plan from which it differs in these numbers alone, if that is another one.
+    first: Plan | None = None
     #: What backends that look at types only have made of it.
     runners: dict[Executor, Runner] = field(default_factory=dict)
 
@@ -216,6 +222,8 @@ class Op:
     body_reads: Functions | None = field(default=None, repr=False)
     #: What its scalar rule reads of where its element lies; see `pyrite.op.coordinates`.
     coordinates: tuple[str, ...] = field(default=(), init=False)
+    #: Attributes whose numbers its kernels get when they are launched.
+    at_launch: frozenset[str] = frozenset()
     #: Plans of calls made before, by what they depend on: `bind` looks up what it once found out.
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False, repr=False)
 

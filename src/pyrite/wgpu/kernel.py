@@ -16,13 +16,13 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.custom import Call, CustomKernel, Grid, sizes_of
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.layout import is_row_major
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.copy import filling
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.errors import KernelError, UnsupportedDTypeError
-from pyrite.op import Op, attributes_key, public
+from pyrite.op import Attributes, Op, attributes_key, public
 from pyrite.runtime.protocol import Runtime
 from pyrite.runtime.wgpu import Device, Executable, Signature, WgpuRuntime, check_workgroup
 from pyrite.types import DType, Number, float16, float32, float64, int32, int64, uint32, uint64
@@ -82,7 +82,21 @@ class WGSLKernel(CustomKernel[Executable]):
         # What is recorded has no buffers yet: `state` has seen to it that those of inputs are full.
         is_recorded = launcher.base is not launcher
         dense = given if is_recorded else [filling(launcher, t) for t in given]
-        launcher.run(executable, [*(t.buffer for t in dense), *numbers.values], grid)
+        arguments = [*enumerate(numbers.values, start=len(dense))]
+        buffers = [t.buffer for t in dense]
+        launcher.run(executable, buffers, grid, (), arguments, self._given(call, grid))
+
+    def _given(self, call: Call, grid: tuple[int, ...]) -> Given:
+        """Return what gives a launch its numbers at other calls, if they have the same grid."""
+        counts, names, types = self.grid, call.names, call.types
+        elem = next(t.dtype for t in types if t is not None)
+
+        def given(attrs: Attributes) -> Sequence[Number] | None:
+            if counts is not None and self.counts(counts, names, types, attrs) != grid:
+                return None
+            return Numbers.of(attrs, self.static, elem).values
+
+        return given
 
     def state(self, inputs: Sequence[Input]) -> Hashable | None:
         """Return a constant for inputs that are bound as they are; None where any is to be copied.

@@ -25,6 +25,7 @@ from pyrite.backend.cube.inventory import memory_of, note_origin
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.lowering import LOWERINGS, lowering_of
 from pyrite.backend.cube.outside import apart, require_separate
+from pyrite.backend.cube.own_call import OwnCalls
 from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recorder import record
@@ -67,8 +68,7 @@ class CubeBackend(Backend):
         self._kinds: Recent[Hashable, bool] = Recent(RECORDINGS)
         #: The same by plan: what a plan depends on need not be looked at again.
         self._planned: Recent[Hashable, Replay] = Recent(RECORDINGS)
-        #: Calls of ops of applications that were made once.
-        self._called: Recent[Hashable, bool] = Recent(RECORDINGS)
+        self._own = OwnCalls(self.launcher)
         # The name belongs to the runtime, hence to the instance.
         self.name = runtime.name
 
@@ -110,32 +110,28 @@ class CubeBackend(Backend):
     def _execute_own(
         self, op: Op, inputs: Sequence[Any], plan: Plan
     ) -> Sequence[CubeTensor] | None:
-        """Execute an op with kernels of its own: from its second call on as the first was recorded.
-
-        A number among the attributes makes another plan, which may never come again.
-        """
-        key = self._key_of_own(op, inputs, plan)
-        recording = None if key is None else self._planned.get(key)
-        if recording is not None:
-            return recording.replay(self.launcher, inputs)
+        """Execute an op with kernels of its own: from its second call on as that was recorded."""
+        own = self._own
+        key = own.key(op, inputs, plan)
+        results = None if key is None else own.replay(key, inputs, plan)
+        if results is not None:
+            return results
         lowering = self._lowering_of_call(op, inputs, plan.attrs)
         if lowering is None and op.body is not None:
             return None  # none of its kernels runs here: expanded, as other composites are
-        if key is None or lowering is None or self._called.get(key) is None:
-            results = self._unrecorded_or_none(lowering, op, inputs, plan)
-            if key is not None and results is not None and lowering is not None:
-                self._called.put(key, True)
-            return results
-        made, _ = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
-        self._planned.put(key, made)
-        return made.replay(self.launcher, inputs)
-
-    def _key_of_own(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Hashable | None:
-        """Return what a call of an op with kernels of its own is found by; None if it is not."""
-        if not plan.is_kept or len(op.kernels) != 1:
+        try:
+            if key is not None and lowering is not None and not own.is_new(key):
+                recording, numbers = own.recorded(lowering, op, inputs, plan)
+                if numbers is not None:
+                    return recording.replay(self.launcher, inputs, numbers)
+            results = self._unrecorded(lowering, op, inputs, plan.attrs, plan.out)
+        except UnsupportedKernelError:
+            if op.body is None:
+                raise
             return None
-        state = op.kernels[0].state(inputs)
-        return None if state is None else (state, key_of_plan(plan, inputs))
+        if key is not None:
+            own.note(key)
+        return results
 
     def unstored(self, type: TensorType) -> CubeTensor:
         """Return a dense tensor without memory, for `prepare`."""
@@ -161,10 +157,7 @@ class CubeBackend(Backend):
             if not op.kernels:
                 made = self._recording(lowering, op, inputs, plan.attrs, plan.out)
             if made is None:
-                made, _ = record(self.launcher, lowering, op, inputs, plan.attrs, plan.out)
-            # What prints says so when it is recorded, and is not to be recorded then.
-            if op.kernels and (key := self._key_of_own(op, inputs, plan)) is not None:
-                self._planned.put(key, made)
+                made, _ = self._own.recorded(lowering, op, inputs, plan)
         except UnsupportedKernelError:
             if op.body is None:
                 raise
@@ -202,7 +195,7 @@ class CubeBackend(Backend):
             _require_indexable(op.name, *(out or ()))
             kind = kind_of(op, inputs, attrs)
             is_new = kind is None or self._kinds.get(kind) is None
-            found, kept = record(
+            found, kept, _ = record(
                 self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new
             )
             self._recordings.put(key, found)

@@ -70,6 +70,8 @@ class CustomKernel(ABC, Generic[F]):
         self.name = name
         self.workgroup_size = workgroup_size
         self.grid = grid
+        #: Attributes whose numbers are part of the kernel, and not given at launch.
+        self.static: frozenset[str] = frozenset()
         #: The vjp of an op that it makes, where that is derived.
         self.derivative: Callable[..., Any] | None = None
         self._forms: WeakKeyDictionary[Launcher, dict[Hashable, F | _Refused]] = WeakKeyDictionary()

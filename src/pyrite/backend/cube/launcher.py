@@ -19,12 +19,15 @@ from pyrite.content import content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import all_extents, with_all_extents, with_known
 from pyrite.kernel.machine import Machine as Machine
-from pyrite.op import Constant
+from pyrite.op import Attributes, Constant
 from pyrite.recent import KERNELS, Recent
 from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import DType, Number, TensorType, float32
 
 P = TypeVar("P", bound=Hashable)
+
+#: From the attributes of a call the numbers that a launch gets; None where it is another launch.
+Given = Callable[[Attributes], "Sequence[Number] | None"]
 
 
 class Launcher:
@@ -203,11 +206,12 @@ class Launcher:
         grid: tuple[int, ...],
         faults: Sequence[str] = (),
         arguments: Sequence[tuple[int, Any]] = (),
+        given: Given | None = None,
     ) -> None:
         """Run a compiled kernel, as `launch` does.
 
         With ``faults`` its last parameters are an error word and a number for each; ``arguments``
-        are others, with their places among all.
+        are others, with their places among all.  ``given`` says which they are at other calls.
         """
         launch, count = self.runtime.launch, len(bindings)
         if not faults:

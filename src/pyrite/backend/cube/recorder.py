@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.recording import Recording
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import means_of
@@ -24,9 +24,10 @@ def record(
     out: tuple[TensorType, ...] | None,
     *,
     comes_first: bool = True,
-) -> tuple[Recording, set[int]]:
+) -> tuple[Recording, set[int], Sequence[Given]]:
     """Return the recording of a lowering for such inputs, and sizes that its kernels keep.
 
+    The third is what gives launches of an application's kernels their numbers at other calls.
     With ``comes_first`` kernels may have the sizes built in.
     """
     recorder = RecordingLauncher(launcher, inputs)
@@ -35,4 +36,4 @@ def record(
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before
     note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results, op.name), recorder.kept_sizes
+    return recorder.recording(results, op.name), recorder.kept_sizes, recorder.given

@@ -25,7 +25,7 @@ from pyrite.backend.explanation.launched import Description, takers
 from pyrite.backend.memory import ProgramOrigin
 from pyrite.op import user_location
 from pyrite.runtime.protocol import Bundle, BundledLaunch, BundleMemory
-from pyrite.types import DType, TensorType
+from pyrite.types import DType, Number, TensorType
 
 #: Recordings that a backend holds at least.
 RECORDINGS = 4096
@@ -47,9 +47,10 @@ class Recording:
     """One lowering for inputs of some types and layouts.
 
     Operands are the buffers of the inputs, those of ``memory``, which have ``sizes``, ``parts`` of
-    these and of one ``block``, the inputs' numbers ``arguments``, by position and dtype, and
-    for each of ``faults`` an error word and a number.  ``results`` are made of the buffer of an
-    operand, type, strides and offset, and are in doubt as the inputs are.  ``name`` is an op's.
+    these and of one ``block``, the inputs' numbers ``arguments``, by position and dtype, numbers
+    that kernels of an application are given, and for each of ``faults`` an error word and a number.
+    ``results`` are made of the buffer of an operand, type, strides and offset, and are in doubt as
+    the inputs are.  ``name`` is an op's.
     """
 
     sizes: tuple[int, ...]
@@ -93,8 +94,10 @@ class Recording:
         """The bytes that a run takes beside its inputs."""
         return sum(self.sizes) + self.block
 
-    def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> Sequence[CubeTensor]:
-        """Make the launches for inputs; return the results."""
+    def replay(
+        self, launcher: Launcher, inputs: Sequence[Any], given: Sequence[Number] = ()
+    ) -> Sequence[CubeTensor]:
+        """Make the launches for inputs, and numbers given beside them; return the results."""
         operands: list[Any] = []
         doubt: AnyDoubt | None = None
         for i in inputs:
@@ -111,16 +114,23 @@ class Recording:
             for position, dtype in self.arguments:
                 operands.append(number_of(inputs[position], dtype))
             if self.bundle is not None:
+                operands += given
                 self.bundle.launch(operands)
             ((at, of, strides, offset),) = self.results
             return (CubeTensor(operands[at], of, strides, offset, doubt),)
-        return self._replay_all(launcher, inputs, operands, doubt)
+        return self._replay_all(launcher, inputs, operands, doubt, given)
 
     def _replay_all(
-        self, launcher: Launcher, inputs: Sequence[Any], operands: list[Any], doubt: AnyDoubt | None
+        self,
+        launcher: Launcher,
+        inputs: Sequence[Any],
+        operands: list[Any],
+        doubt: AnyDoubt | None,
+        given: Sequence[Number],
     ) -> Sequence[CubeTensor]:
         """Do what `replay` does where there is more to do, given the inputs' buffers."""
         bundle = self.prepare(launcher, inputs, operands)
+        operands += given
         for at, of in self.new if listeners else self.large:
             note_origin(operands[at], of)
         if bundle is not None:

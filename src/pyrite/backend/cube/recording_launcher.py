@@ -19,11 +19,11 @@ from pyrite.backend.cube.in_place import last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
-from pyrite.backend.cube.launcher import Launcher, number_of, with_arguments
+from pyrite.backend.cube.launcher import Given, Launcher, number_of, with_arguments
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
-from pyrite.backend.cube.slot import FaultOperand, NumberOperand, Slot, Unknown
+from pyrite.backend.cube.slot import FaultOperand, GivenOperand, NumberOperand, Slot, Unknown
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.memory import LARGE
 from pyrite.kernel import Kernel
@@ -64,6 +64,9 @@ class RecordingLauncher(Launcher):
         self._shares_rooms = True
         #: Whether kernels may have the sizes of these inputs built in, as those that come first.
         self.comes_first = True
+        #: Of launches of an application's kernels what gives them numbers, and how many these are.
+        self.given: list[Given] = []
+        self._given_numbers = 0
         #: Sizes that are part of the kernels.
         self.kept_sizes: set[int] = set()
 
@@ -161,13 +164,19 @@ class RecordingLauncher(Launcher):
         grid: tuple[int, ...],
         faults: Sequence[str] = (),
         arguments: Sequence[tuple[int, Any]] = (),
+        given: Given | None = None,
     ) -> None:
         """Note a launch of a kernel of an application: one word for all of its faults."""
-        given = [*bindings]
+        all = [*bindings]
         for position, fault in enumerate(faults):
             word, number = self._with_fault((), fault)
-            given += (number,) if position else (word, number)
-        noted = NotedLaunch(executable, with_arguments(given, arguments), grid, is_ours=False)
+            all += (number,) if position else (word, number)
+        if given is not None:
+            first = self._given_numbers
+            arguments = [(at, GivenOperand(first + n)) for n, (at, _) in enumerate(arguments)]
+            self._given_numbers += len(arguments)
+            self.given.append(given)
+        noted = NotedLaunch(executable, with_arguments(all, arguments), grid, is_ours=False)
         self._launches.append(noted)
 
     def _with_fault(self, bindings: Sequence[Any], fault: str | None) -> Sequence[Any]:
@@ -236,7 +245,7 @@ class RecordingLauncher(Launcher):
         def place(binding: Any) -> int | Fixed:
             if isinstance(binding, Slot):
                 return places[binding.number]
-            if isinstance(binding, NumberOperand | FaultOperand):
+            if isinstance(binding, NumberOperand | GivenOperand | FaultOperand):
                 return operands.setdefault(binding, first + len(operands))
             return Fixed(binding)
 
@@ -246,7 +255,8 @@ class RecordingLauncher(Launcher):
         faults = [
             FaultOperand(n, is_word) for n in range(len(self._faults)) for is_word in (True, False)
         ]
-        for binding in (*arguments, *faults):
+        given = [GivenOperand(n) for n in range(self._given_numbers)]
+        for binding in (*arguments, *given, *faults):
             place(binding)
         steps = [
             BundledLaunch(of.executable, tuple(place(b) for b in of.bindings), of.grid)

@@ -51,3 +51,10 @@ class FaultOperand:
 
     launch: int
     is_word: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOperand:
+    """A number that a kernel of an application is given by each call, counted through them."""
+
+    number: int

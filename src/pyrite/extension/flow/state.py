@@ -15,13 +15,13 @@ import numpy as np
 from pyrite.errors import KernelError
 from pyrite.extension.mistake import shown
 from pyrite.extension.number import WeakValue, weak_float
-from pyrite.extension.parameters import is_settings, replaced, vars_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.unset import Unset
 from pyrite.extension.vector import Items
 from pyrite.kernel import Value
 from pyrite.kernel.ir import BOOL, Node, Type, scalar
 from pyrite.kernel.symbol import Symbol
+from pyrite.op.launch_number import is_settings, replaced, vars_of
 from pyrite.types import int32
 
 

@@ -1,17 +1,20 @@
-"""The numbers among the attributes of an op, which its kernel gets when it is launched.
+"""The numbers among the attributes of an op that its kernels get when they are launched.
 
-They stand alone, or are fields of a frozen dataclass: ``k.math.sqrt(settings.gravity)``.
+They stand alone, or are fields of a frozen dataclass: ``k.math.sqrt(settings.gravity)``.  Nothing
+is looked up by them: not the plan of a call, not its kernel, not what was recorded of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
-from pyrite.op import Attributes
 from pyrite.types import Number
+
+Attributes = Mapping[str, Any]
 
 #: The name of an attribute, and of a field of it, "" for itself.
 Path = tuple[str, str]
@@ -23,10 +26,10 @@ def numbers_among(attrs: Attributes, static: frozenset[str]) -> tuple[Path, ...]
     for name, value in attrs.items():
         if name in static:
             continue
-        if _is_number(value):
+        if is_number(value):
             found.append((name, ""))
         elif is_settings(value):
-            found += [(name, field) for field, v in vars_of(value).items() if _is_number(v)]
+            found += [(name, field) for field, v in vars_of(value).items() if is_number(v)]
     return tuple(found)
 
 
@@ -69,7 +72,13 @@ def is_settings(value: Any) -> bool:
 
 def vars_of(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _fields(kind)}
+
+
+@lru_cache(maxsize=256)
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple([field.name for field in dataclasses.fields(kind)])
 
 
 def replaced(value: Any, changed: Mapping[str, Any]) -> Any:
@@ -80,6 +89,34 @@ def replaced(value: Any, changed: Mapping[str, Any]) -> Any:
     return made
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Whether it is given at launch: a finite number of Python, and no bool."""
     return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+def form_without_numbers(value: Any, content: Callable[[Any], Any]) -> tuple[Any, ...] | None:
+    """Return what tells a number, or settings, from others that differ in more than numbers.
+
+    None for what has no numbers that are given at launch.
+    """
+    if is_number(value):
+        return (_GIVEN,)
+    if not is_settings(value):
+        return None
+    fields = vars_of(value)
+    if getattr(value, "__dict__", fields).keys() - fields.keys():
+        return None  # it holds more than its fields say
+    found = [(type(x), _GIVEN if is_number(x) else content(x)) for x in fields.values()]
+    return tuple(found) if any(x is _GIVEN for _, x in found) else None
+
+
+class _Given:
+    """Stands for a number that a launch gives."""
+
+
+_GIVEN: Final = _Given()
+
+
+def are_same(x: Sequence[Number], y: Sequence[Number]) -> bool:
+    """Whether finite numbers of the same classes are the same: 0.0 equals -0.0, and is not it."""
+    return x == y and (0 not in x or repr(x) == repr(y))

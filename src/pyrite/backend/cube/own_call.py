@@ -1,0 +1,105 @@
+"""Calls of ops with a kernel of an application's own, made from their second on as recorded.
+
+What a call does depends on its plan, but for numbers among the attributes: those a launch gives.  A
+kernel may have asked something about them (`pyrite.kernel.symbol`), so there may be several
+recordings of one key, of which each says whether it is for the numbers of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyrite.backend.cube.launcher import Given, Launcher
+from pyrite.backend.cube.recording import RECORDINGS, Recording
+from pyrite.backend.cube.recording_key import layouts_of
+from pyrite.backend.cube.recorder import record
+from pyrite.backend.cube.registry import Lowering
+from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.op import Op, Plan
+from pyrite.recent import Recent
+from pyrite.types import Number
+
+#: Recordings of one key: of a kernel that is another for each number the first are forgotten.
+MOST_VARIANTS: Final = 16
+
+
+@dataclass(slots=True)
+class Variant:
+    """A recording, and of each launch what gives it the numbers of a call."""
+
+    recording: Recording
+    given: Sequence[Given]
+    #: The last plan, with its numbers: most calls are like the one before.
+    _last: tuple[Plan | None, Sequence[Number] | None] = field(default=(None, None), init=False)
+
+    def numbers(self, plan: Plan) -> Sequence[Number] | None:
+        """Return the numbers that the launches of a call get; None where it is of other kernels."""
+        last, numbers = self._last
+        if last is plan:
+            return numbers
+        found: list[Number] = []
+        for given in self.given:
+            its = given(plan.attrs)
+            if its is None:
+                return None
+            found += its
+        self._last = plan, found
+        return found
+
+
+class OwnCalls:
+    """The calls of one device's applications, by op, plan, layouts, and what their kernels read."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._variants: Recent[Hashable, list[Variant]] = Recent(RECORDINGS)
+        #: Calls that were made once: those that never come again are not worth a recording.
+        self._called: Recent[Hashable, bool] = Recent(RECORDINGS)
+
+    def key(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Hashable | None:
+        """Return what a call is found by; None for one that is made anew each time."""
+        first = plan.first or (plan if plan.is_kept else None)
+        if first is None or len(op.kernels) != 1:
+            return None
+        kernel = op.kernels[0]
+        if not kernel.runs_on(self._launcher.runtime):
+            return None
+        state = kernel.state(inputs)
+        return None if state is None else (state, first, *layouts_of(inputs))
+
+    def replay(
+        self, key: Hashable, inputs: Sequence[Any], plan: Plan
+    ) -> Sequence[CubeTensor] | None:
+        """Make a call as it was recorded; None where it was not."""
+        for variant in self._variants.get(key) or ():
+            numbers = variant.numbers(plan)
+            if numbers is not None:
+                return variant.recording.replay(self._launcher, inputs, numbers)
+        return None
+
+    def is_new(self, key: Hashable) -> bool:
+        """Whether no such call was made."""
+        return self._called.get(key) is None
+
+    def note(self, key: Hashable) -> None:
+        """Say that such a call was made."""
+        self._called.put(key, True)
+
+    def recorded(
+        self, lowering: Lowering, op: Op, inputs: Sequence[Any], plan: Plan
+    ) -> tuple[Recording, Sequence[Number] | None]:
+        """Record a call, which launches nothing; return it and the numbers of its launches.
+
+        None, and no other call finds it, where the kernel says when it is written that it must run
+        each time.
+        """
+        made, _, given = record(self._launcher, lowering, op, inputs, plan.attrs, plan.out)
+        key = self.key(op, inputs, plan)
+        if key is None:
+            return made, None
+        variant = Variant(made, given)
+        others = self._variants.get(key) or []
+        self._variants.put(key, [variant, *others[: MOST_VARIANTS - 1]])
+        return made, variant.numbers(plan)
