@@ -104,3 +104,29 @@ def test_functions_of_shaders(device: Device) -> None:
     for where in (device, pyrite.device("numpy")):
         got = shade(pyrite.tensor(x, device=where), pyrite.tensor(y, device=where))
         np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5, 48), (3, 64), (2, 3, 32), (7, 20), (1, 16), (33, 16)])
+def test_neighbours_in_rows_of_whole_vectors_and_others(shape: tuple[int, ...]) -> None:
+    @kernel
+    def sum_kernel(k: Any, x: Any, row: Any, out: Any) -> None:
+        *before, j = k.at
+        total = 0.0
+        for n in range(x.shape[-1]):
+            total += x[(*before, n)] * row[n]
+        left, right = x.get(*before, j - 1, border="wrap"), x.get(*before, j + 1, border=0.5)
+        out[k.at] = total + left * 2.0 + right * 3.0 + x[k.at]
+
+    @custom_op(infer=lambda x, row: x, kernels=[sum_kernel])
+    def summed(x: pyrite.Tensor, row: pyrite.Tensor, /) -> pyrite.Tensor:
+        """Each row's sum by weights, and what stands beside each element."""
+        ...
+
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 7 - 3
+    row = np.arange(shape[-1], dtype=np.float32) % 5
+    for view in (lambda x: x, lambda x: x[..., ::-1], lambda x: x[::-1]):
+        a = view(x)
+        right = np.concatenate([a[..., 1:], np.full_like(a[..., :1], 0.5)], -1)
+        want = (a * row).sum(-1, keepdims=True) + 2 * np.roll(a, 1, -1) + 3 * right + a
+        got = summed(view(pyrite.tensor(x, device="cpu")), pyrite.tensor(row, device="cpu"))
+        assert (got.numpy() == want).all()

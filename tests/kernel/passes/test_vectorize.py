@@ -65,12 +65,47 @@ def memory_nodes(write: Callable[[KernelBuilder, Memory, Value], None]) -> list[
         (lambda b, x, i: x.store(i, x[0]), ["load 1 2", "store 1 3"]),
         (lambda b, x, i: x.store(i, x[i], mask=i < 5), ["load 1 2", "store 1 4"]),
         (lambda b, x, i: x.store(i ^ 1, 1.0), ["store 4 3"]),
+        # Rows of whole vectors are not left, others are; neighbours share their row.
+        (lambda b, x, i: x.store(i & 15, 1.0), ["store 1 3"]),
+        (lambda b, x, i: x.store((i + 4) % 12, 1.0), ["store 1 3"]),
+        (lambda b, x, i: x.store(i & 1, 1.0), ["store 4 3"]),
+        (lambda b, x, i: x.store((i + 2) & 15, 1.0), ["store 4 3"]),
+        (lambda b, x, i: x.store(i % 6, 1.0), ["store 4 3"]),
+        (lambda b, x, i: x.store(i, x[i >> 2]), ["load 1 2", "store 1 3"]),
+        (lambda b, x, i: x.store(i, x[i // 12]), ["load 1 2", "store 1 3"]),
+        (lambda b, x, i: x.store(i, x[i >> 1]), ["load 4 2", "store 1 3"]),
     ],
 )
 def test_neighbours_that_touch_neighbours_use_one_access(
     write: Callable[[KernelBuilder, Memory, Value], None], found: list[str]
 ) -> None:
     assert memory_nodes(write) == found
+
+
+def rows_and_columns(shift: int, number: int) -> Kernel:
+    """Of i - shift quotients, rests and comparisons by a number, each in a place of its own."""
+    b = KernelBuilder("rows", workgroup_size=16)
+    out = b.buffer("out", int32, "write")
+    given = b.global_id()
+    i, n = given - shift, b.index(number)
+    whole = [i.apply("div", i, n), i.apply("rem", i, n), i & (number - 1)]
+    whole += [i >> (number.bit_length() - 1)]
+    sides = [i < n, i >= n, i <= n, i > n, n < i, n >= i, n <= i, n > i]
+    for place, value in enumerate((*whole, *(b.cast(x, int32) for x in sides))):
+        out.store(given * 12 + place, b.cast(value, int32))
+    return b.build()
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_what_neighbours_share_is_what_each_has(width: int) -> None:
+    for shift in (0, 1, 4, 8, 16, 24):
+        for number in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+            before = rows_and_columns(shift, number)
+            after = verify(vectorize(before, width))
+            wanted, got = (np.zeros(48 * 12, np.int32) for _ in range(2))
+            interpret(before, 3, wanted)
+            interpret(after, 3, got)
+            assert (got == wanted).all(), (shift, number)
 
 
 def test_lanes_that_are_not_active_do_not_divide() -> None:

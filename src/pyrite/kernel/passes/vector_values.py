@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
+from typing import Final
 
 from pyrite.kernel.ir import BOOL, Kernel, Node, scalar
 from pyrite.kernel.passes.rewrite import Rewriter
@@ -101,6 +103,8 @@ class VectorValues(Rewriter):
             self.lanes[new] = Lanes(self.alu(name, x.first, y.first), stride)
         elif name == "mul" and (factor := _factor(x, y)) is not None:
             self.lanes[new] = Lanes(self.alu(name, x.first, y.first), factor)
+        elif name in ("and", "rem") and self.is_within(name, x, y):
+            self.lanes[new] = Lanes(self.alu(name, x.first, y.first), 1)
         elif name in ("lt", "le") and x.stride > 0 and y.stride == 0:
             self.any_active[new] = self.make("alu", BOOL, (x.first, y.first), name)
         elif name == "eq" and x.stride == 1 and y.stride == 0:
@@ -108,6 +112,47 @@ class VectorValues(Rewriter):
             end = self.alu("add", x.first, self.index(self.width))
             ahead = self.make("alu", BOOL, (y.first, end), "lt")
             self.any_active[new] = self.alu("and", behind, ahead)
+
+    def alike(self, node: Node, inputs: tuple[Node, ...]) -> Node | None:
+        """Return the scalar that a result is in all lanes; None where they may differ.
+
+        Neighbours from a multiple of the width on have one quotient by such a multiple, as they
+        stand in one row of so many columns, and are on one side of a bound that is one.
+        """
+        if node.kind != "alu" or len(inputs) != 2 or node.attr not in _ALIKE:
+            return None
+        if inputs[0].value_type.dtype is not self.kernel.index:
+            return None
+        found = [self.lanes.get(i) or (None if i in self.wide else Lanes(i, 0)) for i in inputs]
+        x, y = found
+        if x is None or y is None:
+            return None
+        if node.attr in ("shr", "div"):
+            is_alike = self.is_within(node.attr, x, y)
+        else:
+            first, bound = (x, y) if node.attr in ("lt", "ge") else (y, x)
+            is_alike = (first.stride, bound.stride) == (1, 0) and all(
+                multiple_of(side.first) % self.width == 0 for side in (x, y)
+            )
+        if not is_alike:
+            return None
+        return self.make("alu", node.value_type.element, (x.first, y.first), node.attr)
+
+    def is_within(self, name: str, x: Lanes, y: Lanes) -> bool:
+        """Whether neighbours never cross a multiple of a constant by which they are divided.
+
+        By shifts and masks that holds for negative numbers too, which round downwards there.
+        """
+        if x.stride != 1 or y.stride != 0 or y.first.kind != "const":
+            return False
+        number = int(y.first.attr)
+        divisor = {"shr": 1 << max(number, 0), "and": number + 1}.get(name, number)
+        if name == "and" and number & divisor:
+            return False
+        is_whole = divisor > 0 and divisor % self.width == 0
+        if not is_whole or multiple_of(x.first) % self.width:
+            return False
+        return name in ("shr", "and") or is_natural(x.first)
 
     def any_of(self, mask: Node) -> Node:
         if (known := self.any_active.get(mask)) is not None:
@@ -124,6 +169,34 @@ class VectorValues(Rewriter):
         if mask not in self.wide and also not in self.wide:
             return self.alu("and", mask, also)
         return self.made_wide(self.alu("and", self.widen(mask), self.widen(also)))
+
+
+#: What lanes may agree on: quotients, and sides of a bound.
+_ALIKE: Final = frozenset(("shr", "div", "lt", "ge", "le", "gt"))
+
+
+def multiple_of(index: Node, depth: int = 8) -> int:
+    """Return a number of which an index is a multiple, 0 where it is 0: the largest that is seen.
+
+    Indices do not overflow (see `simplify_index`).
+    """
+    if index.kind == "const" and isinstance(index.attr, int):
+        return abs(index.attr)
+    if index.kind != "alu" or depth == 0 or len(index.inputs) != 2:
+        return 1
+    x, y = (multiple_of(i, depth - 1) for i in index.inputs)
+    if index.attr in ("add", "sub"):
+        return gcd(x, y)
+    return x * y if index.attr == "mul" else 1
+
+
+def is_natural(index: Node, depth: int = 8) -> bool:
+    """Whether an index is seen to be never negative: made of counts of invocations."""
+    if index.kind == "const":
+        return isinstance(index.attr, int) and index.attr >= 0
+    if index.kind == "alu" and index.attr in ("add", "mul") and depth > 0:
+        return all(is_natural(i, depth - 1) for i in index.inputs)
+    return index.kind == "builtin"
 
 
 def _factor(x: Lanes, y: Lanes) -> int | None:

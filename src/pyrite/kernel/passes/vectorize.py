@@ -51,7 +51,7 @@ class _Vectorizer(VectorMemory, VectorControl):
             return rule(self, node, inputs)
         if self.wide.isdisjoint(inputs):
             return self.keep(node, inputs)
-        return self.widened(node, inputs)
+        return self.alike(node, inputs) or self.widened(node, inputs)
 
     def builtin(self, node: Node, _: tuple[Node, ...]) -> Node:
         name, axis = node.attr
