@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Given, Launcher
+from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import RECORDINGS, Recording
 from pyrite.backend.cube.recording_key import layouts_of
-from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.registry import Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Op, Plan
