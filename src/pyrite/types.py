@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import ml_dtypes
@@ -72,20 +72,27 @@ class DType:
         """The least value: -inf for floats."""
         if self.is_float:
             return float("-inf")
-        return False if self.is_bool else int(np.iinfo(self.numpy).min)
+        return False if self.is_bool else _range_of(self.name)[0]
 
     @property
     def highest(self) -> Number:
         """The greatest value: inf for floats."""
         if self.is_float:
             return float("inf")
-        return True if self.is_bool else int(np.iinfo(self.numpy).max)
+        return True if self.is_bool else _range_of(self.name)[1]
 
     def __repr__(self) -> str:
         return f"pyrite.{self.name}"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (dtype, (self.name,))
+
+
+@cache
+def _range_of(name: str) -> tuple[int, int]:
+    """Return the least and the greatest integer of a dtype."""
+    found = np.iinfo(_NUMPY[name])
+    return int(found.min), int(found.max)
 
 
 bool_ = DType("bool", "bool", 1)

@@ -116,6 +116,8 @@ class Graph:
 def pruned(graph: Graph) -> Graph:
     """Return the graph without nodes whose results nobody wants, values numbered anew."""
     kept = [graph.nodes[n] for n in reaching(graph)]
+    if len(kept) == len(graph.nodes):
+        return graph
     nodes, numbers = numbered_anew(kept, range(len(graph.inputs)))
     return Graph(graph.inputs, nodes, tuple([numbers[r] for r in graph.results]))
 

@@ -121,8 +121,8 @@ class Reader:
         exact = _EXACT.get(kind)
         if exact is not None:
             return exact(value)
-        if kind is tuple and _PLAIN.issuperset(map(type, value)):
-            return (kind, *value)
+        if kind is tuple:
+            return self._tuple(value)
         return self._once(value, lambda: self._composed(value, kind))
 
     def _once(self, value: Any, read: Callable[[], Hashable]) -> Hashable:
@@ -141,10 +141,22 @@ class Reader:
         self._done[number] = (value, key)
         return key
 
+    def _tuple(self, value: tuple[Any, ...]) -> Hashable:
+        """Return the key of a tuple, which holds itself only through what `_once` looks at."""
+        done = self._done.get(id(value))
+        if done is not None:
+            return done[1]
+        try:
+            key = (tuple, *[x if x.__class__ in _PLAIN else self.of(x) for x in value])
+        except RecursionError:
+            raise NoContentError(f"{_named(value)}, which is nested too deeply") from None
+        self._done[id(value)] = (value, key)
+        return key
+
     def _composed(self, value: Any, kind: type) -> Hashable:
         if isinstance(value, enum.Enum):
             return (kind, value.name)
-        if kind in (tuple, frozenset):
+        if kind is frozenset:
             return self._collection(value, kind)
         if kind in (list, dict, set, bytearray):
             return self._changing(self._collection(value, kind))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import Field, field, fields, is_dataclass
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from pyrite.content import Known, content_of
@@ -25,6 +27,11 @@ EXTENT: Final = {_KEY: True}
 def extent(**given: Any) -> Any:
     """Return a field of a dataclass that holds a size or a stride, or a tuple of them."""
     return field(metadata=EXTENT, **given)
+
+
+#: A field holds extents, or a part of a problem, or it is not compared: no key has that.
+Kind = Literal["extent", "part", "not compared"]
+Fields = tuple[tuple[str, Kind], ...]
 
 
 class _Some:
@@ -54,65 +61,95 @@ def pattern_of(problem: Any) -> tuple[Any, tuple[int, ...]]:
     True
     """
     found: list[int] = []
-
-    def leave(value: int) -> Any:
-        found.append(value)
-        return SOME
-
-    return _mapped(problem, leave, _keyed, _content), tuple(found)
+    return _pattern(problem, found, LEAST), tuple(found)
 
 
 def with_extents(problem: Any, extents: Iterator[Any]) -> Any:
     """Return a problem with others in place of its extents, in the order of `pattern_of`."""
-    return _mapped(problem, lambda _: next(extents), _rebuilt)
+    return _mapped(problem, lambda _: next(extents))
 
 
 def all_extents(problem: Any) -> tuple[Any, tuple[int, ...]]:
     """Return what `pattern_of` does, with extents below 2 taken out too."""
     found: list[int] = []
-
-    def leave(value: int) -> Any:
-        found.append(value)
-        return SOME
-
-    return _mapped(problem, leave, _keyed, _content, least=0), tuple(found)
+    return _pattern(problem, found, 0), tuple(found)
 
 
 def with_all_extents(problem: Any, extents: Iterator[int]) -> Any:
     """Return a problem with others in place of its extents, in the order of `all_extents`."""
-    return _mapped(problem, lambda _: next(extents), _rebuilt, least=0)
+    return _mapped(problem, lambda _: next(extents), least=0)
 
 
 def with_known(problem: Any) -> Any:
     """Return a problem of symbols with its extents built in: the kernel is for these alone."""
-    return _mapped(problem, require_known, _rebuilt)
+    return _mapped(problem, require_known)
+
+
+# ---- patterns ----
+
+
+def _pattern(value: Any, found: list[int], least: int) -> Hashable:
+    """Return the key of a problem without the extents from the least on, which are found.
+
+    A kernel is looked up by it at every new size, and most of a problem is plain.
+    """
+    kind = value.__class__
+    if kind in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    if kind is tuple:
+        return tuple([x if x.__class__ in _PLAIN else _pattern(x, found, least) for x in value])
+    if not _fields_of(kind):
+        return content_of(value)
+    kinds, values = _compared(kind)
+    parts: list[Any] = [kind]
+    for of, part in zip(kinds, values(value), strict=True):
+        if of == "extent":
+            part = _left(part, found, least)
+        elif part.__class__ not in _PLAIN:
+            part = _pattern(part, found, least)
+        parts.append(part)
+    return tuple(parts)
+
+
+def _left(value: Any, found: list[int], least: int) -> Any:
+    """Return what a pattern has in place of an extent, or of several."""
+    if value.__class__ is tuple:
+        return tuple([_left(x, found, least) for x in value])
+    if is_symbol(value) or (value.__class__ is int and value >= least):
+        found.append(value)
+        return SOME
+    return value
+
+
+@cache
+def _compared(kind: type) -> tuple[tuple[Kind, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Return what the fields of a record hold that a key has, and what gives their values."""
+    kept = [(name, of) for name, of in _fields_of(kind) if of != "not compared"]
+    names, kinds = [name for name, _ in kept], tuple([of for _, of in kept])
+    if len(names) > 1:
+        return kinds, attrgetter(*names)
+    return kinds, lambda value: tuple([getattr(value, name) for name in names])
+
+
+# ---- other extents ----
 
 
 Change = Callable[[int], Any]
-#: A field holds extents, or a part of a problem, or it is not compared: no key has that.
-Kind = Literal["extent", "part", "not compared"]
-Fields = tuple[tuple[str, Kind], ...]
-Make = Callable[[Any, Fields, list[Any]], Any]
 
 
-def _mapped(
-    value: Any, change: Change, make: Make, leaf: Callable[[Any], Any] = lambda value: value,
-    least: int = LEAST,
-) -> Any:  # fmt: skip
+def _mapped(value: Any, change: Change, least: int = LEAST) -> Any:
+    """Return a problem with what a change gives in place of its extents, in order."""
     if type(value) is tuple:
-        return tuple([_mapped(x, change, make, leaf, least) for x in value])
-    found = _fields_of(type(value))
-    if not found:
-        return leaf(value)
-    parts = []
-    for name, kind in found:
+        return tuple([_mapped(x, change, least) for x in value])
+    parts = {}
+    for name, kind in _fields_of(value.__class__):
         part = getattr(value, name)
         if kind == "extent":
             part = _changed(part, change, least)
         elif kind == "part":
-            part = _mapped(part, change, make, leaf, least)
-        parts.append(part)
-    return make(value, found, parts)
+            part = _mapped(part, change, least)
+        parts[name] = part
+    return type(value)(**parts) if parts else value
 
 
 def _changed(value: Any, change: Change, least: int) -> Any:
@@ -122,18 +159,12 @@ def _changed(value: Any, change: Change, least: int) -> Any:
     return change(value) if is_some else value
 
 
-_FIELDS: Final[dict[type, Fields]] = {}
-
-
+@cache
 def _fields_of(kind: type) -> Fields:
     """Return the fields of a record that is a value, and what they hold."""
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = ()  # of those that are equal to themselves alone, as dtypes, nothing is exchanged
-        if is_dataclass(kind) and kind.__hash__ is not object.__hash__:
-            found = tuple((f.name, _kind_of(f)) for f in fields(kind) if f.init)
-        _FIELDS[kind] = found
-    return found
+    if not is_dataclass(kind) or kind.__hash__ is object.__hash__:
+        return ()  # of those that are equal to themselves alone, as dtypes, nothing is exchanged
+    return tuple([(f.name, _kind_of(f)) for f in fields(kind) if f.init])
 
 
 def _kind_of(field: Field[Any]) -> Kind:
@@ -144,17 +175,3 @@ def _kind_of(field: Field[Any]) -> Kind:
 
 #: What is its own content: equal ones are the same.
 _PLAIN: Final = frozenset({str, int, type(None), DType, Known})
-
-
-def _content(value: Any) -> Hashable:
-    # Most of a problem is plain, and a kernel is looked up at every new size.
-    return value if value.__class__ in _PLAIN else content_of(value)
-
-
-def _keyed(value: Any, of: Fields, parts: list[Any]) -> Any:
-    pairs = zip(of, parts, strict=True)
-    return (type(value), *[part for (_, kind), part in pairs if kind != "not compared"])
-
-
-def _rebuilt(value: Any, of: Fields, parts: list[Any]) -> Any:
-    return type(value)(**{name: part for (name, _), part in zip(of, parts, strict=True)})

@@ -191,8 +191,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     found: list[Plan] = []
     place = RecordingLauncher._placed
 
-    def placed(self: Any, results: Sequence[Slot]) -> Placement:
-        made = place(self, results)
+    def placed(self: Any, results: Sequence[Slot], uses: Any) -> Placement:
+        made = place(self, results, uses)
         lives: dict[int, Life] = {}
         for n, launch in enumerate(self._launches):
             for slot in [b for b in launch.bindings if isinstance(b, Slot)]:

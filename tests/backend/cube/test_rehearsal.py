@@ -97,6 +97,22 @@ def test_other_sizes_find_their_kernels(name: str) -> None:
     assert others == [0] * len(others)
 
 
+def test_a_gpu_s_rows_of_all_lengths_find_their_kernels() -> None:
+    """Their lanes, registers and vectors differ by magnitudes and by multiples of 2 and 4."""
+    backend = CubeBackend(InterpreterRuntime())
+    pyrite.tensor(np.ones((5, 9), np.float32), device=Device(backend)).softmax().numpy()
+    backend.launcher.ahead.finish()
+    before = backend.launcher.kernels
+
+    for length in (241, 17, 581, 66, 130, 44, 100, 300, 64, 512):
+        x = pyrite.tensor(np.ones((2, length), np.float32), device=Device(backend))
+        np.testing.assert_allclose(x.softmax().numpy(), np.full((2, length), 1 / length), rtol=1e-5)
+    built = backend.launcher.kernels - before
+    backend.launcher.ahead.stop()
+
+    assert built == 0
+
+
 def test_no_size_of_a_rehearsal_comes_first() -> None:
     """The kernels with built-in sizes, and so the order of sums, are those without rehearsals."""
     built = []
@@ -151,6 +167,18 @@ def test_sizes_that_kernels_have_built_in_stay() -> None:
 
     assert all(32 not in others for others in resizings([x], {32}))
     assert any(others.get(1, 1) > 1 for others in resizings([x], {32}))
+
+
+def test_each_size_meets_every_magnitude_and_multiple() -> None:
+    x, weight = (unstored(TensorType(shape, float32)) for shape in ((3, 7, 50), (20, 50)))
+    wanted = {(of, bits) for of in (1, 2, 4) for bits in range(3, 11)}
+
+    for size in (7, 50):
+        met = [others[size] for others in resizings([x, weight], ()) if size in others]
+        assert wanted <= {(n & -n, n.bit_length()) for n in met}
+    # Those of the first operand alone, too: a model's weights stay.
+    alone = [others[7] for others in resizings([x, weight], ()) if others.keys() == {3, 7}]
+    assert wanted <= {(n & -n, n.bit_length()) for n in alone}
 
 
 def test_mixtures_come_in_batches_of_one_too() -> None:

@@ -25,6 +25,8 @@ from pyrite.runtime.protocol import Buffer, Executable, Runtime
 from pyrite.types import DType, Number, TensorType, float32
 
 P = TypeVar("P", bound=Hashable)
+#: What has a launcher compile a kernel that nobody needs yet.
+Foresee = Callable[["Launcher"], None]
 
 #: From the attributes of a call the numbers that a launch gets; None where it is another launch.
 Given = Callable[[Attributes], "Sequence[Number] | None"]
@@ -154,9 +156,12 @@ class Launcher:
         """Have a job of that key compile kernels that nobody needs yet, in a pause, once."""
         self.ahead.submit(content_of(key), lambda: job(self))
 
-    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
-        """Have a job of that key compile a kernel ahead for sizes of another class than these."""
-        self.compile_ahead(key, job)
+    def compile_other_class(self, foreseen: Callable[[], tuple[Hashable, Foresee]]) -> None:
+        """Have a kernel compiled ahead for sizes of another class than those of a launch.
+
+        What is given returns a key, and what compiles it.
+        """
+        self.compile_ahead(*foreseen())
 
     def keep_sizes(self, *sizes: int) -> None:
         """Note sizes that kernels have built in as a model's own, with which no rehearsal differs.

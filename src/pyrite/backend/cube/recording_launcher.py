@@ -19,7 +19,7 @@ from pyrite.backend.cube.in_place import last_of, overwritten
 from pyrite.backend.cube.joined_launch import joined_launch
 from pyrite.backend.cube.launch_groups import launch_groups
 from pyrite.backend.cube.launch_schedule import NotedProgram, Occurrence
-from pyrite.backend.cube.launcher import Given, Launcher, number_of, with_arguments
+from pyrite.backend.cube.launcher import Foresee, Given, Launcher, number_of, with_arguments
 from pyrite.backend.cube.noted_launch import NotedLaunch, effect_of, overwriting
 from pyrite.backend.cube.placement import Part, Placement, in_one_block, in_storages
 from pyrite.backend.cube.recording import Made, Recording
@@ -140,10 +140,10 @@ class RecordingLauncher(Launcher):
         """Have kernels compiled in a pause, by the launcher itself."""
         self._launcher.compile_ahead(key, job)
 
-    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
+    def compile_other_class(self, foreseen: Callable[[], tuple[Hashable, Foresee]]) -> None:
         """Have it compiled by the launcher itself, where these sizes come first."""
         if self.comes_first:
-            self._launcher.compile_ahead(key, job)
+            self._launcher.compile_ahead(*foreseen())
 
     def keep_sizes(self, *sizes: int) -> None:
         """Note sizes that kernels have built in."""
@@ -232,7 +232,8 @@ class RecordingLauncher(Launcher):
     def recording(self, results: Sequence[CubeTensor], name: str = "") -> Recording:
         """Return what was noted, for a lowering of an op that had these results."""
         self._overwrite(results)
-        placement = self._placed([self._slot(r) for r in results])
+        uses = self._uses([self._slot(r) for r in results])
+        placement = self._placed([self._slot(r) for r in results], uses)
         places, parts = self._operands(placement)
         outer = {placement.buffer_of(self._slot(r).number) for r in results}
         new = {
@@ -276,7 +277,7 @@ class RecordingLauncher(Launcher):
                 (a.position, a.dtype) for a in operands if isinstance(a, NumberOperand)
             ),
             bundle=self._bundle(head) if head else None,
-            made=self._buffers_made(results),
+            made=self._buffers_made(results, uses),
             new=tuple(new.items()),
             large=tuple([(at, of) for at, of in new.items() if of.nbytes >= LARGE]),
             steps=tuple(steps),
@@ -312,6 +313,9 @@ class RecordingLauncher(Launcher):
         if not self._is_overwritten:
             return
         slots = [self._slot(r) for r in results]
+        if not self.donated and {slot.number for slot in slots}.issuperset(self._numbers_made()):
+            self._renewed, self._split = {}, 0  # there is nothing but inputs and results
+            return
         launches = [overwriting(of) for of in self._launches]
         # An index outside is looked for when the launches before the split are done.
         self._renewed, found = overwritten(
@@ -329,6 +333,10 @@ class RecordingLauncher(Launcher):
             ])
             for of in self._launches
         ]  # fmt: skip
+
+    def _numbers_made(self) -> range:
+        """Return the numbers of the slots that are no inputs'."""
+        return range(self._given, len(self._slots))
 
     def _standing(self, number: int) -> Slot:
         return self._slots[self._renewed.get(number, number)]
@@ -348,12 +356,13 @@ class RecordingLauncher(Launcher):
                 places[name] = self._given + place
         return places, [*numbers]
 
-    def _buffers_made(self, results: Sequence[CubeTensor]) -> tuple[Made, ...]:
-        slots = [self._slot(r) for r in results]
-        outer = {slot.number for slot in slots}
+    def _buffers_made(
+        self, results: Sequence[CubeTensor], uses: Mapping[int, Use]
+    ) -> tuple[Made, ...]:
+        outer = {self._slot(r).number for r in results}
         return tuple(
             Made(use, self._slots[n].type, n in outer)
-            for n, use in self._uses(slots).items()
+            for n, use in uses.items()
             if n >= self._given
         )
 
@@ -365,13 +374,13 @@ class RecordingLauncher(Launcher):
         assert isinstance(tensor.buffer, Slot), "the memory of a result is an input's or new"
         return self._standing(tensor.buffer.number)
 
-    def _placed(self, results: Sequence[Slot]) -> Placement:
+    def _placed(self, results: Sequence[Slot], uses: Mapping[int, Use]) -> Placement:
         """Return where each slot lies that is not an input's.
 
         Results of an input's type are what a step of training renews.  What is no result's is in
         one block where that takes less; on a GPU no launch may read and write one buffer.
         """
-        made = {n: use for n, use in self._uses(results).items() if n >= self._given}
+        made = {n: use for n, use in uses.items() if n >= self._given}
         names = dict.fromkeys(slot.number for slot in results)
         outer = {n: made[n] for n in names if n in made}
         inner = {n: use for n, use in made.items() if n not in outer}

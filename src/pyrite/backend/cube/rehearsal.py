@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import product
-from math import log2
+from itertools import chain, product
 from random import Random
 from typing import Any, Final, TypeVar
 
 from pyrite.backend.cube.ahead import Job
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import Strides
 from pyrite.backend.cube.recording_launcher import RecordingLauncher
 from pyrite.backend.cube.registry import Lowering
@@ -32,10 +31,10 @@ P = TypeVar("P", bound=Hashable)
 SIZES: Final = (2, 7, 8, 12, 24, 37, 58, 100, 120, 301, 512)
 #: By how many of these a size differs from the one before it.
 STEPS: Final = (0, 1, 3)
-#: How many mixtures are drawn beside these: what finds its kernels costs next to nothing.
-DRAWS: Final = 40
-#: The largest size that is drawn; none, some or all of a mixture's are of whole vectors.
-LARGEST: Final = 640
+#: Mixtures are drawn beside these, as what finds its kernels costs next to nothing: of sizes of
+#: each magnitude, from so many on to twice as many, that are odd multiples of each of some numbers.
+MAGNITUDES: Final = tuple([1 << n for n in range(2, 10)])
+MULTIPLES: Final = (1, 2, 4, 16, 64)
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
@@ -70,9 +69,10 @@ class Rehearsal(RecordingLauncher):
     def compile_ahead(self, key: Hashable, job: Callable[[Launcher], Iterable[Job] | None]) -> None:
         """Leave it to the first call."""
 
-    def compile_other_class(self, key: Hashable, job: Callable[[Launcher], None]) -> None:
+    def compile_other_class(self, foreseen: Callable[[], tuple[Hashable, Foresee]]) -> None:
         """Compile it now: what a lowering asks for at these sizes no call may have asked for."""
-        job(self._launcher)
+        _, compile = foreseen()
+        compile(self._launcher)
 
 
 def rehearse(
@@ -177,20 +177,40 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
         if start % 2:
             others.pop(1, None)
         yield others
-    yield from _drawn([m for m in sizes if m > 1], leading)
+    drawn = [m for m in sizes if m > 1]
+    mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(_own(shapes, drawn)))
+    for draw, others in enumerate(mixtures):
+        of_one = [m for m in leading if m in others] if draw % 4 == 0 else []
+        yield others | dict.fromkeys(of_one, 1)
 
 
-def _drawn(sizes: Sequence[int], leading: Collection[int]) -> Iterator[dict[int, int]]:
-    """Yield others in place of sizes, small ones as often as large ones, some in batches of one."""
+def _own(shapes: Sequence[Shape], sizes: Sequence[int]) -> list[int]:
+    """Return the sizes of the first shape that no other has: a model's weights have the others."""
+    kept = {n for shape in shapes[1:] for n in shape}
+    own = [m for m in sizes if m in shapes[0] and m not in kept]
+    return own if len(own) < len(sizes) else []
+
+
+def _drawn(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of sizes, each of every magnitude and multiple once."""
     rng = Random(0)
-    for draw in range(DRAWS) if sizes else ():
-        drawn = (round(2 ** rng.uniform(1, log2(LARGEST))) for _ in sizes)
-        share = (0.0, 0.5, 1.0)[draw % 3]
-        others = {
-            m: -(-n // 16) * 16 if rng.random() < share else n
-            for m, n in zip(sizes, drawn, strict=True)
-        }
-        yield others | dict.fromkeys(leading, 1) if draw % 4 == 0 else others
+    classes = [(of, low) for of in MULTIPLES for low in MAGNITUDES]
+    for each in zip(*[rng.sample(classes, len(classes)) for _ in sizes], strict=True):
+        yield {m: _size(rng, of, low) for m, (of, low) in zip(sizes, each, strict=True)}
+
+
+def _drawn_alike(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of sizes, all of them multiples of the same number."""
+    rng = Random(0)
+    for of in MULTIPLES:
+        for each in zip(*[rng.sample(MAGNITUDES, len(MAGNITUDES)) for _ in sizes], strict=True):
+            yield {m: _size(rng, of, low) for m, low in zip(sizes, each, strict=True)}
+
+
+def _size(rng: Random, of: int, low: int) -> int:
+    """Return a size of low to twice that: an odd multiple of 1, 2 or 4, or any of 16 or 64."""
+    n = rng.randrange(low, 2 * low)
+    return -(-n // of) * of if of > MULTIPLES[2] else n // (2 * of) * 2 * of + of
 
 
 def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:

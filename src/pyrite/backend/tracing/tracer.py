@@ -215,8 +215,8 @@ class Tracer(Backend):
                 return len(self.inputs) - 1 - x
             return x if x < len(self.inputs) else x + count
 
-        nodes = []
-        for node in self._nodes:
+        nodes = [] if numbers else self._nodes
+        for node in self._nodes if numbers else ():
             operands = tuple(renumbered(x) for x in node.operands)
             nodes.append(
                 Node(node.op, operands, node.attrs, node.types, node.first + count, node.content)

@@ -143,6 +143,9 @@ class Form:
         >>> str(((6 * i + j) // 3).simplified((2, 6)))
         '2*i0 + (i1) // 3'
         """
+        if self.is_affine:
+            kept = tuple([t for t in self.terms if isinstance(t[1], int) and shape[t[1]] > 1])
+            return self if len(kept) == len(self.terms) else Form(self.offset, kept)
         merged = _joined(self)
         terms = (_simple(atom, shape) * factor for factor, atom in merged.terms)
         return sum(terms, Form(merged.offset))

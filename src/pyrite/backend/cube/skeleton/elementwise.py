@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from pyrite.backend.cube.launcher import Launcher, Machine
+from pyrite.backend.cube.launcher import Foresee, Launcher, Machine
 from pyrite.backend.cube.layout import Strides, broadcast_strides, merged
 from pyrite.backend.cube.operand import (
     Layout,
@@ -259,12 +259,15 @@ def _foresee_other_end(
 
     The rehearsal of an op meets both, but where a lowering writes what it makes to one of its own.
     """
-    if launcher.machine.kind == "cpu" and config.width > 1:
-        other = replace(config, is_whole=not config.is_whole)
-        launcher.compile_other_class(
-            ("end", all_extents((problem, other, fused))[0]),
-            lambda launcher: foresee(launcher, ELEMENTWISE, problem, other, fused),
-        )
+    if launcher.machine.kind != "cpu" or config.width == 1:
+        return
+
+    def other() -> tuple[Hashable, Foresee]:
+        chosen = replace(config, is_whole=not config.is_whole)
+        key = all_extents((problem, chosen, fused))[0]
+        return key, lambda launcher: foresee(launcher, ELEMENTWISE, problem, chosen, fused)
+
+    launcher.compile_other_class(other)
 
 
 def problem_of(

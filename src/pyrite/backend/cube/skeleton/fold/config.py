@@ -11,12 +11,15 @@ from pyrite.backend.cube.launcher import Machine
 from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
 
+#: Which side has the elements of a vector.
+Along = Literal["rows", "columns"]
+
 
 @dataclass(frozen=True, slots=True)
 class ReductionConfig:
     """How the work is shared; see the head of this package."""
 
-    along: Literal["rows", "columns"]
+    along: Along
     workgroup_size: int
     lanes: int
     width: int
@@ -62,31 +65,48 @@ class Problem:
 
 def candidates(problem: Problem, machine: Machine) -> tuple[ReductionConfig, ...]:
     """Return the configs that are right for a problem."""
-    found = []
+    found = [
+        config
+        for along in ("columns", "rows")
+        for width in _widths_along(along, problem, machine)
+        for config in _of_width(along, width, problem, machine)
+    ]
+    return tuple([_levelled(problem, config) for config in found])
+
+
+def _widths_along(along: Along, problem: Problem, machine: Machine) -> list[int]:
+    """Return the widths of vectors along a side, the greatest first."""
+    if along == "rows":
+        is_exact = len(problem.reduced) > 1
+        return _widths(problem.reduced, problem.reduced_strides, is_exact=is_exact)
+    # GPUs test masks lane by lane, so there a vector ends no later than a row of outputs.
+    is_exact = machine.kind == "gpu"
+    return _widths(problem.outputs, problem.output_strides, is_exact=is_exact)
+
+
+def _of_width(
+    along: Along, width: int, problem: Problem, machine: Machine
+) -> list[ReductionConfig]:
+    """Return the configs for vectors of a width, each with one loop."""
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
     shared = [(small, 1), *((sizes[0], lanes) for lanes in LANES if lanes <= sizes[0])]
     parts = [p for p in PARTS if p == 1 or p * 4 <= problem.size]
-    # GPUs test masks lane by lane, so there a vector ends no later than a row of outputs.
-    is_exact = machine.kind == "gpu"
-    for width in _widths(problem.outputs, problem.output_strides, is_exact=is_exact):
-        found += [
-            ReductionConfig("columns", size, lanes, width, p, v)
-            for size, lanes in shared
-            for p in parts
-            for v in VECTORS
-            if v == 1 or _fits(problem.outputs, v * width, is_exact=is_exact)
-        ]
-    is_exact = len(problem.reduced) > 1
-    for width in _widths(problem.reduced, problem.reduced_strides, is_exact=is_exact):
-        found += [
-            ReductionConfig("rows", size, lanes, width, p, v)
-            for size, lanes in shared
-            for p in parts
-            for v in VECTORS
-            if v == 1 or _may_go_together(problem, lanes, p, v * lanes * width)
-        ]
-    return tuple(replace(c, levels=_levels(problem, c)) for c in found)
+
+    def fits(lanes: int, p: int, v: int) -> bool:
+        if v == 1:
+            return True
+        if along == "rows":
+            return _may_go_together(problem, lanes, p, v * lanes * width)
+        return _fits(problem.outputs, v * width, is_exact=machine.kind == "gpu")
+
+    return [
+        ReductionConfig(along, size, lanes, width, p, v)
+        for size, lanes in shared
+        for p in parts
+        for v in VECTORS
+        if fits(lanes, p, v)
+    ]
 
 
 def units(problem: Problem, config: ReductionConfig) -> int:
@@ -110,15 +130,15 @@ VECTORS = (1, 4, 16)
 BLOCK: Final = 128
 
 
-def _levels(problem: Problem, config: ReductionConfig) -> int:
-    """Return how many loops lie one inside another, so that no state takes in many more."""
+def _levelled(problem: Problem, config: ReductionConfig) -> ReductionConfig:
+    """Return a config with as many loops one inside another as no state takes in many more."""
     step = config.lanes * config.parts
     if config.along == "rows":
         step *= config.width * config.vectors
     levels, blocks = 1, problem.size // step
     while blocks > 4 * BLOCK:
         levels, blocks = levels + 1, blocks // BLOCK
-    return levels
+    return config if levels == 1 else replace(config, levels=levels)
 
 
 def _fits(outputs: Shape, together: int, *, is_exact: bool) -> bool:
@@ -156,17 +176,19 @@ def select(problem: Problem, machine: Machine, values: int = 1) -> ReductionConf
     ``values`` is how many numbers a state has.
     """
     is_column = problem.is_columns
-    along = "columns" if is_column else "rows"
+    along: Along = "columns" if is_column else "rows"
     # From beyond the nearer caches processors fetch the next lines by themselves, and sooner if two
     # vectors share a line: medians of sums are some 6 % less.
     is_far = machine.kind == "cpu" and problem.count * problem.size >= machine.cached
     most = max(machine.vector // 2, 1) if is_far else machine.vector
-    fitting = [c for c in candidates(problem, machine) if c.along == along and c.width <= most]
-    widest = max(c.width for c in fitting)
-    fitting = [c for c in fitting if c.width == widest]
+    widest = next(w for w in _widths_along(along, problem, machine) if w <= most)
+    fitting = _of_width(along, widest, problem, machine)
     if machine.kind == "gpu":
-        return _for_gpu(problem, fitting, machine.busy)
-    return _for_cpu(problem, fitting, machine.vector // values if is_column or is_far else 4)
+        chosen = _for_gpu(problem, fitting, machine.busy)
+    else:
+        vectors = machine.vector // values if is_column or is_far else 4
+        chosen = _for_cpu(problem, fitting, vectors)
+    return _levelled(problem, chosen)
 
 
 def _for_cpu(problem: Problem, fitting: Sequence[ReductionConfig], most: int) -> ReductionConfig:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from pyrite.backend.cube.launcher import Launcher
+from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
@@ -113,13 +113,16 @@ def _foresee_other_end(
     together, problem = config.width * config.vectors, reduction.problem
     if launcher.machine.kind != "cpu" or config.along == "rows" or together == 1:
         return
-    *outer, last = problem.outputs
-    other = last + 1 if last % together == 0 else -(-last // together) * together
-    like = replace(reduction, problem=replace(problem, outputs=(*outer, other)))
-    launcher.compile_other_class(
-        ("end", all_extents((like, config, fused))[0], other % together == 0),
-        lambda launcher: foresee(launcher, FOLD, like, config, fused),
-    )
+
+    def other() -> tuple[Hashable, Foresee]:
+        *outer, last = problem.outputs
+        whole = -(-last // together) * together
+        outputs = (*outer, last + 1 if last == whole else whole)
+        like = replace(reduction, problem=replace(problem, outputs=outputs))
+        key = all_extents((like, config, fused))[0]
+        return (key, last == whole), lambda to: foresee(to, FOLD, like, config, fused)
+
+    launcher.compile_other_class(other)
 
 
 def _layout(x: CubeTensor, problem: Problem, config: ReductionConfig, word: int) -> Layout:

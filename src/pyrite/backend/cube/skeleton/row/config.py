@@ -48,11 +48,12 @@ LANES = (4, 8, 16, 32)
 
 
 def candidates(
-    length: int, dtype: DType, machine: Machine, *, adds: bool = False
-) -> tuple[RowsConfig, ...]:
+    length: int, dtype: DType, machine: Machine, *, adds: bool = False,
+    widths: Sequence[int] = WIDTHS,
+) -> tuple[RowsConfig, ...]:  # fmt: skip
     """Return the configs for rows of so many elements, computed in a dtype.
 
-    ``adds`` says that something is summed over the rows.
+    ``adds`` says that something is summed over the rows; others than ``widths`` are left out.
     """
     sizes = machine.workgroup_sizes
     small = min(64, sizes[0])
@@ -75,7 +76,7 @@ def candidates(
     return tuple(
         RowsConfig(size, lanes, width, vectors, keeps, rows, turns)
         for size, lanes in [(small, 1), *shared]
-        for width in WIDTHS
+        for width in widths
         for vectors in (1, 4)
         for keeps, turns in ways(lanes, width, vectors)
         for rows in ((1, 32) if adds and fits and lanes == 1 else (1,))
@@ -92,16 +93,17 @@ def select(length: int, dtype: DType, machine: Machine, *, adds: bool = False) -
 
     On an H200 two to eight vectors a lane are as fast as a copy, and one less so.
     """
-    found = candidates(length, dtype, machine, adds=adds)
     widths = [w for w in WIDTHS if w <= machine.vector]
     if machine.kind == "cpu":
         lanes, width = 1, next((w for w in widths if w >= length), widths[-1])
+        found = candidates(length, dtype, machine, adds=adds, widths=(width,))
     else:
         width = max(w for w in widths if length % w == 0)
+        found = candidates(length, dtype, machine, adds=adds, widths=(width,))
         vectors = length // width
         most = max(vectors // 4, min(vectors, 4), min(vectors // 2, 8))
         lanes = max(c.lanes for c in found if c.lanes <= most)
-    return best([c for c in found if c.lanes == lanes and c.width == width])
+    return best([c for c in found if c.lanes == lanes])
 
 
 def select_in_pieces(
@@ -110,11 +112,10 @@ def select_in_pieces(
     """Return a config for rows of so many pieces of a size, which a CPU goes over one by one."""
     widths = [w for w in WIDTHS if w <= machine.vector]
     width = next((w for w in widths if w >= size), widths[-1])
-    found = candidates(pieces * padded(size, width), dtype, machine, adds=adds)
+    length = pieces * padded(size, width)
+    found = candidates(length, dtype, machine, adds=adds, widths=(width,))
     vectors = 4 if size >= 4 * width else 1
-    return best(
-        [c for c in found if (c.lanes, c.width, c.vectors, c.turns) == (1, width, vectors, 0)]
-    )
+    return best([c for c in found if (c.lanes, c.vectors, c.turns) == (1, vectors, 0)])
 
 
 def best(found: Sequence[RowsConfig]) -> RowsConfig:
