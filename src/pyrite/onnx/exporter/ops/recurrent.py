@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pyrite.onnx.exporter.call import Call, Value
-from pyrite.onnx.exporter.registry import exports
+from pyrite.onnx.exporter.registry import Types, exports
+from pyrite.op import Attributes
 from pyrite.types import int64
 
 #: Of each gate of ONNX, the place that it has here: input, output, forget, cell of an LSTM; update,
@@ -20,19 +21,24 @@ from pyrite.types import int64
 _LSTM, _GRU, _RNN = (0, 3, 1, 2), (1, 0, 2), (0,)
 
 
-@exports("lstm")
+def _gives_results_alone(types: Types, attrs: Attributes) -> bool:
+    """Whether it is not asked for its gates, which ONNX's layers do not give."""
+    return not attrs["keeps_gates"]
+
+
+@exports("lstm", when=_gives_results_alone)
 def _lstm(
     call: Call, x: Value, weight_ih: Value, weight_hh: Value, bias_ih: Value | None,
-    bias_hh: Value | None, hidden: Value, cell: Value, *, is_reversed: bool,
+    bias_hh: Value | None, hidden: Value, cell: Value, *, is_reversed: bool, **_: Any,
 ) -> tuple[Value, ...]:  # fmt: skip
     weights = _weights(call, _LSTM, weight_ih, weight_hh, bias_ih, bias_hh)
     return _layer(call, "LSTM", x, weights, (hidden, cell), is_reversed)
 
 
-@exports("gru")
+@exports("gru", when=_gives_results_alone)
 def _gru(
     call: Call, x: Value, weight_ih: Value, weight_hh: Value, bias_ih: Value | None,
-    bias_hh: Value | None, hidden: Value, *, is_reversed: bool,
+    bias_hh: Value | None, hidden: Value, *, is_reversed: bool, **_: Any,
 ) -> tuple[Value, ...]:  # fmt: skip
     weights = _weights(call, _GRU, weight_ih, weight_hh, bias_ih, bias_hh)
     return _layer(call, "GRU", x, weights, (hidden,), is_reversed, linear_before_reset=1)
