@@ -46,9 +46,12 @@ class NotedLaunch:
     @property
     def slots(self) -> Iterator[tuple[Slot, bool]]:
         """The slots that it touches, each with whether it may write there."""
+        if not self.is_ours:  # it may be WGSL, of which there is no more to see
+            yield from [(binding, True) for binding in self.bindings if isinstance(binding, Slot)]
+            return
         for node, binding in self.bound:
             if isinstance(binding, Slot):
-                yield binding, not self.is_ours or node.attr[2] != "read"
+                yield binding, node.attr[2] != "read"
 
 
 def overwriting(launch: NotedLaunch) -> Overwriting:
@@ -62,11 +65,13 @@ def effect_of(launch: NotedLaunch, work: int) -> LaunchEffect:
     """Return what a launch does, given how long it takes."""
     reads: set[int] = set()
     writes: set[int] = set()
-    for node, binding in launch.bound:
-        if isinstance(binding, Slot):
-            access = node.attr[2] if launch.is_ours else "read_write"
-            reads |= {binding.number} if access != "write" else set()
-            writes |= {binding.number} if access != "read" else set()
+    if not launch.is_ours:
+        reads = writes = {slot.number for slot, _ in launch.slots}
+    else:
+        for node, binding in launch.bound:
+            if isinstance(binding, Slot):
+                reads |= {binding.number} if node.attr[2] != "write" else set()
+                writes |= {binding.number} if node.attr[2] != "read" else set()
     is_repeatable = launch.is_ours and not _is_atomic(launch.executable.kernel)
     return LaunchEffect(
         overwriting(launch), frozenset(reads), frozenset(writes), work, is_repeatable
