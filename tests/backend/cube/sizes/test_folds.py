@@ -35,11 +35,11 @@ def test_any_size_on_a_processor(name: str, cpu_built: Any, draw: Any) -> None:
         assert others == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("axis", [0, None], ids=["columns", "all"])
-def test_columns_and_sums_of_all_end_anywhere(axis: int | None, cpu_built: Any, draw: Any) -> None:
+def test_columns_of_a_processor_end_anywhere(cpu_built: Any, draw: Any) -> None:
+    """Its kernels for columns that are whole vectors, or not, are compiled with each other."""
     sizes = [(9, 512), (9, 700), (11, 1024), (15, 515)]
 
-    first, *others = cpu_built(case("sum", axis, draw), sizes)
+    first, *others = cpu_built(case("sum", 0, draw), sizes)
 
     assert first > 0
     assert others == [0, 0, 0]
@@ -57,7 +57,7 @@ def test_scans(axis: int, built: Any, draw: Any) -> None:
     assert sum(others) <= 1  # more columns are taken together where there are many
 
 
-def case(name: str, axis: int | None, draw: Any) -> Any:
+def case(name: str, axis: int, draw: Any) -> Any:
     def call(device: Any, shape: tuple[int, ...]) -> Any:
         x = draw(*shape)
         return getattr(pyrite.tensor(x, device=device), name)(axis), getattr(np, name)(x, axis=axis)

@@ -20,7 +20,6 @@ from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
 from pyrite.kernel.machine import Machine
-from pyrite.kernel.symbol import is_symbol
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType
 
@@ -169,8 +168,8 @@ class _FoldKernel:
         step, size = lanes * width, self.problem.size
         # What is left behind whole steps is taken in by a second loop, vectors that end beyond the
         # row by a third, masked one of at most one turn.
-        is_whole = self._is_multiple(size, width)
-        is_even = vectors == 1 or self._is_multiple(size, step * vectors * self.config.parts)
+        is_whole = size % width == 0
+        is_even = vectors == 1 or size % (step * vectors * self.config.parts) == 0
         whole = end if is_whole else end - (width - 1)
         stop = whole if is_even else end - (step * vectors - 1)
 
@@ -196,11 +195,6 @@ class _FoldKernel:
             masked = tuple(b.select(mask, x, y) for x, y in zip(taken, empty, strict=True))
             last.yield_(*self.fold.join(self.k, last.carried, masked))
         return last.results
-
-    def _is_multiple(self, size: int, of: int) -> bool:
-        """Whether no loop is needed behind that over so many: where that costs nothing, unasked."""
-        is_free = self.config.workgroup_size == 1 and not self.problem.outputs
-        return not (is_free and is_symbol(size)) and size % of == 0
 
     def rest(self, outer: list[Value | int], begin: Value, stop: Value, state: State) -> State:
         """Return a state that takes in the whole vectors from begin on, one by one."""
