@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -38,6 +39,11 @@ def new_device() -> Iterator[tuple[Device, CpuRuntime]]:
         yield Device(Fusion(CubeBackend(runtime))), runtime
     finally:
         runtime.close()
+
+
+def forget_peak(runtime: CpuRuntime) -> None:
+    """Have the most that was live be what is live now."""
+    runtime._allocator._peak = runtime.memory_report().live
 
 
 def shared() -> Device:
@@ -226,13 +232,13 @@ def least(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return again
 
 
-@pytest.mark.parametrize("first", range(0, 2000, 10))
-@pytest.mark.sample(2)
+@pytest.mark.parametrize("first", range(0, 2000, 4))
+@pytest.mark.sample(1)
 def test_random_graphs_give_the_same_bits_by_the_plans_that_take_least(
     first: int, least: list[int]
 ) -> None:
     device = shared()
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 4):
         graph = RandomGraph(seed, STEPS)
         wanted = graph.run(device)
         with pyrite.memory_budget("1 GiB"):
@@ -261,7 +267,7 @@ class Blocks(nn.Module):
 class Training:
     """Some steps of training, and what they gave."""
 
-    def __init__(self, device: Device, depth: int = 4, inner: str = "bfloat16") -> None:
+    def __init__(self, device: Device, depth: int = 3, inner: str = "bfloat16") -> None:
         rng = np.random.default_rng(0)
         with pyrite.random_stream(0):
             self.model: Any = Blocks(depth, 48, inner).to(device)
@@ -275,26 +281,29 @@ class Training:
 
         self.step: Any = step
 
-    def run(self, *, is_compiled: bool, steps: int = 6) -> list[Array]:
+    def run(self, *, is_compiled: bool, steps: int = 5) -> list[Array]:
         """Return losses and the last parameters."""
         step = pyrite.compile(self.step) if is_compiled else self.step
         found = []
         with pyrite.random_stream(1):
             for _ in range(steps):
                 self.model, loss = step(self.model, self.x)
-                found.append(loss.numpy())
-        return [*found, *[p.numpy() for p in self.model.parameters()]]
+                found.append(loss.numpy().copy())
+        return [*found, *[p.numpy().copy() for p in self.model.parameters()]]
 
 
 @unguarded
 @pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.sample(1)
 def test_a_step_of_training_takes_less_and_learns_the_same(is_compiled: bool) -> None:
     """Three quarters of what it takes otherwise."""
     with new_device() as (device, runtime):
         training = Training(device)
         wanted = training.run(is_compiled=is_compiled)
         free = runtime.memory_report().peak
-    with new_device() as (device, runtime):
+        del training
+        gc.collect()
+        forget_peak(runtime)
         training = Training(device)
         budget = free * 3 // 4
         with pyrite.memory_budget(budget):
@@ -308,8 +317,7 @@ def test_a_step_of_training_takes_less_and_learns_the_same(is_compiled: bool) ->
 def test_a_held_model_is_copied_within_the_budget_or_not_at_all() -> None:
     with new_device() as (device, runtime):
         training = Training(device)
-        wanted = training.run(is_compiled=True)
-    with new_device() as (device, runtime):
+        wanted = training.run(is_compiled=True, steps=6)
         training = Training(device)
         step = pyrite.compile(training.step)
         with pyrite.random_stream(1):

@@ -115,7 +115,7 @@ def most(of: NotedProgram, schedule: LaunchSchedule) -> int:
 
 def test_what_is_made_again_is_what_it_was() -> None:
     again = 0
-    for seed in range(200):
+    for seed in range(60):
         of = some(seed)
         first = once(of)
         gave, results = contents(of, first.calls)
@@ -130,11 +130,11 @@ def test_what_is_made_again_is_what_it_was() -> None:
                 assert found.peak == most(of, found), f"seed {seed}"
                 assert first.peak == most(of, first)
             again += len(found.calls) > len(first.calls)
-    assert again > 30
+    assert again > 10
 
 
 def test_a_launch_that_may_give_something_else_is_made_once() -> None:
-    for seed in range(100):
+    for seed in range(30):
         of = some(seed)
         launches = [call.launch for call in rematerialised(of, once(of), 0).calls]
         assert all(
@@ -142,7 +142,7 @@ def test_a_launch_that_may_give_something_else_is_made_once() -> None:
         )
 
 
-@pytest.mark.parametrize("length", [9, 25, 64])
+@pytest.mark.parametrize("length", [9, 25])
 def test_a_chain_takes_a_part_of_its_memory(length: int) -> None:
     of = chain(length)
     first = once(of)
