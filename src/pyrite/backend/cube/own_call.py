@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import RECORDINGS, Recording
-from pyrite.backend.cube.recording_key import layouts_of
+from pyrite.backend.cube.recording_key import key_of_plan
 from pyrite.backend.cube.registry import Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op import Op, Plan
@@ -67,7 +67,7 @@ class OwnCalls:
         if not kernel.runs_on(self._launcher.runtime):
             return None
         state = kernel.state(inputs)
-        return None if state is None else (state, first, *layouts_of(inputs))
+        return None if state is None else (state, key_of_plan(first, inputs))
 
     def replay(
         self, key: Hashable, inputs: Sequence[Any], plan: Plan

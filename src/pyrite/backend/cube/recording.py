@@ -79,10 +79,13 @@ class Recording:
     shares_rooms: bool = False
     #: Whether there is no more to do than buffers, numbers, launches, and one result.
     is_plain: bool = field(init=False)
+    #: Whether a plain one has numbers, or a large result.
+    has_more: bool = field(init=False)
 
     def __post_init__(self) -> None:
         is_plain = len(self.results) == 1 and not self.parts and not self.faults
         object.__setattr__(self, "is_plain", is_plain)
+        object.__setattr__(self, "has_more", bool(self.large or self.arguments))
 
     @property
     def head(self) -> tuple[BundledLaunch, ...]:
@@ -109,12 +112,14 @@ class Recording:
         if self.is_plain and not listeners:
             if self.sizes:
                 operands += self.memory.buffers()
-            for at, of in self.large:
-                note_origin(operands[at], of, known=_CALLERS)
-            for position, dtype in self.arguments:
-                operands.append(number_of(inputs[position], dtype))
+            if self.has_more:
+                for at, of in self.large:
+                    note_origin(operands[at], of, known=_CALLERS)
+                for position, dtype in self.arguments:
+                    operands.append(number_of(inputs[position], dtype))
             if self.bundle is not None:
-                operands += given
+                if given:
+                    operands += given
                 self.bundle.launch(operands)
             ((at, of, strides, offset),) = self.results
             return (CubeTensor(operands[at], of, strides, offset, doubt),)

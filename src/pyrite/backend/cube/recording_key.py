@@ -35,15 +35,10 @@ def key_of(op: Op, inputs: Sequence[Any], attrs: Attributes) -> Hashable | None:
 
 def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
     """Return `key_of` for inputs of a plan that is kept: their types, and attributes, are its."""
-    return (plan, *layouts_of(inputs))
-
-
-def layouts_of(inputs: Sequence[Any]) -> list[Hashable]:
-    """Return what a lowering may depend on of inputs, beside their types."""
-    parts: list[Hashable] = []
+    parts: list[Hashable] = [plan]
     for i in inputs:
         if type(i) is CubeTensor:
             parts += (i.strides, i.offset)
         elif i is not None and i.type.dtype is bool_:
             parts.append(bool(i.value))
-    return parts
+    return tuple(parts)
