@@ -29,8 +29,9 @@ from pyrite.types import DType, Number, TensorType
 
 #: Recordings that a backend holds at least.
 RECORDINGS = 4096
-#: Callers of who replays one that are Pyrite's: it, `CubeBackend.execute`, and who asks for that.
-_CALLERS = 3
+#: Callers of who notes a line that are Pyrite's: two of a recording, `CubeBackend.execute`, and who
+#: asks for that.
+_CALLERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,7 @@ class Recording:
             if self.sizes:
                 operands += self.memory.buffers()
             if self.has_more:
-                for at, of in self.large:
-                    note_origin(operands[at], of, known=_CALLERS)
-                for position, dtype in self.arguments:
-                    operands.append(number_of(inputs[position], dtype))
+                self._put_more(inputs, operands)
             if self.bundle is not None:
                 if given:
                     operands += given
@@ -124,6 +122,13 @@ class Recording:
             ((at, of, strides, offset),) = self.results
             return (CubeTensor(operands[at], of, strides, offset, doubt),)
         return self._replay_all(launcher, inputs, operands, doubt, given)
+
+    def _put_more(self, inputs: Sequence[Any], operands: list[Any]) -> None:
+        """Note the line of a large result, and put the inputs' numbers behind the buffers."""
+        for at, of in self.large:
+            note_origin(operands[at], of, known=_CALLERS)
+        for position, dtype in self.arguments:
+            operands.append(number_of(inputs[position], dtype))
 
     def _replay_all(
         self,
