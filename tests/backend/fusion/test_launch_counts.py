@@ -141,3 +141,23 @@ def training(case: Case, device: Device, *, is_compiled: bool) -> Callable[[], f
         return float(loss.item())
 
     return step
+
+
+def test_what_is_made_of_sums_that_share_nothing_is_one_kernel() -> None:
+    device = Device(Fusion(pyrite.device("cpu").backend.root))
+    pairs = [
+        [
+            pyrite.tensor(RNG.standard_normal(shape, dtype=np.float32), device=device)
+            for shape in ((9, n), (n,))
+        ]
+        for n in (5, 6, 7)
+    ]
+    with pyrite.explain() as found:
+        kept = [p - 0.1 * x.sum(axis=0) for x, p in pairs]
+        device.synchronize()
+    names = [x.kernel.name for x in found.launched]
+    assert sum("subtract" in name for name in names) == 1, names
+    assert len(names) <= 4, names
+    for (x, p), got in zip(pairs, kept, strict=True):
+        want = p.numpy() - np.float32(0.1) * x.numpy().sum(axis=0)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
