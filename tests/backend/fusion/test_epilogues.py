@@ -120,3 +120,80 @@ def test_contractions_and_what_is_around_them_give_what_they_give_without_fusion
     fused = Device(Fusion(plain.backend.root))
     for seed in range(first, first + 5):
         check(RandomGraph(seed, STEPS_AROUND), plain, fused)
+
+
+# ---- what follows a fold ----
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Any:
+    runtime: Any = InterpreterRuntime(MACHINES["gpu"])
+    return CubeBackend(runtime)
+
+
+def update(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+    g = x.sum(axis=0)
+    moment = m * 0.5 + g
+    return [p - moment * 0.25, moment]
+
+
+def update_and_gradient(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+    g = x.max(axis=0)
+    return [p - g, g, (m * g).relu()]
+
+
+def update_of_a_view(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+    return [(p - x.sum(axis=0, keepdims=True).reshape(p.shape).abs()) * m]
+
+
+def update_in_float16(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+    g = (x * 0.25).astype("float16").sum(axis=0)
+    return [(p.astype("float16") - g * 0.3).astype("float32") * m]
+
+
+def update_by_a_mean(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+    return [p + x.mean(axis=0).square() * m]
+
+
+FOLDS = {
+    "update": update, "gradient": update_and_gradient, "view": update_of_a_view,
+    "float16": update_in_float16, "mean": update_by_a_mean,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (7, 12), (40, 33), (700, 8), (3, 2, 5)], ids=str)
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.sample(2, by="name")
+def test_what_follows_a_fold_of_columns_is_in_its_kernel(
+    gpu: Any, name: str, shape: tuple[int, ...]
+) -> None:
+    arrays = [numbers(*shape), numbers(*shape[1:]), numbers(*shape[1:])]
+    arrays[1][..., -1] = np.nan
+    # Parts of long columns are folded before, and what is folded of another dtype is written.
+    most = 1 + (shape[0] > 64) + (name == "float16")
+    assert kernels_of(FOLDS[name], arrays, gpu) <= most
+
+
+def test_what_follows_reads_tensors_as_they_lie(gpu: Any) -> None:
+    def compute(x: Tensor, p: Tensor, m: Tensor) -> list[Tensor]:
+        return [p[1:, ::2].mT * 0.5 - x.sum(axis=0), m[::-1, 1] + (x * 2).max(axis=(0, 2))]
+
+    assert kernels_of(compute, [numbers(9, 6, 4), numbers(5, 12), numbers(6, 3)], gpu) <= 4
+
+
+@pytest.mark.parametrize("rows", [6, 300])
+def test_what_follows_sums_of_the_other_way_is_in_the_kernel_that_joins_them(
+    gpu: Any, rows: int
+) -> None:
+    """Gradients of a norm's scale and shift, and their updates."""
+
+    def compute(x: Tensor, g: Tensor, scale: Tensor, shift: Tensor) -> list[Tensor]:
+        centred = x - x.max(axis=1, keepdims=True)
+        of_scale, of_shift = (
+            (g * centred).sum(axis=0),
+            (g * x.max(axis=1, keepdims=True)).sum(axis=0),
+        )
+        return [centred * g, scale - of_scale * 0.5, shift - of_shift * 0.5, of_shift]
+
+    arrays = [numbers(rows, 12), numbers(rows, 12), numbers(12), numbers(12)]
+    assert kernels_of(compute, arrays, gpu) == 3

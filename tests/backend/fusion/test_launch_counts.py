@@ -14,6 +14,8 @@ from pyrite import Tensor, nn, optim
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
+from pyrite.kernel.machine import Machine
+from pyrite.runtime.interpreter import InterpreterRuntime
 
 RNG = np.random.default_rng(1)
 
@@ -102,19 +104,30 @@ def test_a_compiled_step_of_a_network_of_the_benchmark_has_no_more_kernels(name:
     _require_few(LARGE[name], Device(Fusion(CubeBackend(runtime))), is_compiled=True)
 
 
-def _require_few(case: Case, device: Device, *, is_compiled: bool) -> None:
+def test_updates_on_a_gpu_are_in_the_kernels_of_their_gradients() -> None:
+    """But for those of embeddings, which are one launch."""
+    machine = Machine.gpu(workgroups=8, buffers=32)
+    device = Device(Fusion(CubeBackend(InterpreterRuntime(machine))))
+    case = Case(lambda: Language(1, 8, 2, 3, 7), (2, 3), 6, 7, 60)
+    names = _require_few(case, device, is_compiled=True)
+    assert names.count("adam_update") == 1, names
+
+
+def _require_few(case: Case, device: Device, *, is_compiled: bool) -> list[str]:
+    """Return the names of the kernels of a step, which are few."""
     step = training(case, device, is_compiled=is_compiled)
     for _ in range(3):
         step()
     with pyrite.explain() as found:
         step()
         device.synchronize()
-    names = " ".join(x.kernel.name for x in found.launched)
+    names = [x.kernel.name for x in found.launched]
     assert 5 < len(found.launched) <= case.most, names
     recorded = device.backend.recorded  # type: ignore[attr-defined]
     before = recorded.compiled
     step()
     assert recorded.compiled == before
+    return names
 
 
 def training(case: Case, device: Device, *, is_compiled: bool) -> Callable[[], float]:

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.operand import layout_of
+from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.skeleton.fold import (
     Problem,
     ReductionConfig,
@@ -21,8 +24,11 @@ from pyrite.backend.cube.skeleton.fold import (
     reduce_axes,
     select,
     sum_of,
+    write_fold,
 )
+from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device
+from pyrite.op import Constant
 from pyrite.op.rule import folds
 from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
@@ -69,6 +75,39 @@ def test_every_candidate_gives_the_sum(
             backend.launcher, sum_of(int32), x, axes, TensorType(want.shape, int32), config
         )
         np.testing.assert_array_equal(backend.download(got), want, err_msg=str(config))
+
+
+@pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
+@pytest.mark.parametrize(("shape", "order", "axes"), LAYOUTS[3:8])
+def test_every_candidate_gives_what_follows_it(
+    fresh: Device, machine: Machine, shape: Any, order: Any, axes: Any, quarter: Any
+) -> None:
+    """Of a source with a stride and an offset, a number, and one element for all."""
+    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    x = in_order(array, order, fresh)._handle
+    want = array.sum(axes, dtype=np.int32)
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    of = np.arange(3 * want.size, dtype=np.int32)
+    source = backend.upload(of).sliced((1,), (want.size,), (3,))
+    one = CubeTensor(source.buffer, source.type, (0,), 1)
+    two = Constant(2, TensorType((), int32))
+
+    def rule(k: Any, value: Any, *given: Any) -> Any:
+        return [value * given[1] - given[0], value + given[2]]
+
+    for config in quarter(candidates(problem_of(x, axes), machine)):
+        targets = tuple([backend.launcher.empty(TensorType((want.size,), int32)) for _ in "ab"])
+        around = Around.of(
+            backend.launcher, (), Epilogue(rule, (source, two, one), targets), layout_of
+        )
+        write_fold(
+            backend.launcher, sum_of(int32), x, axes, [unstored(TensorType(want.shape, int32))],
+            config, around,
+        )  # fmt: skip
+        first, second = (backend.download(t) for t in targets)
+        np.testing.assert_array_equal(first, want.ravel() * 2 - of[1::3], err_msg=str(config))
+        np.testing.assert_array_equal(second, want.ravel() + of[1], err_msg=str(config))
 
 
 @pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)

@@ -23,7 +23,7 @@ from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall, grouped, map_apart
 from pyrite.backend.graph import Graph, Literal, Node, Part, reaching
 from pyrite.backend.graph import Input as GraphInput
-from pyrite.op import Constant
+from pyrite.op import Attributes, Constant
 from pyrite.types import TensorType
 
 #: A value that takes more nodes of a region is computed in steps.
@@ -54,6 +54,8 @@ class GraphRun:
         self._closing = closing_folds(graph, self._inside) if self.is_program else []
         #: Nodes outside of regions that were run, with all that needs their results or without.
         self._done: set[Node] = set()
+        #: Values that were used up in the kernel that made them, and are not in memory.
+        self._used_up: set[int] = set()
 
     def realise_results(self) -> None:
         """Have the results of the graph lie in memory, in the order in which they were asked for.
@@ -85,8 +87,7 @@ class GraphRun:
 
     def realise(self, wanted: Sequence[int]) -> None:
         """Have values lie in memory."""
-        wanted = list(dict.fromkeys(wanted))
-        while any(value not in self.real for value in wanted):
+        while wanted := [v for v in dict.fromkeys(wanted) if not self._is_made(v)]:
             nodes = ancestors(self.graph, wanted, self.real.keys())
             ready = [n for n in nodes if self._is_moved(n)]
             if ready:
@@ -98,7 +99,7 @@ class GraphRun:
                 if outside not in self._done:
                     self._run_alone(outside)
                 continue
-            bases = list(dict.fromkeys(self._base(v) for v in wanted if v not in self.real))
+            bases = list(dict.fromkeys(self._base(v) for v in wanted))
             if len(nodes) > MOST_NODES and (first := self._first_half(bases)):
                 bases = [first]
             parts = self._apart(bases)
@@ -107,6 +108,9 @@ class GraphRun:
                 continue
             for part in self._run_together(parts) if self.is_program else parts:
                 self.realise(part)
+
+    def _is_made(self, value: int) -> bool:
+        return value in self.real or value in self._used_up
 
     def _run_together(self, parts: Sequence[Sequence[int]]) -> list[Sequence[int]]:
         """Run parts that one elementwise kernel each would compute by few launches.
@@ -227,9 +231,10 @@ class GraphRun:
         if siblings:
             nodes = ancestors(self.graph, [*wanted, *siblings], self.real.keys())
         step = self._region_run(nodes, wanted, siblings)
-        stop = step.run()
+        before = self._used_up.copy()
+        stop = step.run(self._run_with_tail if self.is_program else None)
         new = {v: x for v, x in step.made.items() if v not in self.real}
-        self.note(ancestors(self.graph, list(new), self.real.keys()))
+        self.note(ancestors(self.graph, [*new, *self._used_up - before], self.real.keys()))
         self.real |= new
         return stop
 
@@ -294,17 +299,21 @@ class GraphRun:
             else Constant(x.value, TensorType((), x.dtype)) if isinstance(x, Literal) else x
             for x in node.operands
         ]  # fmt: skip
-        lowering = self.lowering(node, inputs)
-        if self._run_with_tail(node, lowering, inputs):
+        if self._run_with_tail(node, inputs, node.attrs):
             return
+        lowering = self.lowering(node, inputs)
         results = lowering(self.launcher, node.op, inputs, node.attrs, node.types)
         self.real.update(zip(node.results, results, strict=True))
         self.note([node])
 
-    def _run_with_tail(self, node: Node, lowering: Lowering, inputs: Sequence[Input]) -> bool:
-        """Run a node and what follows it by one kernel, if its kernels take that."""
-        finish = FINISHING.get(lowering) if self.is_program else None
-        if finish is None:
+    def _run_with_tail(self, node: Node, inputs: Sequence[Input], attrs: Attributes) -> bool:
+        """Run a node and what follows it by one kernel, if its kernels take that.
+
+        The inputs may be others that give the same result by other attributes.
+        """
+        finish = FINISHING.get(self.lowering(node, inputs)) if self.is_program else None
+        if finish is None or (is_fold(node) and self.launcher.machine.kind == "cpu"):
+            # Where launches are cheap, one that writes in place behind many folds is better.
             return False
         left = ancestors(self.graph, self.graph.results, self.real.keys())
         search = TailSearch(self.graph, self.real, self._inside, left)
@@ -312,8 +321,9 @@ class GraphRun:
         if tail is None:
             return False
         epilogue, made = epilogue_of(self.launcher, self.graph, tail, self.real)
-        if not finish(self.launcher, node.op, inputs, node.attrs, node.types, epilogue):
+        if not finish(self.launcher, node.op, inputs, attrs, node.types, epilogue):
             return False
+        self._used_up.update(node.results)
         self.real |= made
         self.note([node, *tail.nodes])
         return True

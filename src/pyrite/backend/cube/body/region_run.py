@@ -20,7 +20,7 @@ from pyrite.backend.cube.body.region import (
     Region,
     is_fold,
 )
-from pyrite.backend.cube.body.rows import outer_of, run_group, run_parts
+from pyrite.backend.cube.body.rows import Join, outer_of, run_group, run_parts
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
@@ -82,8 +82,11 @@ class RegionRun:
         part = self._part
         return Region(part.graph, part.graph.nodes, tuple(range(len(part.leaves))))
 
-    def run(self) -> Stop | None:
-        """Run a kernel; or return what stops that."""
+    def run(self, join: Join | None = None) -> Stop | None:
+        """Run a kernel; or return what stops that.
+
+        ``join`` is asked to run, with what follows them, folds of what groups of rows gave.
+        """
         nodes = self._part.graph.nodes
         try:
             region = self._region()
@@ -101,7 +104,8 @@ class RegionRun:
                 return self._stop(first, is_wanted=True)
             if (last := made_after(region, group)) and self._is_broken(region, group):
                 return self._stop(last)
-            run_group(self.launcher, self.name, region, group, self._real)
+            own = None if join is None else self._of_whole(join)
+            run_group(self.launcher, self.name, region, group, self._real, join=own)
             return None
         group = replace(group, folds=tuple(passes(region, group)[0]), elements=(), sums=())
         if self._runs_in_parts(region, group):
@@ -111,6 +115,11 @@ class RegionRun:
     def _stop(self, node: Node, *, is_alone: bool = False, is_wanted: bool = False) -> Stop:
         """Return a node of the part as one of the whole graph."""
         return Stop(self._nodes[self._part.graph.nodes.index(node)], is_alone, is_wanted)
+
+    def _of_whole(self, join: Join) -> Join:
+        """Return a join of nodes of the part, by one of nodes of the whole graph."""
+        nodes = self._part.graph.nodes
+        return lambda node, *given: join(self._nodes[nodes.index(node)], *given)
 
     def _within_limits(self, region: Region, group: Group) -> Group:
         """Return a group without what takes more tensors than a kernel may have."""

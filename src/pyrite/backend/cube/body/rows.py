@@ -7,7 +7,7 @@ costs more than to keep them, once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from pyrite.backend.cube.body.atoms import Atoms
 from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
@@ -25,9 +25,13 @@ from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import ROWS, RowProblem, RowsConfig, groups_of, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Node
-from pyrite.op import Constant
+from pyrite.op import Attributes, Constant
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, TensorType
+
+#: Runs a fold by other inputs and attributes with what follows it, in one kernel that writes no
+#: more of the fold itself than is needed; or returns False.
+Join = Callable[[Node, Sequence[Input], Attributes], bool]
 
 
 def arranged(
@@ -167,8 +171,11 @@ class _Launch:
         leaves = (list(self.tensors), self.numbers)
         return key_of(self.nodes, *leaves, of_rows, *wanted)
 
-    def results(self) -> dict[int, CubeTensor]:
-        """Return what was written, in the shapes that the body gives."""
+    def results(self, join: Join | None) -> dict[int, CubeTensor]:
+        """Return what was written, in the shapes that the body gives.
+
+        Without what ``join`` has run with what follows it.
+        """
         found: dict[int, CubeTensor] = {}
         for value, (made, _) in self.made.items():
             order = (*self.group.rows, *self.group.length)
@@ -177,15 +184,23 @@ class _Launch:
         for value, made in self.of_rows.items():
             found[value] = self._arranged(made, self.group.rows, value)
         for node, partial in zip(self.group.sums, self.partial, strict=True):
-            found[node.first] = self._over_groups(node, partial)
+            joined = self._over_groups(node, partial, join)
+            if joined is not None:
+                found[node.first] = joined
         return found
 
-    def _over_groups(self, node: Node, partial: CubeTensor) -> CubeTensor:
-        """Return the fold of what each group of rows gave: the same fold once more."""
+    def _over_groups(self, node: Node, partial: CubeTensor, join: Join | None) -> CubeTensor | None:
+        """Return the fold of what each group of rows gave: the same fold once more.
+
+        None where it was run with what follows it.
+        """
         type = TensorType((self.sizes[1],), node.types[0].dtype)
         if partial.shape[0] == 1 and partial.dtype is type.dtype:
             return self._along(partial, node)
         attrs = {**node.attrs, "axis": (0,), "keepdims": False}
+        is_in_order = self.region.space(node.first) == self.group.length
+        if join is not None and is_in_order and join(node, [partial], attrs):
+            return None
         lowering = lowering_of(node.op)
         assert lowering is not None, "a fold has kernels"
         (found,) = lowering(self.launcher, node.op, [partial], attrs, (type,))
@@ -200,12 +215,12 @@ class _Launch:
 
 def run_group(
     launcher: Launcher, name: str, region: Region, group: Group, real: dict[int, Input],
-    config: RowsConfig | None = None,
+    config: RowsConfig | None = None, join: Join | None = None,
 ) -> None:  # fmt: skip
     """Compute the values that a group writes."""
     launch = _Launch(launcher, region, group, real, config)
     launch.run(name, arguments_of(launch, real))
-    real.update(launch.results())
+    real.update(launch.results(join))
 
 
 # ---- rows in parts ----

@@ -26,7 +26,6 @@ from pyrite.backend.cube.operand import bindings_of
 from pyrite.backend.cube.operand import layout_of as tensor_layout_of
 from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.direct import DIRECT, DirectConvolution
-from pyrite.backend.cube.skeleton.contraction.epilogue import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.contraction.gradient import (
     WEIGHT_GRADIENT,
     AnyParts,
@@ -38,6 +37,7 @@ from pyrite.backend.cube.skeleton.contraction.matrices import lanes_of
 from pyrite.backend.cube.skeleton.contraction.product import SUM, contract
 from pyrite.backend.cube.skeleton.contraction.windowed import WindowedProduct, contract_windows
 from pyrite.backend.cube.skeleton.elementwise import map_elements
+from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.protocol import Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.kernel.machine import Machine

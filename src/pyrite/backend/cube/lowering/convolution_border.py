@@ -27,12 +27,7 @@ from pyrite.backend.cube.operand import (
     unravel,
     workgroup_of,
 )
-from pyrite.backend.cube.skeleton.contraction.epilogue import (
-    ALONE,
-    Around,
-    Finish,
-    bindings_around,
-)
+from pyrite.backend.cube.skeleton.finish import ALONE, Around, Finish, bindings_around
 from pyrite.backend.cube.skeleton.protocol import Stage
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel, KernelBuilder, Value

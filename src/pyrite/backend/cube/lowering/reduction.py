@@ -6,16 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher, Machine
-from pyrite.backend.cube.registry import lowers_rule
+from pyrite.backend.cube.operand import layout_of
+from pyrite.backend.cube.registry import finishes, lowers_rule
 from pyrite.backend.cube.skeleton.copy import as_tensor
+from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.skeleton.fold import (
     KernelFold,
     join_cost,
     problem_of,
     reduce_results,
+    write_fold,
 )
-from pyrite.backend.cube.tensor import CubeTensor
+from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.op import Attributes, Fold, Op, rules_key
 from pyrite.op.rule.fold import axes_of
 from pyrite.types import DType
@@ -52,6 +56,23 @@ def fold_axes(
     axes = axes_of(attrs.get("axis"), len(x.shape))
     fold = _bound(launcher.machine, op, x, attrs, [type.dtype for type in out])
     return reduce_results(launcher, fold, x, axes, out)
+
+
+@finishes(fold_axes)
+def fold_axes_and_finish(
+    launcher: Launcher, op: Op, inputs: Sequence[Any], attrs: Attributes, out: Any,
+    epilogue: Epilogue,
+) -> bool:  # fmt: skip
+    """Write what an epilogue makes of each result, in the kernel that joins the last states."""
+    x, axes = as_tensor(launcher, inputs[0]), axes_of(attrs.get("axis"), len(inputs[0].shape))
+    (type,) = out
+    flat = epilogue.seen(lambda t: t.reshaped((type.size,)))
+    if flat is None or not x.type.size:
+        return False
+    fold = _bound(launcher.machine, op, x, attrs, [type.dtype])
+    around = Around.of(launcher, (), flat, layout_of)
+    write_fold(launcher, fold, x, axes, [unstored(type)], around=around)
+    return True
 
 
 def _bound(

@@ -11,8 +11,8 @@ from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.lowering import convolution
 from pyrite.backend.cube.skeleton.contraction import PRODUCT, contract, layout_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import Around, Biased
 from pyrite.backend.cube.skeleton.contraction.matrix_product import matmul_product
+from pyrite.backend.cube.skeleton.finish import Around, Biased
 from pyrite.backend.cube.skeleton.protocol import Fused, Stage
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device

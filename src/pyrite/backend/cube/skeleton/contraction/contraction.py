@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher
-from pyrite.backend.cube.skeleton.contraction.epilogue import Around
 from pyrite.backend.cube.skeleton.contraction.matrices import matrices_of
 from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
 from pyrite.backend.cube.skeleton.contraction.terms import add_terms, mend
+from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.rule import Terms
 from pyrite.types import DType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyrite.backend.cube.skeleton.contraction.epilogue import Finish
+from pyrite.backend.cube.skeleton.finish import Finish
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel
 from pyrite.kernel.extent import with_known

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.layout import merged, row_major
-from pyrite.backend.cube.skeleton.contraction.epilogue import Around
 from pyrite.backend.cube.skeleton.contraction.product import contract, layout_of
+from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel.template.implicit_gemm import OperandLayout

@@ -13,12 +13,8 @@ from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import (
-    Source,
-    bindings_around,
-    fuse_of,
-    outputs_of,
-)
+from pyrite.backend.cube.skeleton.contraction.epilogue import fuse_of, outputs_of
+from pyrite.backend.cube.skeleton.finish import Source, bindings_around
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel

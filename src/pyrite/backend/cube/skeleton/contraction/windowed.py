@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import bindings_of
-from pyrite.backend.cube.skeleton.contraction.epilogue import Source, bindings_around
 from pyrite.backend.cube.skeleton.contraction.product import (
     PRODUCT,
     SUM,
@@ -20,6 +19,7 @@ from pyrite.backend.cube.skeleton.contraction.product import (
     Schedule,
     contract,
 )
+from pyrite.backend.cube.skeleton.finish import Source, bindings_around
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Kernel

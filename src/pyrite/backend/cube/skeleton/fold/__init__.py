@@ -28,6 +28,7 @@ from pyrite.backend.cube.skeleton.fold.fold import sum_of as sum_of
 from pyrite.backend.cube.skeleton.fold.launch import problem_of as problem_of
 from pyrite.backend.cube.skeleton.fold.launch import reduce_axes as reduce_axes
 from pyrite.backend.cube.skeleton.fold.launch import reduce_results as reduce_results
+from pyrite.backend.cube.skeleton.fold.launch import write_fold as write_fold
 from pyrite.backend.cube.skeleton.fold.mean import mean_over as mean_over
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "reduce_results",
     "select",
     "sum_of",
+    "write_fold",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyrite.backend.cube.operand import Layout, Operand, halves, iota, unravel, workgroup_of
+from pyrite.backend.cube.skeleton.finish import Finish
 from pyrite.backend.cube.skeleton.fold.config import (
     BLOCK,
     Problem,
@@ -32,17 +33,20 @@ class _FoldKernel:
     """
 
     def __init__(
-        self, fold: KernelFold, reduction: Reduction, config: ReductionConfig, grid: int
+        self, fused: Fused, reduction: Reduction, config: ReductionConfig, grid: int
     ) -> None:
+        assert fused.body is not None
+        fold: KernelFold = fused.body.of
         self.fold = fold.ending(count=reduction.count)
         self.problem, self.config = reduction.problem, config
         self.takes, self.ends = reduction.takes, reduction.ends
         b = self.b = KernelBuilder(fold.name, workgroup_size=config.workgroup_size, grid=grid)
         self.k = RecordingAlgebra(b)
         self.sources = [Operand(b, f"x{i}", of, "read") for i, of in enumerate(reduction.sources)]
+        self.made = Finish(b, fused.epilogue)
+        targets = fused.outputs or [Layout(target, (1,)) for target in reduction.targets]
         self.targets = [
-            Operand(b, f"out{i}", Layout(target, (1,)), "write")
-            for i, target in enumerate(reduction.targets)
+            Operand(b, f"out{i}", _layout_of(target), "write") for i, target in enumerate(targets)
         ]
 
     def write(self) -> None:
@@ -270,18 +274,28 @@ class _FoldKernel:
     def finish(
         self, place: Value, state: State, exists: Value | None, mask: Value | None = None
     ) -> None:
-        """Write a state, or what it ends as; of several lanes the first does."""
-        results = self.fold.end(self.k, state) if self.ends else state
+        """Write a state, its end, or what is made of that; of several lanes the first does."""
+        results: Sequence[Value] = self.fold.end(self.k, state) if self.ends else state
 
         def write() -> None:
-            for target, result in zip(self.targets, results, strict=True):
-                target.store_along(place, result, mask=mask)
+            if self.made.stage is None:
+                for target, result in zip(self.targets, results, strict=True):
+                    target.store_along(place, result, mask=mask)
+                return
+            made = self.made(results[0], [place], mask)
+            for target, result in zip(self.targets, made, strict=True):
+                target.store_along(target.at([place]), result, mask=mask)
 
         if exists is None:
             write()
             return
         with self.b.if_(exists & (self.lane == 0)):
             write()
+
+
+def _layout_of(target: object) -> Layout:
+    assert isinstance(target, Layout), "what a fold writes has one axis"
+    return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +334,11 @@ class FoldSkeleton:
         return -(-units(problem.problem, config) // per_workgroup) * config.parts
 
     def build(self, problem: Reduction, config: ReductionConfig, fused: Fused, grid: int) -> Kernel:
-        """Return the kernel; see `_FoldKernel`.  Parameters: sources, and targets."""
-        assert fused.body is not None
-        body = _FoldKernel(fused.body.of, problem, config, grid)
+        """Return the kernel; see `_FoldKernel`.  An epilogue's coordinate is the output's number.
+
+        Parameters: sources, those of the epilogue, and targets.
+        """
+        body = _FoldKernel(fused, problem, config, grid)
         body.write()
         return body.b.build()
 

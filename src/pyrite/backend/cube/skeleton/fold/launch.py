@@ -10,6 +10,7 @@ from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
+from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
 from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
 from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
@@ -60,16 +61,28 @@ def reduce_results(
 ) -> list[CubeTensor]:
     """Return all results of a fold over axes, whose types differ in their dtypes alone."""
     targets = [launcher.empty(type) for type in types]
-    if types[0].size == 0:
-        return targets
+    if types[0].size:
+        write_fold(launcher, fold, x, axes, targets, config)
+    return targets
+
+
+def write_fold(
+    launcher: Launcher, fold: KernelFold, x: CubeTensor, axes: tuple[int, ...],
+    targets: Sequence[CubeTensor], config: ReductionConfig | None = None, around: Around = ALONE,
+) -> None:  # fmt: skip
+    """Write the results of a fold over axes to dense tensors, of some elements.
+
+    Or, ``around`` the fold, what is made of its only result: of that one's number all is known.
+    """
     whole = Reduction(problem_of(x, axes), len(fold.start), count=fold.bound.count)
     if whole.problem.size == 0:
+        assert around is ALONE, "what follows a fold follows what it reads"
         _write_nothing(launcher, fold, targets)
-        return targets
+        return
     config = config or FOLD.select(whole, launcher.machine)
     if config.parts == 1:
-        _launch(launcher, fold, whole, [x], targets, config)
-        return targets
+        _launch(launcher, fold, whole, [x], targets, config, around)
+        return
     count, parts = whole.problem.count, config.parts
     is_column = config.along == "columns"
     shape = (parts, count) if is_column else (count, parts)
@@ -78,8 +91,7 @@ def reduce_results(
     of_parts = problem_of(states[0], (0,) if is_column else (1,))
     rest = Reduction(of_parts, 1, takes=False, count=fold.bound.count)
     second = replace(FOLD.select(rest, launcher.machine), parts=1)
-    _launch(launcher, fold, rest, states, targets, second)
-    return targets
+    _launch(launcher, fold, rest, states, targets, second, around)
 
 
 def _write_nothing(launcher: Launcher, fold: KernelFold, targets: Sequence[CubeTensor]) -> None:
@@ -94,14 +106,16 @@ def _write_nothing(launcher: Launcher, fold: KernelFold, targets: Sequence[CubeT
 
 def _launch(
     launcher: Launcher, fold: KernelFold, of: Reduction, sources: Sequence[CubeTensor],
-    targets: Sequence[CubeTensor], config: ReductionConfig,
+    targets: Sequence[CubeTensor], config: ReductionConfig, around: Around = ALONE,
 ) -> None:  # fmt: skip
     # Processors read from any place as fast; GPUs read words of several elements.
     word = config.width if launcher.machine.kind == "gpu" else 1
     read = tuple(_layout(x, of.problem, config, word) for x in sources)
     reduction = replace(of, sources=read, targets=tuple(t.dtype for t in targets))
-    bindings = [b for t in (*sources, *targets) for b in bindings_of(t)]
-    fused = Fused(body=Body(fold.name, fold.key_of_any_count, fold))
+    written = around.outputs or targets
+    bindings = [b for t in sources for b in bindings_of(t)]
+    bindings += bindings_around(around.sources, written)
+    fused = replace(around.fused, body=Body(fold.name, fold.key_of_any_count, fold))
     launch(launcher, FOLD, reduction, bindings, config=config, fused=fused)
     _foresee_other_end(launcher, reduction, config, fused)
 
