@@ -9,12 +9,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyrite.errors import DeviceError, KernelError
 from pyrite.kernel.builder import exact
+from pyrite.kernel.extents_of_stores import extents_of_stores
 from pyrite.kernel.ir import Kernel, Node, dtype_of
 from pyrite.kernel.target.llvm import SYMBOL, LLVMTarget, lowered, to_llvm
 from pyrite.kernel.verify import verify
@@ -56,11 +57,20 @@ _SINGLE, _WORD = struct.Struct("<fi"), struct.Struct("<q")
 _LARGE = 3e38
 
 
+class Streaming(NamedTuple):
+    """Which outputs go past the caches, and the extents that are multiples of a number, if any."""
+
+    streams: tuple[int, ...] = ()
+    wholes: tuple[int, ...] = ()
+    multiple: int = 1
+
+
 class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
     __slots__ = (
-        "__weakref__", "_codes", "address", "kernel", "pack", "streaming", "work", "written",
+        "__weakref__", "_codes", "_extents", "address", "kernel", "pack", "streaming", "work",
+        "written",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, code: Code, work: Work, retired: Retired) -> None:
@@ -74,14 +84,27 @@ class CpuExecutable:
         self.work = work
         #: Positions of the buffers that it only writes.
         self.written = tuple(b.attr[0] for b in kernel.buffers if b.attr[2] == "write")
-        #: The code for outputs past the caches, by the positions of those.
-        self.streaming: dict[tuple[int, ...], int] = {}
+        #: The code for outputs past the caches, by what it is for.
+        self.streaming: dict[Streaming, int] = {}
+        #: Positions of what places in those are multiples of, once that was asked for.
+        self._extents: tuple[int, ...] | None = None
 
-    def add_streaming(self, streams: tuple[int, ...], code: Code) -> int:
+    def add_streaming(self, of: Streaming, code: Code) -> int:
         """Keep the code for outputs past the caches; return its address."""
         self._codes.append(code)
-        address = self.streaming[streams] = code.addresses[SYMBOL]
+        address = self.streaming[of] = code.addresses[SYMBOL]
         return address
+
+    def streaming_of(self, streams: tuple[int, ...], bindings: Sequence[Any]) -> Streaming:
+        """Return what a launch asks of code for such outputs past the caches.
+
+        Only whole vectors at multiples of their size go there.
+        """
+        if self._extents is None:
+            self._extents = extents_of_stores(self.kernel, self.written)
+        multiple = max(ALIGNMENT // dtype_of(self.kernel.parameters[p]).itemsize for p in streams)
+        wholes = tuple([p for p in self._extents if bindings[p] % multiple == 0])
+        return Streaming(streams, wholes, multiple)
 
 
 class CpuRuntime:
@@ -126,7 +149,7 @@ class CpuRuntime:
             return found
         self._retired.unload()
         work = work_of(kernel, self.target.vector_bytes)
-        made = CpuExecutable(kernel, self._load(kernel, ()), work, self._retired)
+        made = CpuExecutable(kernel, self._load(kernel, Streaming()), work, self._retired)
         self._executables.put(kernel.digest, made)
         return made
 
@@ -134,18 +157,19 @@ class CpuRuntime:
         """Return the LLVM IR of a kernel, before LLVM's own passes."""
         return to_llvm(lowered(verify(kernel), self.target), self.target)
 
-    def _load(self, kernel: Kernel, streams: tuple[int, ...]) -> Code:
+    def _load(self, kernel: Kernel, streaming: Streaming) -> Code:
         compiler = self.compiler
-        key = compiler.key("kernel", kernel.digest, repr(streams))
+        key = compiler.key("kernel", kernel.digest, repr(tuple(streaming)))
 
         def make() -> bytes:
             self._counts["compiled"] += 1
-            return self._compiled(kernel, streams)
+            return self._compiled(kernel, streaming)
 
         return compiler.cached(key, make, SYMBOL)
 
-    def _compiled(self, kernel: Kernel, streams: tuple[int, ...]) -> bytes:
-        simplified = lowered(verify(kernel), self.target)
+    def _compiled(self, kernel: Kernel, streaming: Streaming) -> bytes:
+        streams, wholes, multiple = streaming
+        simplified = lowered(verify(kernel), self.target, wholes=wholes, multiple=multiple)
         return self.compiler.compile(to_llvm(simplified, self.target, streams=streams))
 
     def launch(
@@ -185,10 +209,10 @@ class CpuRuntime:
         streams = tuple(p for p in executable.written if _is_streamed(bindings[p], least))
         if not streams:
             return executable.address
-        found = executable.streaming.get(streams)
+        streaming = executable.streaming_of(streams, bindings)
+        found = executable.streaming.get(streaming)
         if found is None:
-            code = self._load(executable.kernel, streams)
-            found = executable.add_streaming(streams, code)
+            found = executable.add_streaming(streaming, self._load(executable.kernel, streaming))
         return found
 
     def copy(self, source: Buffer, target: Buffer) -> None:

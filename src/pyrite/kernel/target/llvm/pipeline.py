@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pyrite.kernel.ir import Kernel
+from collections.abc import Collection
+
+from pyrite.kernel.ir import Kernel, Node
 from pyrite.kernel.passes import (
+    Known,
     eliminate_common,
     eliminate_dead,
     fold_constants,
@@ -15,10 +18,22 @@ from pyrite.kernel.target.llvm.processor import LLVMTarget
 from pyrite.types import float32
 
 
-def lowered(kernel: Kernel, target: LLVMTarget) -> Kernel:
-    """Return an equal kernel, simplified, with one invocation in a workgroup."""
-    kernel = eliminate_common(fold_constants(simplify_index(kernel, with_reciprocals=True)))
+def lowered(
+    kernel: Kernel, target: LLVMTarget, *, wholes: Collection[int] = (), multiple: int = 1
+) -> Kernel:
+    """Return an equal kernel, simplified, with one invocation in a workgroup.
+
+    It is for launches whose ``wholes``, extents by position, are multiples of a number.
+    """
+    known = {p.attr[1]: _multiple_of(p, multiple) for p in kernel.arguments if p.attr[0] in wholes}
+    kernel = simplify_index(kernel, known, with_reciprocals=True)
+    kernel = eliminate_common(fold_constants(kernel))
     if kernel.invocations > 1:
         kernel = split_barriers(vectorize(kernel, target.lanes(float32)))
         kernel = fold_constants(kernel)
     return eliminate_dead(kernel)
+
+
+def _multiple_of(extent: Node, number: int) -> Known:
+    """Return what is known of an extent that is a multiple of a number."""
+    return Known(extent.attr[2], int(extent.value_type.dtype.highest), number)
