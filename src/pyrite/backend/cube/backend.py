@@ -199,7 +199,8 @@ class CubeBackend(Backend):
                 self.launcher, lowering, op, inputs, attrs, out, comes_first=is_new
             )
             self._recordings.put(key, found)
-            if kind is not None and is_new:
+            # A view launches nothing, so nothing of it is compiled ahead.
+            if kind is not None and is_new and found.steps:
                 self._kinds.put(kind, True)
                 rehearse(self.launcher, self._lowering_of_call, kind, op, inputs, attrs, kept)
         return found
