@@ -70,6 +70,8 @@ class Value:
     is_exact: bool
     is_certain: bool
     is_whole: bool
+    #: A rounding of the coarsest dtype that it came through, relative to 1.
+    eps: float
 
     @property
     def spread(self) -> float:
@@ -270,7 +272,9 @@ class RandomGraph:
         else:
             near, least = _roundings(step, given, result)
             shaken = [self._shake(x, near=near, least=least) for x in shaken]
-        return Value(result, shaken, is_exact, is_certain, is_whole)
+        # What was shaken twice may be where it was, in a dtype that is finer by then.
+        eps = max(_eps(result), *[g.eps for g in given if not g.is_whole], 0.0)
+        return Value(result, shaken, is_exact, is_certain, is_whole, eps)
 
     # ---- what is expected ----
 
@@ -280,7 +284,7 @@ class RandomGraph:
         for event in self.events:
             for v in event.reads:
                 value = self.values[v]
-                allowed = 16 * (value.spread + _eps(value.tensor) * _greatest(value.tensor))
+                allowed = 16 * (value.spread + value.eps * _greatest(value.tensor))
                 array = value.tensor.numpy()
                 found.append(Read(v, array, value.is_exact, value.is_certain, allowed))
         return found
