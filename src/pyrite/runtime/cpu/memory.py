@@ -160,9 +160,15 @@ _HELD_ONCE: Final = _references([object()], 0)
 
 def _leased(buffer: CpuBuffer | CpuView) -> memoryview:
     # NumPy's own views hold the block, which would be given to others meanwhile.
-    exporter: Any = (ctypes.c_ubyte * buffer.nbytes).from_address(buffer.address)
+    exporter: Any = _bytes_of(buffer.nbytes).from_address(buffer.address)
     exporter.lease = buffer
     return memoryview(exporter)
+
+
+@lru_cache(maxsize=1024)
+def _bytes_of(nbytes: int) -> Any:
+    """Return the type of so many bytes: one that nobody keeps is left to Python's collector."""
+    return ctypes.c_ubyte * nbytes
 
 
 class Allocator:
