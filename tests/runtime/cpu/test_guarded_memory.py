@@ -79,6 +79,20 @@ def test_without_room_for_mappings_there_is_poison_and_one_warning(
     assert blocks.damages() == []
 
 
+def test_allocators_share_the_mappings_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = 8 * guarded_memory.MAPPINGS
+    monkeypatch.setattr(guarded_memory, "most_mappings", lambda: left)
+    monkeypatch.setattr(guarded_memory, "_BLOCKS_A_LOOK", 4)
+    blocks = allocator()
+    held = [blocks.allocate(8) for _ in range(4)]
+    left = 0  # another took them
+    with pytest.warns(RuntimeWarning, match="no more mappings after 4 buffers"):
+        held.append(blocks.allocate(8))
+
+    found = [b.block for b in held]
+    assert [b.has_pages for b in found if isinstance(b, GuardedBlock)] == [True] * 4 + [False]
+
+
 def test_many_buffers_stay_within_the_bound() -> None:
     blocks = allocator()
     held = [blocks.allocate(8) for _ in range(2000)]

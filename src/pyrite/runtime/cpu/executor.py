@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 
 from pyrite.errors import DeviceError
-from pyrite.runtime.cpu.module import Code, Compiler
+from pyrite.runtime.cpu.linker import Code
+from pyrite.runtime.cpu.module import Compiler
 from pyrite.runtime.cpu.thread_parking import parking
 from pyrite.runtime.interruption import Uninterrupted
 

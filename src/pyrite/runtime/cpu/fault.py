@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyrite.runtime.cpu.module import Code, Compiler
+from pyrite.runtime.cpu.linker import Code
+from pyrite.runtime.cpu.module import Compiler
 
 #: A text, and the addresses for which it is written: from one on, below another.
 Place = tuple[tuple[int, int], str]

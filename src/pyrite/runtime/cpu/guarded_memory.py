@@ -35,6 +35,8 @@ from pyrite.types import Array
 
 #: Bytes of poison on a side where no page is: a vector of 16 float64.
 MARGIN: Final = 128
+#: After so many blocks it is looked anew how many there may be, which can take 0.1 s.
+_BLOCKS_A_LOOK: Final = 2048
 #: So many freed blocks keep their addresses, and nobody may touch these.
 CLOSED: Final = 1024
 
@@ -149,7 +151,7 @@ class GuardedAllocator:
         self._now = now
         self._done = done
         self._lock = Lock()
-        self._most_blocks = most_mappings() // MAPPINGS if has_pages() else 0
+        self._made = self._most_blocks = 0
         self._blocks: set[GuardedBlock] = set()
         self._ended: deque[Lease] = deque()
         #: Freed blocks that a launch may still use, and those that nobody may touch.
@@ -206,6 +208,10 @@ class GuardedAllocator:
 
     def _make(self, nbytes: int) -> GuardedBlock:
         mapped = len(self._blocks) + len(self._closed)
+        if self._made % _BLOCKS_A_LOOK == 0:
+            # Other allocators, and the application, have mappings too.
+            self._most_blocks = mapped + most_mappings() // MAPPINGS if has_pages() else 0
+        self._made += 1
         has_room = mapped < self._most_blocks
         if not has_room:
             self._note_no_room(mapped)

@@ -6,18 +6,19 @@ Code that was compiled once on this kind of processor, by any process, is only l
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import binding
 
 from pyrite.errors import KernelError
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cache import DiskCache, loaded, source_version
+from pyrite.runtime.cpu.linker import Code, Linker, in_one_segment
+from pyrite.runtime.cpu.room import require_room_for_code
 from pyrite.runtime.interruption import Uninterrupted
 
 #: The packages whose files make code what it is: those that `pyrite.runtime.cpu` imports.
@@ -31,16 +32,10 @@ SOURCES = (
     "pyrite.runtime.cpu",
 )
 
-
-class Code:
-    """Functions in memory, loaded as long as this is held."""
-
-    __slots__ = ("_jit", "_tracker", "addresses")
-
-    def __init__(self, jit: Any, tracker: Any, addresses: dict[str, int]) -> None:
-        # The one is unloaded from the other.
-        self._jit, self._tracker = jit, tracker
-        self.addresses = addresses
+#: Bytes that LLVM may take for a module, and more for each byte of its text.  A text of 79 KB
+#: took 0.8 MB, what is not a kernel (its first pages, another arena of malloc) more.
+_COMPILING: Final = 1 << 24
+_COMPILING_A_BYTE: Final = 64
 
 
 class _Gone(weakref.ref[Any]):
@@ -108,8 +103,7 @@ class Compiler:
             codemodel="small",
             jit=True,
         )
-        self._jit = binding.create_lljit_compiler(self._machine, use_jit_link=_HAS_JIT_LINK)
-        self._names = itertools.count()
+        self._linker = Linker(self._machine)
 
     def key(self, *what: str) -> tuple[str, ...]:
         """Return what an object depends on: its source, the processor, and who made it."""
@@ -117,7 +111,11 @@ class Compiler:
         return (*what, repr(self.target), version, source_version(*SOURCES))
 
     def compile(self, text: str) -> bytes:
-        """Return the object of a module.  Raises KernelError with LLVM's message."""
+        """Return the object of a module.
+
+        Raises KernelError with LLVM's message, and OutOfMemoryError where the system has no room.
+        """
+        require_room_for_code(_COMPILING + _COMPILING_A_BYTE * len(text))
         try:
             module = binding.parse_assembly(text)
         except RuntimeError as error:
@@ -129,7 +127,7 @@ class Compiler:
         finally:
             with Uninterrupted():  # in its finaliser a Ctrl-C would be lost
                 del module
-        return blob
+        return in_one_segment(blob)
 
     def cached(self, key: tuple[str, ...], make: Callable[[], bytes], *symbols: str) -> Code:
         """Return the object on disk under a key, loaded; make it where there is none that loads."""
@@ -141,22 +139,6 @@ class Compiler:
             return str(self._machine.emit_assembly(binding.parse_assembly(text)))
 
     def load(self, blob: bytes, *symbols: str) -> Code:
-        """Load an object and return where its symbols are.
-
-        Raises KernelError if it is no object, or needs a function that this process lacks.
-        """
-        library = binding.JITLibraryBuilder().add_object_img(blob).add_current_process()
-        for name in symbols:
-            library.export_symbol(name)
+        """Load an object and return where its symbols are: see `Linker.load`."""
         with self._lock:
-            try:
-                tracker = library.link(self._jit, f"pyrite{next(self._names)}")
-            except RuntimeError as error:
-                raise KernelError(f"llvm requires a complete object, got {error}") from None
-        return Code(self._jit, tracker, {name: tracker[name] for name in symbols})
-
-
-#: LLVM's newer linker, where it is complete; the older one elsewhere.
-_HAS_JIT_LINK = binding.get_process_triple().startswith(
-    ("x86_64-unknown-linux", "aarch64", "arm64")
-)
+            return self._linker.load(blob, *symbols)

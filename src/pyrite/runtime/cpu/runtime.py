@@ -28,6 +28,7 @@ from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command
 from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
+from pyrite.runtime.cpu.linker import Code
 from pyrite.runtime.cpu.memory import (
     ALIGNMENT,
     BUFFERS,
@@ -36,7 +37,7 @@ from pyrite.runtime.cpu.memory import (
     is_held_once,
     size_class,
 )
-from pyrite.runtime.cpu.module import Code, Retired
+from pyrite.runtime.cpu.module import Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Stream
