@@ -229,7 +229,7 @@ def test_division_of_what_is_known_is_the_processors(interpreter: Device) -> Non
     def divided(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
         (i,) = k.at
         before = k.position()
-        at = (i * 3 + 1) // 2 % 5 + x.shape[0] // 2 * 0
+        at = (i * 7 + 1) // 2 % 5 + x.shape[0] // 2 * 0
         seen.append((k.position() - before, [*k.tested]))
         out[k.at] = x[at]
         seen.append([*k.tested])
@@ -240,8 +240,8 @@ def test_division_of_what_is_known_is_the_processors(interpreter: Device) -> Non
         ...
 
     x = pyrite.tensor(np.arange(5, dtype=np.float32), device=interpreter)
-    assert op(x).tolist() == [0.0, 2.0, 3.0, 0.0, 1.0]
-    # Four constants of i * 3 + 1, // 2, % 5, + 0, and the four operations.
+    assert op(x).tolist() == [0.0, 4.0, 2.0, 1.0, 4.0]
+    # Four constants of i * 7 + 1, // 2, % 5, + 0, and the four operations.
     assert seen == [(9, []), []]
 
 

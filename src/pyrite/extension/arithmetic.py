@@ -82,6 +82,8 @@ class Arithmetic(Noting):
         low, high = self._range(y.node)
         rests: Range = (0, high - 1) if low is not None and high is not None and low > 0 else _NONE
         plain = super().alu
+        if self._is_near(x, y):
+            return self._noted(self._turned(x, y), rests)
         if self._is_plain(x, y):
             return self._noted(plain("rem", x, y), rests)
         shift = self._power_of_two(y)
@@ -96,6 +98,26 @@ class Arithmetic(Noting):
             if safe is not y:
                 rest = self.select(y == 0, 0, rest)
         return self._noted(rest, rests)
+
+    def _is_near(self, x: Value, y: Value) -> bool:
+        """Whether x is known to be less than y away from the rests of a y that is known."""
+        (low, high), (least, most) = self._range(x.node), self._range(y.node)
+        if x.dtype.kind != "int" or low is None or high is None or least is None or most is None:
+            return False
+        return least == most and least > 0 and -least <= low and high < 2 * least
+
+    def _turned(self, x: Value, y: Value) -> Value:
+        """Return the rest of an x that is near: as an index beside others it is seen to be so."""
+        (low, high), (size, _) = self._range(x.node), self._range(y.node)
+        plain, found = super().alu, x
+        assert low is not None
+        assert high is not None
+        assert size is not None
+        if high >= size:
+            found = self.select(x >= y, plain("sub", x, y), found)
+        if low < 0:
+            found = self.select(x < 0, plain("add", x, y), found)
+        return found
 
     def _floored(self, x: Value, safe: Value) -> Value:
         """Return the quotient by a divisor that is safe, rounded down."""

@@ -97,6 +97,8 @@ from pyrite.types import (
 )
 
 WIDTHS = (1, 2, 4, 8, 16)
+#: Those of several vectors side by side: `pyrite.kernel.passes.vector_strips`.
+STRIP_WIDTHS = (32, 64)
 
 Kind = Literal[
     "const", "argument", "builtin", "alu", "cast", "bitcast", "select", "splat", "make", "extract",
@@ -248,7 +250,7 @@ def vector(dtype: DType, width: int) -> Type:
     """
     found = _TYPES.get((dtype, width))
     if found is None:
-        if width not in WIDTHS:
+        if width not in WIDTHS and width not in STRIP_WIDTHS:
             raise KernelError(f"a type requires a width in {WIDTHS}, got {width}")
         found = _TYPES.setdefault((dtype, width), Type(dtype, width))
     return found

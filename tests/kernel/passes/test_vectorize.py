@@ -70,7 +70,13 @@ def memory_nodes(write: Callable[[KernelBuilder, Memory, Value], None]) -> list[
         (lambda b, x, i: x.store((i + 4) % 12, 1.0), ["store 1 3"]),
         (lambda b, x, i: x.store(i & 1, 1.0), ["store 4 3"]),
         (lambda b, x, i: x.store((i + 2) & 15, 1.0), ["store 4 3"]),
-        (lambda b, x, i: x.store(i % 6, 1.0), ["store 4 3"]),
+        # A row that may end between neighbours: one access where it does not.
+        (lambda b, x, i: x.store(i % 6, 1.0), ["store 1 3", "store 4 3"]),
+        (lambda b, x, i: x.store(i, x[i // 6]), ["load 1 2", "load 4 2", "store 1 3"]),
+        (lambda b, x, i: x.store(i // 6 * 6 + i % 6, 1.0), ["store 1 3", "store 4 3"]),
+        (lambda b, x, i: x.store(i % 6 * 2, 1.0), ["store 4 3"]),
+        # A border, which one vector of many has.
+        (lambda b, x, i: x.store(i, x[b.max(i - 1, 0)]), ["load 1 2", "load 4 2", "store 1 3"]),
         (lambda b, x, i: x.store(i, x[i >> 2]), ["load 1 2", "store 1 3"]),
         (lambda b, x, i: x.store(i, x[i // 12]), ["load 1 2", "store 1 3"]),
         (lambda b, x, i: x.store(i, x[i >> 1]), ["load 4 2", "store 1 3"]),
@@ -133,3 +139,70 @@ def test_a_kernel_that_cannot_be_widened_is_returned_as_it_is(reason: str) -> No
     kernel = b.build()
 
     assert vectorize(kernel, 4) is kernel
+
+
+def read_beside(size: int, by: int, is_masked: bool) -> Kernel:
+    """Of rows of a size, elements beside each by several borders, added up and written back."""
+    b = KernelBuilder("beside", workgroup_size=8)
+    x, out = b.buffer("x", float32, "read"), b.buffer("out", float32, "read_write")
+    at, n = b.global_id(), b.index(size)
+    i, j = at.apply("div", at, n), at.apply("rem", at, n)
+    y, z = j + by, j - by
+    columns = [
+        b.max(z, 0), b.min(y, n - 1), b.select(y >= n, y - n, y), b.select(z < 0, z + n, z),
+        b.min(b.select(y >= n, n * 2 - 1 - y, y), n - 1), b.max(b.min(z, y), 0), n - 1 - j,
+        b.select(at >= 3, j, n - 1 - j), b.select(at < 3, n - 1 - j, j),
+        y.apply("rem", b.min(y, n - 1), b.index(3)),
+    ]  # fmt: skip
+
+    def write() -> None:
+        total = x[i * n + j] + x[i] + x.load(z, mask=(z >= 0) & (z < n), other=0.5)
+        total = total + x.load(i + 38, mask=i < 2, other=0.25)
+        for weight, column in enumerate(columns):
+            total = total + (x[i * n + column] + x[column] * 0.5) * float(weight + 2)
+        out.store(i * n + columns[2], total, mask=j != 1)
+
+    if is_masked:
+        with b.if_((at & 3) != 1):
+            write()
+    else:
+        write()
+    return b.build()
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_what_neighbours_nearly_share_is_what_each_reads(width: int, is_masked: bool) -> None:
+    x = np.arange(40, dtype=np.float32) ** 2
+    for size in (1, 2, 3, 5, 6, 8, 11, 16):
+        for by in (1, 2):
+            if by > size:
+                continue
+            before = read_beside(size, by, is_masked)
+            after = verify(cleaned(vectorize(before, width)))
+            groups = max(1, 40 // size * size // 8 - 1)
+            wanted, got = np.zeros(40, np.float32), np.zeros(40, np.float32)
+            interpret(before, groups, x, wanted)
+            interpret(after, groups, x, got)
+            assert (got == wanted).all(), (size, by)
+
+
+@pytest.mark.parametrize("name", ["add", "max", "exchange", "store", "load", "exchange_equal"])
+def test_lanes_that_are_not_active_change_no_count(name: str) -> None:
+    b = KernelBuilder("counts", workgroup_size=8)
+    x, old = b.buffer("x", int32, "read"), b.buffer("old", int32, "write")
+    bins = b.shared(int32, 5, access="atomic")
+    i, local = b.global_id(), b.local_id()
+    bins.atomic("store", local, 3, mask=local < 5)
+    b.barrier()
+    with b.if_(x[i] >= 0):
+        expected = 4 if name == "exchange_equal" else None
+        old[i] = bins.atomic(name, x[i], 4, expected=expected, mask=x[i] < 5)
+    b.barrier()
+    old.store(i + 16, bins.atomic("load", local, mask=local < 5), mask=local < 5)
+    values = np.array([0, 1, -1, 7, 2, 4, 9, 3, -3, 4, 3, 5, 6, 0, 1, -9], np.int32)
+    wanted, found = np.full(32, -1, np.int32), np.full(32, -1, np.int32)
+
+    interpret(b.build(), 2, values, wanted)
+    interpret(verify(cleaned(vectorize(b.build(), 4))), 2, values, found)
+    assert (found == wanted).all()

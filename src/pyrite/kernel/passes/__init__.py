@@ -1,11 +1,12 @@
 """Passes: functions from a kernel to an equal kernel, legal in, legal out.
 
 A pass has a file of its own, which states its contract; parts of `vectorize` are `vector_values`,
-`vector_memory` and `vector_control`.  Which run, and in which order, says the ``pipeline``
-of a target: `simplify_index`, `fold_constants`, `eliminate_common`, `eliminate_dead` in all;
-`legalize` in WGSL's, for devices that lack dtypes; `vectorize`, then `split_barriers` in LLVM's.
-`split_buffers` runs at a launch, where a buffer turns out to be larger than a binding, and
-`report_rounds` before all others, for devices that end long loops.
+`vector_near`, `vector_memory` and `vector_control`, and `vector_strips` runs it.  Which run, and in
+which order, says the ``pipeline`` of a target: `simplify_index`, `fold_constants`,
+`eliminate_common`, `eliminate_dead` in all; `legalize` in WGSL's, for devices that lack dtypes;
+`vectorize_in_strips`, then `split_barriers` in LLVM's.  `split_buffers` runs at a launch, where a
+buffer turns out to be larger than a binding, and `report_rounds` before all others, for devices
+that end long loops.
 """
 
 from pyrite.kernel.passes.eliminate_common import eliminate_common as eliminate_common
@@ -21,10 +22,11 @@ from pyrite.kernel.passes.simplify_index import Known as Known
 from pyrite.kernel.passes.simplify_index import simplify_index as simplify_index
 from pyrite.kernel.passes.split_barriers import split_barriers as split_barriers
 from pyrite.kernel.passes.split_buffers import split_buffers as split_buffers
+from pyrite.kernel.passes.vector_strips import vectorize_in_strips as vectorize_in_strips
 from pyrite.kernel.passes.vectorize import vectorize as vectorize
 
 __all__ = [
     "WEBGPU", "Capabilities", "Known", "eliminate_common", "eliminate_dead", "fold_constants",
     "join_kernels", "legalize", "most_rounds", "report_rounds", "simplify_index", "split_barriers",
-    "split_buffers", "vectorize",
+    "split_buffers", "vectorize", "vectorize_in_strips",
 ]  # fmt: skip

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyrite.kernel.ir import Node, Region, walk
-from pyrite.kernel.passes.vector_values import Lanes, VectorValues
+from pyrite.kernel.passes.vector_near import NearLanes
+from pyrite.kernel.passes.vector_values import Lanes
 from pyrite.types import bool_
 
 #: What a region yields.
 Yields = tuple[Node, ...]
 
 
-class VectorControl(VectorValues):
+class VectorControl(NearLanes):
     """The part of `vectorize` that branches and loops.
 
     Nodes with regions become nodes whose results are in ``results``.
@@ -66,11 +67,16 @@ class VectorControl(VectorValues):
             sides.append(self.side(region))
         self.mask = outer
         self.results[node] = tuple(
-            self.made_wide(self.make("select", self.widen(x).type, pair))
-            for x, y in zip(*sides, strict=True)
-            if (pair := (condition, self.widen(x), self.widen(y)))
+            [self.chosen(condition, x, y) for x, y in zip(*sides, strict=True)]
         )
         return condition
+
+    def chosen(self, condition: Node, x: Node, y: Node) -> Node:
+        """Return x in the lanes where a condition holds, else y."""
+        pair = (condition, self.widen(x), self.widen(y))
+        made = self.made_wide(self.make("select", pair[1].type, pair))
+        self.note_select(made, condition, x, y)
+        return made
 
     def side(self, region: Region) -> Yields:
         """Run one side under the mask; memory is touched only if a lane is active."""

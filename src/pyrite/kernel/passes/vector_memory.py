@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from pyrite.kernel.ir import Node, Type
-from pyrite.kernel.passes.vector_values import VectorValues
+from collections.abc import Callable, Sequence
+
+from pyrite.kernel.ir import Node, Region, Type
+from pyrite.kernel.passes.vector_near import Near, NearLanes
+
+#: Makes an access at an index, which may be aligned.
+Access = Callable[[Node, bool], Node]
 
 
-class VectorMemory(VectorValues):
+class VectorMemory(NearLanes):
     """The part of `vectorize` that reads and writes memory."""
 
     def alloc(self, node: Node, _: tuple[Node, ...]) -> Node:
         space, size, access = node.attr
         if space == "shared":
-            return self.emit(node)
+            # One element more, that lanes change which are not active.
+            return self.make("alloc", node.type, (), (space, size + (access == "atomic"), access))
         # Lanes follow each other for each element, so that equal indices are consecutive.
         return self.make("alloc", node.type, (), (space, size * self.width, access))
 
@@ -42,12 +48,36 @@ class VectorMemory(VectorValues):
         if is_alike and not _is_private(memory):
             return self.emit(node.with_inputs(inputs))
         type = node.value_type.with_width(self.width)
-        where, is_aligned = self.place(memory, index)
-        new_inputs: tuple[Node, ...] = (memory, where)
+        masked: tuple[Node, ...] = ()
         if (mask := self.both(self.mask, given)) is not None:
             other = self.widen(inputs[3]) if given is not None else self.zero(type)
-            new_inputs = (*new_inputs, mask, other)
-        return self.made_wide(self.make("load", type, new_inputs, is_aligned))
+            masked = (mask, other)
+
+        def loaded(where: Node, is_aligned: bool) -> Node:
+            return self.make("load", type, (memory, where, *masked), is_aligned)
+
+        def repeated(where: Node, _: bool) -> Node:
+            # Some lane is active, and it reads this element as all others do.
+            one = self.make("load", node.type, (memory, where), False)
+            return self.make("splat", type, (one,))
+
+        near = None if _is_private(memory) else self.near.get(index)
+        if near is None or near.stride not in (0, 1) or (near.stride == 0 and given is not None):
+            return self.made_wide(loaded(*self.place(memory, index)))
+        control = self.either(near, index, loaded if near.stride else repeated, loaded)
+        return self.made_wide(self.make("result", type, (control,), 0))
+
+    def either(self, near: Near, index: Node, one: Access, each: Access) -> Node:
+        """Emit an access at a scalar index where it stands for all lanes, else at that of each."""
+        assert near.exact is not None
+        regions = []
+        for where, access in ((near.first, one), (index, each)):
+            outer, self.body = self.body, []
+            made = access(where, False)
+            yields = () if made.type is None else (made,)
+            regions.append(Region((), tuple(self.body), yields))
+            self.body = outer
+        return self.emit(Node("if", None, (near.exact,), None, tuple(regions)))
 
     def zero(self, type: Type) -> Node:
         return self.const({"bool": False, "float": 0.0}.get(type.dtype.kind, 0), type)
@@ -56,24 +86,45 @@ class VectorMemory(VectorValues):
         memory, index, value = inputs[:3]
         if self.wide.isdisjoint(inputs) and not _is_private(memory):
             return self.emit(node.with_inputs(inputs))
-        where, is_aligned = self.place(memory, index)
-        new_inputs: tuple[Node, ...] = (memory, where, self.widen(value))
+        value = self.widen(value)
         given = inputs[3] if len(inputs) == 4 else None
-        if (mask := self.both(self.mask, given)) is not None:
-            new_inputs = (*new_inputs, mask)
-        return self.make("store", None, new_inputs, is_aligned)
+        mask = self.both(self.mask, given)
+        masked = () if mask is None else (mask,)
+
+        def stored(where: Node, is_aligned: bool) -> Node:
+            return self.make("store", None, (memory, where, value, *masked), is_aligned)
+
+        near = None if _is_private(memory) else self.near.get(index)
+        if near is None or near.stride != 1:
+            return stored(*self.place(memory, index))
+        return self.either(near, index, stored, stored)
 
     def atomic(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """One after the other."""
-        name, has_mask = node.attr
+        has_mask = node.attr[1]
         memory, *operands = inputs[: len(inputs) - has_mask]
+        type = node.value_type.with_width(self.width)
         mask = self.both(self.mask, inputs[-1] if has_mask else None)
+        if mask is None or memory.kind == "buffer":
+            return self.in_turn(node, memory, operands, mask)
+        # Two vector operations spare each lane a choice.
+        mask, spare = self.widen(mask), self.widen(self.index(memory.attr[1] - 1))
+        at = (mask, self.widen(operands[0]), spare)
+        operands[0] = self.made_wide(self.make("select", spare.type, at))
+        found = self.in_turn(node, memory, operands, None)
+        return self.made_wide(self.make("select", type, (mask, found, self.zero(type))))
+
+    def in_turn(
+        self, node: Node, memory: Node, operands: Sequence[Node], mask: Node | None
+    ) -> Node:
+        """Emit an atomic for each lane; return what was there before."""
         found = []
         for lane in range(self.width):
             of_lane = (memory, *(self.element(o, lane) for o in operands))
             if mask is not None:
                 of_lane = (*of_lane, self.element(mask, lane))
-            found.append(self.make("atomic", node.type, of_lane, (name, mask is not None)))
+            attr = (node.attr[0], mask is not None)
+            found.append(self.make("atomic", node.type, of_lane, attr))
         type = node.value_type.with_width(self.width)
         return self.made_wide(self.make("make", type, tuple(found)))
 

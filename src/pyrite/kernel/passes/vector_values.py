@@ -71,6 +71,8 @@ class VectorValues(Rewriter):
 
     def widened(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """The same operation in all lanes."""
+        if (column := self.column(node, inputs)) is not None:
+            return column
         type = node.value_type.with_width(self.width)
         if node.kind == "select" and inputs[0] not in self.wide:
             wide = (inputs[0], self.widen(inputs[1]), self.widen(inputs[2]))
@@ -92,19 +94,14 @@ class VectorValues(Rewriter):
 
     def follow(self, new: Node, name: str, inputs: tuple[Node, ...]) -> None:
         """Note how the elements follow each other, or when any of them is true."""
-        if len(inputs) != 2 or inputs[0].value_type.dtype is not self.kernel.index:
-            return
-        found = [self.lanes.get(i) or (None if i in self.wide else Lanes(i, 0)) for i in inputs]
-        x, y = found
+        x, y = self.sides(inputs)
         if x is None or y is None:
             return
         if name in ("add", "sub"):
             stride = x.stride + y.stride if name == "add" else x.stride - y.stride
             self.lanes[new] = Lanes(self.alu(name, x.first, y.first), stride)
-        elif name == "mul" and (factor := _factor(x, y)) is not None:
+        elif name == "mul" and (factor := factor_of(x, y)) is not None:
             self.lanes[new] = Lanes(self.alu(name, x.first, y.first), factor)
-        elif name in ("and", "rem") and self.is_within(name, x, y):
-            self.lanes[new] = Lanes(self.alu(name, x.first, y.first), 1)
         elif name in ("lt", "le") and x.stride > 0 and y.stride == 0:
             self.any_active[new] = self.make("alu", BOOL, (x.first, y.first), name)
         elif name == "eq" and x.stride == 1 and y.stride == 0:
@@ -119,12 +116,9 @@ class VectorValues(Rewriter):
         Neighbours from a multiple of the width on have one quotient by such a multiple, as they
         stand in one row of so many columns, and are on one side of a bound that is one.
         """
-        if node.kind != "alu" or len(inputs) != 2 or node.attr not in _ALIKE:
+        if node.kind != "alu" or node.attr not in _ALIKE:
             return None
-        if inputs[0].value_type.dtype is not self.kernel.index:
-            return None
-        found = [self.lanes.get(i) or (None if i in self.wide else Lanes(i, 0)) for i in inputs]
-        x, y = found
+        x, y = self.sides(inputs)
         if x is None or y is None:
             return None
         if node.attr in ("shr", "div"):
@@ -137,6 +131,22 @@ class VectorValues(Rewriter):
         if not is_alike:
             return None
         return self.make("alu", node.value_type.element, (x.first, y.first), node.attr)
+
+    def column(self, node: Node, inputs: tuple[Node, ...]) -> Node | None:
+        """Return the vector of a rest that neighbours have one after the other, in one row."""
+        if node.kind != "alu" or node.attr not in ("and", "rem"):
+            return None
+        x, y = self.sides(inputs)
+        if x is None or y is None or not self.is_within(node.attr, x, y):
+            return None
+        return self.from_lanes(self.alu(node.attr, x.first, y.first), 1)
+
+    def sides(self, inputs: tuple[Node, ...]) -> tuple[Lanes | None, Lanes | None]:
+        """Return how the elements of two indices follow each other, where that is known."""
+        if len(inputs) != 2 or inputs[0].value_type.dtype is not self.kernel.index:
+            return None, None
+        x, y = (self.lanes.get(i) or (None if i in self.wide else Lanes(i, 0)) for i in inputs)
+        return x, y
 
     def is_within(self, name: str, x: Lanes, y: Lanes) -> bool:
         """Whether neighbours never cross a multiple of a constant by which they are divided.
@@ -199,8 +209,10 @@ def is_natural(index: Node, depth: int = 8) -> bool:
     return index.kind == "builtin"
 
 
-def _factor(x: Lanes, y: Lanes) -> int | None:
-    """The stride of a product, where one side is a constant."""
+def factor_of(x: Lanes, y: Lanes) -> int | None:
+    """Return the stride of a product, where one side is a constant, or none has lanes."""
+    if x.stride == 0 and y.stride == 0:
+        return 0
     if y.stride == 0 and y.first.kind == "const":
         return x.stride * int(y.first.attr)
     if x.stride == 0 and x.first.kind == "const":

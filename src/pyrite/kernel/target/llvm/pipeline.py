@@ -12,7 +12,7 @@ from pyrite.kernel.passes import (
     fold_constants,
     simplify_index,
     split_barriers,
-    vectorize,
+    vectorize_in_strips,
 )
 from pyrite.kernel.target.llvm.processor import LLVMTarget
 from pyrite.types import float32
@@ -29,7 +29,7 @@ def lowered(
     kernel = simplify_index(kernel, known, with_reciprocals=True)
     kernel = eliminate_common(fold_constants(kernel))
     if kernel.invocations > 1:
-        kernel = split_barriers(vectorize(kernel, target.lanes(float32)))
+        kernel = split_barriers(vectorize_in_strips(kernel, target.lanes(float32)))
         kernel = fold_constants(kernel)
     return eliminate_dead(kernel)
 
