@@ -87,12 +87,12 @@ def tiled(k: Any, x: Any, y: Any, out: Any) -> None:
     out[i, j] = total
 
 
-@kernel(workgroup_size=1, grid=lambda *_: (PARTS,))
+@kernel(workgroup_size=LANES, grid=lambda *_: (PARTS,), fill={"sums": 0})
 def part_sums(k: Any, x: Any, out: Any, sums: Any) -> None:
     part, total = k.workgroup_id(), 0
-    for n in range(PART):
-        total += x[part * PART + n]
-    sums[part] = total
+    for n in range(0, PART, LANES):
+        total += x[part * PART + n + k.local_id()]
+    sums.atomic("add", part, total)
 
 
 @kernel(workgroup_size=1, grid=lambda *_: (PARTS,))
@@ -105,17 +105,17 @@ def scanned(k: Any, x: Any, out: Any, sums: Any) -> None:
         out[part * PART + n] = total
 
 
-@kernel(workgroup_size=1, grid=lambda q, *_: (q.shape[0],))
+@kernel(inner=1, workgroup_size=16)
 def attention(k: Any, q: Any, key: Any, v: Any, out: Any) -> None:
-    i = k.workgroup_id()
-    total = k.private("float32", FEATURES)
+    (i,) = k.at
+    query, total = k.private("float32", FEATURES), k.private("float32", FEATURES)
     for d in range(FEATURES):
-        total[d] = 0.0
+        query[d], total[d] = q[i, d], 0.0
     most, weight = -1e30, 0.0
     for j in range(key.shape[0]):
         score = 0.0
         for d in range(FEATURES):
-            score += q[i, d] * key[j, d]
+            score += query[d] * key[j, d]
         score = score * FEATURES**-0.5
         now = max(most, score)
         old, new = k.math.exp(most - now), k.math.exp(score - now)

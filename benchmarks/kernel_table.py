@@ -1,10 +1,15 @@
-"""Kernels of applications beside Taichi and numba: the same programs, in turns, by medians.
+"""Kernels of applications beside their peers: the same programs, in turns, by medians.
 
     python benchmarks/kernel_table.py --peers /tmp/peers/bin/python
 
-``--peers`` is a Python that has the peers, as far as they install (``pip install taichi numba``):
-they need not stand in one environment with Pyrite.  Each library has a process; they compute in
-turns, so that a busy machine is busy for all.
+``--peers`` is a Python that has the peers, as far as they install (``pip install numba taichi
+warp-lang wgpu``): they need not stand in one environment with Pyrite.  Each library has a process
+for each device; they compute in turns, so that a busy machine is busy for all.  What is not there
+says so in a line of its own.
+
+Beside ``cpu`` stand numba, Taichi and Warp (of one thread) on the processor; beside ``wgpu``
+kernels written in WGSL by hand and run by wgpu-py alone, Taichi by Vulkan, and Warp where there is
+CUDA.  With ``--devices cpu`` or ``wgpu`` one half is told.
 """
 
 from __future__ import annotations
@@ -14,64 +19,94 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_cases import cases
 
 HERE = Path(__file__).parent
 
+#: Of each device of Pyrite, its peers: a name, the module and the device that it is asked for.
+PEERS = {
+    "cpu": (("numba", "numba", "cpu"), ("taichi", "taichi", "cpu"), ("warp", "warp", "cpu")),
+    "wgpu": (
+        ("raw wgpu", "wgpu", "wgpu"), ("taichi vk", "taichi", "vulkan"), ("warp", "warp", "cuda"),
+    ),
+}  # fmt: skip
+
 
 class Worker:
-    """The process of one library."""
+    """The process of one library on one device."""
 
     def __init__(self, python: str, module: str, device: str) -> None:
         self._process = subprocess.Popen(
-            [python, "kernel_worker.py", module, device], cwd=HERE, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [python, "kernel_worker.py", f"kernel_{module}", device], cwd=HERE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        #: Why there is nothing of it; empty where there is.
+        self.absence: str = self._line() or "its process ended"
+
+    def _line(self) -> str | None:
+        assert self._process.stdout is not None
+        found: str | None = json.loads(self._process.stdout.readline() or "null")
+        return found
 
     def times(self, case: str, runs: int) -> list[float]:
         """Return seconds of so many runs; nothing where the library has not the case."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps({"case": case, "runs": runs}) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        return json.loads(line or "null") or []
+        self._process.stdin.write(json.dumps({"case": case, "runs": runs}) + "\n")
+        self._process.stdin.flush()
+        found: list[float] | None = json.loads(self._process.stdout.readline() or "null")
+        return found or []
 
     def close(self) -> None:
         """End it."""
         self._process.communicate()
 
 
+def tell(device: str, peers: str, turns: int, only: str) -> None:
+    """Print the table of one device, in milliseconds."""
+    asked = {device: Worker(sys.executable, "pyrite", device)}
+    asked |= {name: Worker(peers, module, of) for name, module, of in PEERS[device]}
+    workers = {name: worker for name, worker in asked.items() if worker.absence == "ready"}
+    for name in asked.keys() - workers.keys():
+        print(f"{name} is absent beside {device}: {asked[name].absence}")
+    print(f"{'ms':<14}" + "".join(f"{name:>10}" for name in workers) + f"   {device}/best peer")
+    for case in cases():
+        if only in case.name:
+            found = timed(workers, case.name, turns)
+            print(f"{case.name:<14}" + row(found, list(workers), device), flush=True)
+    for worker in workers.values():
+        worker.close()
+
+
+def timed(workers: dict[str, Worker], case: str, turns: int) -> dict[str, float]:
+    """Return the median of each library that has a case, in milliseconds."""
+    found: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(turns):
+        for name, worker in workers.items():
+            found[name] += worker.times(case, 3)
+    return {name: statistics.median(times) * 1e3 for name, times in found.items() if times}
+
+
+def row(found: dict[str, float], names: Sequence[str], device: str) -> str:
+    """Return the cells of a case, and how many times the best peer's time the device took."""
+    cells = [f"{found[n]:10.2f}" if n in found else f"{'-':>10}" for n in names]
+    peers = [time for name, time in found.items() if name != device]
+    return "".join(cells) + (f"{found[device] / min(peers):10.2f}" if peers else "")
+
+
 def main() -> None:
-    """Print the table, in milliseconds."""
+    """Print a table for each device."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--peers", default=sys.executable)
     parser.add_argument("--devices", default="cpu,wgpu")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    workers = {d: Worker(sys.executable, "kernel_pyrite", d) for d in options.devices.split(",")}
-    workers |= {n: Worker(options.peers, f"kernel_{n}", "cpu") for n in ("numba", "taichi")}
-    print(f"{'ms':<14}" + "".join(f"{name:>10}" for name in workers) + "   cpu/best peer")
-    for case in cases():
-        if options.only not in case.name:
-            continue
-        found: dict[str, list[float]] = {name: [] for name in workers}
-        for _ in range(options.turns):
-            for name, worker in workers.items():
-                found[name] += worker.times(case.name, 3)
-        middle = {n: statistics.median(t) * 1e3 for n, t in found.items() if t}
-        cells = [f"{middle[n]:10.2f}" if n in middle else f"{'-':>10}" for n in workers]
-        peers = [middle[n] for n in ("numba", "taichi") if n in middle]
-        ratio = f"{middle['cpu'] / min(peers):10.2f}" if peers and "cpu" in middle else ""
-        print(f"{case.name:<14}" + "".join(cells) + ratio, flush=True)
-    for worker in workers.values():
-        worker.close()
+    for device in options.devices.split(","):
+        tell(device, options.peers, options.turns, options.only)
 
 
 if __name__ == "__main__":

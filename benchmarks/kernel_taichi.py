@@ -1,4 +1,4 @@
-"""The cases in Taichi, on its CPU."""
+"""The cases in Taichi, on its CPU or by Vulkan."""
 
 # mypy: ignore-errors
 # Numba types by what it is given, and Taichi by its own annotations.
@@ -10,7 +10,6 @@ import numpy as np
 import taichi as ti
 from kernel_cases import BINS, COUNT, FEATURES, PART, ROUNDS, SIDE
 
-ti.init(arch=ti.cpu, log_level=ti.ERROR, fast_math=True)
 PARTS = COUNT // PART
 F2 = ti.types.ndarray(dtype=ti.f32, ndim=2)
 F3 = ti.types.ndarray(dtype=ti.f32, ndim=3)
@@ -85,11 +84,20 @@ def scan_parts(x: I1, out: I1, sums: I1):
             out[part * PART + n] = total
 
 
-SUMS = np.empty(PARTS, np.int32)
-
-
 def scan(x: Any, out: Any) -> None:
-    scan_parts(x, out, SUMS)
+    scan_parts(x, out, SUMS[0])
+
+
+#: What scan has between its two passes.
+SUMS: list[Any] = []
+
+
+def begin(device: str) -> None:
+    """Start Taichi on a device.  Raises ImportError where it takes another."""
+    ti.init(arch=getattr(ti, device), log_level=ti.ERROR, fast_math=True)
+    if ti.lang.impl.current_cfg().arch != getattr(ti, device):
+        raise ImportError(f"Taichi found no {device} here")
+    SUMS[:] = [ti.ndarray(ti.i32, (PARTS,))]
 
 
 @ti.kernel
@@ -119,8 +127,16 @@ FUNCTIONS: dict[str, Any] = {
 
 
 def prepared(device: str, name: str, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return what computes a case, and what returns its result."""
+    """Return what computes a case and waits for it, and what returns its result."""
     shape = {"mandelbrot": inputs[0].shape[:2], "histogram": (BINS,)}.get(name, inputs[0].shape)
     whole = name in ("mandelbrot", "histogram", "scan")
-    out = np.empty(shape, np.int32 if whole else np.float32)
-    return lambda: FUNCTIONS[name](*inputs, out), lambda: out
+    out = ti.ndarray(ti.i32 if whole else ti.f32, shape)
+    given = [ti.ndarray(ti.i32 if x.dtype == np.int32 else ti.f32, x.shape) for x in inputs]
+    for array, x in zip(given, inputs, strict=True):
+        array.from_numpy(x)
+
+    def run() -> None:
+        FUNCTIONS[name](*given, out)
+        ti.sync()
+
+    return run, out.to_numpy
