@@ -24,7 +24,7 @@ from pyrite.testing.random_steps.views import view
 from pyrite.types import Array, DType, dtype
 
 
-class Operand:
+class SteppedOperand:
     """A tensor that a step makes on the spot, of given values in some layout."""
 
     def __init__(self, g: RandomGraph, shape: Sequence[int], kind: DType) -> None:
@@ -58,8 +58,8 @@ def product(g: RandomGraph) -> Drawn | None:
     type = g.type_of(x)
     n = g.random.choice([1, 2, 3, 8, 9, 17, 33])
     lead = type.shape[:-2] if g.random.random() < 0.3 else ()
-    weight = Operand(g, (*lead, type.shape[-1], n), type.dtype)
-    turned = Operand(g, (n, type.shape[-2]), type.dtype)
+    weight = SteppedOperand(g, (*lead, type.shape[-1], n), type.dtype)
+    turned = SteppedOperand(g, (n, type.shape[-2]), type.dtype)
     if g.random.random() < 0.3:
         return Drawn("w @ x", lambda x: turned.on(x.device) @ x, (x,), _rounds(turned))
     return Drawn("x @ w", lambda x: x @ weight.on(x.device), (x,), _rounds(weight))
@@ -72,7 +72,10 @@ def linear(g: RandomGraph) -> Drawn | None:
         return None
     type = g.type_of(x)
     n = g.random.choice([1, 2, 5, 16, 19])
-    weight, bias = Operand(g, (n, type.shape[-1]), type.dtype), Operand(g, (n,), type.dtype)
+    weight, bias = (
+        SteppedOperand(g, (n, type.shape[-1]), type.dtype),
+        SteppedOperand(g, (n,), type.dtype),
+    )
     rounds: Rounds = "always" if "always" in {_rounds(weight), _rounds(bias)} else "sums"
     return Drawn("linear", lambda x: x.linear(weight.on(x.device), bias.on(x.device)), (x,), rounds)
 
@@ -89,8 +92,8 @@ def convolution(g: RandomGraph) -> Drawn | None:
     groups = g.random.choice([d for d in (1, 1, 2, 3) if channels % d == 0])
     outputs = groups * g.random.choice([1, 2, 5])
     size = tuple(g.random.choice([1, 2, 3]) for _ in range(ndim - 2))
-    weight = Operand(g, (outputs, channels // groups, *size), type.dtype)
-    bias = Operand(g, (outputs,), type.dtype) if g.random.random() < 0.5 else None
+    weight = SteppedOperand(g, (outputs, channels // groups, *size), type.dtype)
+    bias = SteppedOperand(g, (outputs,), type.dtype) if g.random.random() < 0.5 else None
     attrs: dict[str, Any] = {
         "stride": g.random.choice([1, 1, 2]), "padding": g.random.choice([1, 1, 2]),
         "dilation": g.random.choice([1, 1, 2]), "groups": groups,
@@ -118,7 +121,7 @@ def _gradient(compute: Any, x: Tensor) -> list[Tensor]:
     return [value, gradient.relu()]
 
 
-def _rounds(operand: Operand) -> Rounds:
+def _rounds(operand: SteppedOperand) -> Rounds:
     """Return what sums of products with an operand depend on."""
     return "sums" if operand.is_whole else "always"
 
@@ -142,7 +145,7 @@ def around(g: RandomGraph) -> Drawn | None:
     shape = tuple(1 if g.random.random() < 0.25 else n for n in type.shape)
     shape = shape[g.random.choice([0, 0, 1]) :]
     other = g.random.choice([type.dtype, type.dtype, type.dtype, dtype("float32")])
-    y = Operand(g, shape, other if type.dtype.is_float else type.dtype)
+    y = SteppedOperand(g, shape, other if type.dtype.is_float else type.dtype)
     text, compute = g.random.choice(AROUND)
 
     def with_operand(x: Tensor) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pyrite
-from pyrite.backend.cube import CubeBackend
+from pyrite.backend.cube import CubeBackend, rehearsal
 from pyrite.backend.cube import ahead as module
-from pyrite.backend.cube.rehearsal import kind_of, order_of, resized, resizings
+from pyrite.backend.cube.rehearsal import kind_of, order_of, resized, resized_shape, resizings
 from pyrite.backend.cube.tensor import CubeTensor, unstored
 from pyrite.backend.device import Device
 from pyrite.config import config
@@ -194,3 +195,44 @@ def test_equal_sizes_remain_equal() -> None:
 
     for others in resizings([x, y], ()):
         assert set(others) <= {5, 9}
+
+
+def test_each_size_differs_alone_too_also_in_a_batch_of_one() -> None:
+    x = unstored(TensorType((3, 9, 32), float32))
+
+    found = [*resizings([x], {32})]
+    alone = [others[9] for others in found if others.keys() == {9}]
+    of_one = [others[9] for others in found if others.keys() == {3, 9} and others[3] == 1]
+    for lengths in (alone, of_one):
+        assert {n.bit_length() for n in lengths} >= set(range(3, 11))
+
+
+def test_the_words_of_a_draw_are_two_at_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else most of dropout's rehearsals ask for a key of another length, which is an error."""
+    shapes: list[tuple[int, ...]] = []
+
+    def note(
+        launcher: object, choose: object, op: object, inputs: Sequence[Any], _: object
+    ) -> None:
+        shapes.append(inputs[-1].shape)
+
+    monkeypatch.setattr(rehearsal, "_run", note)
+    backend = CubeBackend(InterpreterRuntime(Machine.cpu(16, 32)))
+    device = Device(backend)
+    q = pyrite.ones((5, 3, 17, 4), device=device)
+    key = pyrite.tensor(np.array([1, 2], np.uint32), device=device)
+    q._scaled_dot_product_attention(q, q, None, None, key, dropout_p=0.5)
+    backend.launcher.ahead.finish()
+    backend.launcher.ahead.stop()
+
+    assert set(shapes) == {(2,)}
+
+
+def test_a_batch_changes_alone_where_heads_are_as_many() -> None:
+    x, mask = (unstored(TensorType(shape, float32)) for shape in ((4, 4, 9, 32), (4, 9)))
+    found = [*resizings([x, mask], {32})]
+
+    shapes = {resized_shape(x.shape, others) for others in found}
+    assert {(n, 4, 9, 32) for n in (1, 3, 16)} <= shapes
+    assert any(batch == 1 < heads != 4 and length != 9 for batch, heads, length, _ in shapes)
+    assert all(resized_shape((1, 9), others)[0] == 1 for others in found if 1 not in others)

@@ -169,6 +169,9 @@ class Launcher:
         It is for those of a lowering that is recorded: see `pyrite.backend.cube.rehearsal`.
         """
 
+    def keep_shape(self, x: CubeTensor) -> None:
+        """Note an input that has one shape in all calls, as the words of a draw."""
+
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its like came first.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrite.backend.cube.launcher import Given, Launcher
 from pyrite.backend.cube.recording import Recording
-from pyrite.backend.cube.recording_launcher import RecordingLauncher
+from pyrite.backend.cube.recording_launcher import Kept, RecordingLauncher
 from pyrite.backend.cube.registry import means_of
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.means import note_means
@@ -24,8 +24,8 @@ def record(
     out: tuple[TensorType, ...] | None,
     *,
     comes_first: bool = True,
-) -> tuple[Recording, set[int], Sequence[Given]]:
-    """Return the recording of a lowering for such inputs, and sizes that its kernels keep.
+) -> tuple[Recording, Kept, Sequence[Given]]:
+    """Return the recording of a lowering for such inputs, and what calls of other sizes keep.
 
     The third is what gives launches of an application's kernels their numbers at other calls.
     With ``comes_first`` kernels may have the sizes built in.
@@ -36,4 +36,4 @@ def record(
     results = lowering(recorder, op, recorder.inputs, attrs, out)
     built = launcher.built - before
     note_means(launcher.runtime.name, op.name, means_of(op, lowering), built)
-    return recorder.recording(results, op.name), recorder.kept_sizes, recorder.given
+    return recorder.recording(results, op.name), recorder.kept, recorder.given

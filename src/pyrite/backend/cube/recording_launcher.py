@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.block import Use
@@ -37,6 +37,16 @@ P = TypeVar("P", bound=Hashable)
 LEAST_PARTS = 3
 #: A block is made where all takes less than that of what it takes otherwise.
 WORTH_A_BLOCK = 0.95
+
+
+class Kept(NamedTuple):
+    """What an op's calls at other sizes have as the first one has it.
+
+    They are sizes of a model, which kernels have built in, and inputs, by position, of one shape.
+    """
+
+    sizes: frozenset[int] = frozenset()
+    inputs: frozenset[int] = frozenset()
 
 
 class RecordingLauncher(Launcher):
@@ -67,8 +77,8 @@ class RecordingLauncher(Launcher):
         #: Of launches of an application's kernels what gives them numbers, and how many these are.
         self.given: list[Given] = []
         self._given_numbers = 0
-        #: Sizes that are part of the kernels.
-        self.kept_sizes: set[int] = set()
+        self._kept_sizes: set[int] = set()
+        self._kept_inputs: set[int] = set()
 
     def _unknown(self, position: int, x: Any) -> Any:
         if isinstance(x, CubeTensor):
@@ -147,7 +157,16 @@ class RecordingLauncher(Launcher):
 
     def keep_sizes(self, *sizes: int) -> None:
         """Note sizes that kernels have built in."""
-        self.kept_sizes.update(sizes)
+        self._kept_sizes.update(sizes)
+
+    def keep_shape(self, x: CubeTensor) -> None:
+        """Note an input that has one shape in all calls."""
+        self._kept_inputs.update(n for n, i in enumerate(self.inputs) if i is x)
+
+    @property
+    def kept(self) -> Kept:
+        """What calls at other sizes have as this one has it."""
+        return Kept(frozenset(self._kept_sizes), frozenset(self._kept_inputs))
 
     def is_first(self, problem: Hashable) -> bool:
         """Whether the extents of a problem are those with which its pattern came first."""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from pyrite.backend.cube.ahead import Job
 from pyrite.backend.cube.launcher import Foresee, Launcher
 from pyrite.backend.cube.layout import Strides
-from pyrite.backend.cube.recording_launcher import RecordingLauncher
+from pyrite.backend.cube.recording_launcher import Kept, RecordingLauncher
 from pyrite.backend.cube.registry import Lowering
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import NoContentError, content_of
@@ -35,6 +35,8 @@ STEPS: Final = (0, 1, 3)
 #: each magnitude, from so many on to twice as many, that are odd multiples of each of some numbers.
 MAGNITUDES: Final = tuple([1 << n for n in range(2, 10)])
 MULTIPLES: Final = (1, 2, 4, 16, 64)
+#: Multiples of which a size is where all others stay.
+_LONE: Final = (1, 16)
 #: What the first axes have, where all others stay.
 LEADING: Final = (1, 3, 16, 37, 301)
 #: Elements of an operand above which nothing is rehearsed.
@@ -77,19 +79,22 @@ class Rehearsal(RecordingLauncher):
 
 def rehearse(
     launcher: Launcher, choose: Choose, kind: Hashable, op: Op, inputs: Sequence[Any],
-    attrs: Attributes, kept: Collection[int],
+    attrs: Attributes, kept: Kept,
 ) -> None:  # fmt: skip
     """Have an op rehearsed at other sizes in pauses, once for each kind of its inputs.
 
-    Sizes that are ``kept`` are those of a model, which its kernels have built in.
+    What is ``kept`` is as it is now at all of these sizes.
     """
     given = tuple([without_memory(x) for x in inputs])
+    changing = {
+        n for n, x in enumerate(given) if isinstance(x, CubeTensor) and n not in kept.inputs
+    }
 
     def jobs(launcher: Launcher) -> Iterator[Job]:
-        for sizes in resizings(given, kept):
+        for sizes in resizings([given[n] for n in sorted(changing)], kept.sizes):
             others = [
-                resized(x, resized_shape(x.shape, sizes)) if isinstance(x, CubeTensor) else x
-                for x in given
+                resized(x, resized_shape(x.shape, sizes)) if n in changing else x
+                for n, x in enumerate(given)
             ]
             yield partial(_run, launcher, choose, op, others, attrs)
 
@@ -156,7 +161,8 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
     """Yield others in place of the sizes of inputs; equal sizes remain equal.
 
     First that of one leading axis alone, as batches differ; then all, so that any two meet as few
-    and many.  What stands for 1 is for a batch of one, and for leading axes only.
+    and many.  What stands for 1 is for a batch of one, and for leading axes only; what stands for
+    ``~n`` is for leading axes of n alone, where other axes have as many elements as the batch.
 
     >>> from pyrite.backend.cube.tensor import unstored
     >>> from pyrite.types import float32
@@ -169,7 +175,9 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
     rank = max(map(len, shapes), default=0)
     if all(shape[0] == 1 for shape in shapes if len(shape) == rank):
         sizes.append(1)
-    leading = sorted({shape[0] for shape in shapes}.intersection(sizes))
+    leading = [
+        *sorted({shape[0] for shape in shapes}.intersection(sizes)), *_batches_like(shapes)
+    ]  # fmt: skip
     for m, n in product(leading, LEADING):
         yield {m: n}
     for step, start in product(STEPS, range(len(SIZES))) if sizes else ():
@@ -179,9 +187,25 @@ def resizings(inputs: Sequence[Any], kept: Collection[int]) -> Iterator[dict[int
         yield others
     drawn = [m for m in sizes if m > 1]
     mixtures = chain(_drawn(drawn), _drawn_alike(drawn), _drawn(_own(shapes, drawn)))
+    batches = [m for m in leading if m < 0 or ~m not in leading]
     for draw, others in enumerate(mixtures):
-        of_one = [m for m in leading if m in others] if draw % 4 == 0 else []
+        of_one = [m for m in batches if m in others or m < 0] if draw % 4 == 0 else []
         yield others | dict.fromkeys(of_one, 1)
+    for others in _drawn_alone(drawn):
+        yield others
+        yield others | dict.fromkeys(batches, 1)
+
+
+def _batches_like(shapes: Sequence[Shape]) -> list[int]:
+    """Return ``~n`` for a batch of n where another axis has n elements too, as heads or features.
+
+    >>> _batches_like([(4, 3, 4), (4, 3)]), _batches_like([(5, 3, 4), (5, 3)])
+    ([-5], [])
+    """
+    rank = max(map(len, shapes), default=0)
+    batches = {shape[0] for shape in shapes if len(shape) == rank}
+    others = {n for shape in shapes for n in shape[1:]}
+    return [~n for n in batches if n > 1 and n in others] if len(batches) == 1 else []
 
 
 def _own(shapes: Sequence[Shape], sizes: Sequence[int]) -> list[int]:
@@ -207,6 +231,14 @@ def _drawn_alike(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
             yield {m: _size(rng, of, low) for m, low in zip(sizes, each, strict=True)}
 
 
+def _drawn_alone(sizes: Sequence[int]) -> Iterator[dict[int, int]]:
+    """Yield others in place of each size where all others stay, as lengths alone differ."""
+    rng = Random(0)
+    classes = [(of, low) for of in _LONE for low in MAGNITUDES]
+    for m, (of, low) in product(sizes, classes):
+        yield {m: _size(rng, of, low)}
+
+
 def _size(rng: Random, of: int, low: int) -> int:
     """Return a size of low to twice that: an odd multiple of 1, 2 or 4, or any of 16 or 64."""
     n = rng.randrange(low, 2 * low)
@@ -214,8 +246,9 @@ def _size(rng: Random, of: int, low: int) -> int:
 
 
 def resized_shape(shape: Shape, sizes: dict[int, int]) -> Shape:
-    """Return a shape with others in place of sizes, and of 1 on the first axis alone."""
-    return tuple([sizes.get(n, n) if n > 1 or axis == 0 else n for axis, n in enumerate(shape)])
+    """Return a shape with others in place of sizes, and of 1 and ~n on the first axis alone."""
+    first = [sizes.get(~n, sizes.get(n, n)) for n in shape[:1]]
+    return (*first, *[sizes.get(n, n) if n > 1 else n for n in shape[1:]])
 
 
 def without_memory(x: Any) -> Any:

@@ -58,16 +58,20 @@ def in_order(array: Any, order: tuple[int, ...], device: Device) -> Any:
     return tensor(np.ascontiguousarray(array.transpose(order)), device=device).permute_dims(back)
 
 
+def summed(device: Device, shape: Any, order: Any, axes: Any) -> tuple[CubeBackend, Any, Any]:
+    """A backend, a handle of whole numbers whose axes lie in an order, and their sum along some."""
+    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    backend = device.backend
+    assert isinstance(backend, CubeBackend)
+    return backend, in_order(array, order, device)._handle, array.sum(axes, dtype=np.int32)
+
+
 @pytest.mark.parametrize("machine", [GPU, CPU], ids=lambda m: m.kind)
 @pytest.mark.parametrize(("shape", "order", "axes"), LAYOUTS)
 def test_every_candidate_gives_the_sum(
     fresh: Device, machine: Machine, shape: Any, order: Any, axes: Any, quarter: Any
 ) -> None:
-    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-    x = in_order(array, order, fresh)._handle
-    want = array.sum(axes, dtype=np.int32)
-    backend = fresh.backend
-    assert isinstance(backend, CubeBackend)
+    backend, x, want = summed(fresh, shape, order, axes)
     found = candidates(problem_of(x, axes), machine)
     assert len(found) == len(set(found))
     for config in quarter(found):
@@ -83,11 +87,7 @@ def test_every_candidate_gives_what_follows_it(
     fresh: Device, machine: Machine, shape: Any, order: Any, axes: Any, quarter: Any
 ) -> None:
     """Of a source with a stride and an offset, a number, and one element for all."""
-    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-    x = in_order(array, order, fresh)._handle
-    want = array.sum(axes, dtype=np.int32)
-    backend = fresh.backend
-    assert isinstance(backend, CubeBackend)
+    backend, x, want = summed(fresh, shape, order, axes)
     of = np.arange(3 * want.size, dtype=np.int32)
     source = backend.upload(of).sliced((1,), (want.size,), (3,))
     one = CubeTensor(source.buffer, source.type, (0,), 1)

@@ -42,6 +42,8 @@ def attention(
     query, key, value, mask, bias, dropout_key = inputs
     of_out, of_log_sum = out
     launcher.keep_sizes(query.shape[-1], value.shape[-1])
+    if dropout_key is not None:
+        launcher.keep_shape(dropout_key)
     heads = Heads(query, key, launcher.machine)
     results = [launcher.empty(of_out), launcher.empty(of_log_sum)]
     operands = {
@@ -67,6 +69,8 @@ def attention_backward(
     """The gradients of query, key and value; that of a bias has the body's scores in memory."""
     g, g_log_sum, output, log_sum, query, key, value, mask, bias, dropout_key = inputs
     launcher.keep_sizes(query.shape[-1], value.shape[-1])
+    if dropout_key is not None:
+        launcher.keep_shape(dropout_key)
     is_gpu = launcher.machine.kind == "gpu"
     heads = Heads(query, key, launcher.machine, stacks=True)
     operands = {

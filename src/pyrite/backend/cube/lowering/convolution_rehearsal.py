@@ -41,6 +41,12 @@ _OTHERS: Final = (1, 2)
 _DRAWS: Final = 40
 #: What their last axis is a multiple of, in turns: vectors of so many elements lie in one row.
 _WHOLE: Final = (1, 4, 8, 16)
+#: Rows of so many elements are rehearsed with each end: they are vectors of 2, 4, 8 or 16 with a
+#: mask, each another way, in batches small and large.
+_SHORT: Final = 16
+_BATCHES_OF_SHORT: Final = (1, 6, 40)
+#: Images of few rows are products, where others of as long rows are run directly.
+_FEW_ROWS: Final = 6
 
 #: By how many of these axes differ.
 _STEPS: Final = (0, 1, 3)
@@ -102,7 +108,20 @@ def other_windows(w: Windows) -> Iterator[Windows]:
             yield replace(w, batch=batch, sizes=sizes, counts=counts)
     if min(w.counts) <= _FEW:
         yield from _of_few_windows(w)
+    if w.sizes[-1] <= 2 * _SHORT:
+        yield from _of_short_rows(w)
     yield from _drawn(w)
+
+
+def _of_short_rows(w: Windows) -> Iterator[Windows]:
+    """Yield windows of images whose rows are shorter than two vectors, few and as many."""
+    own = w.sizes[:-1]
+    rows = {own, tuple([min(n, _FEW_ROWS) for n in own])}
+    for others, last, batch in product(sorted(rows), range(2, _SHORT + 1), _BATCHES_OF_SHORT):
+        sizes = (*others, last)
+        counts = _counts(w, sizes)
+        if all(count > 0 for count in counts):
+            yield replace(w, batch=batch, sizes=sizes, counts=counts)
 
 
 def _drawn(w: Windows) -> Iterator[Windows]:

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.operand import Layout
-from pyrite.content import Known, content_of
+from pyrite.content import ContentKey, content_of
 from pyrite.kernel import Kernel
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.implicit_gemm import OperandLayout
@@ -60,7 +60,7 @@ class Body:
 
     def __post_init__(self) -> None:
         # By its content as a whole: sizes in it are built in, and no extents of the problem.
-        object.__setattr__(self, "key", Known(content_of(self.key)))
+        object.__setattr__(self, "key", ContentKey(content_of(self.key)))
 
 
 @dataclass(frozen=True, slots=True)
