@@ -12,6 +12,7 @@ cases of each pair of values.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import random
@@ -32,8 +33,11 @@ import numpy as np
 import pytest
 
 import pyrite
+from pyrite.backend.cube import CubeBackend
+from pyrite.backend.device import _opened
 from pyrite.backend.means import OWN, means_chosen
 from pyrite.config import config as settings
+from pyrite.errors import PyriteError
 from pyrite.op import OPS
 from pyrite.testing import all_records
 
@@ -82,6 +86,18 @@ def generators_of(module: ModuleType) -> list[tuple[np.random.Generator, Any]]:
     """Return the generators of a module with their states: asked first before its first test."""
     found = [x for x in vars(module).values() if isinstance(x, np.random.Generator)]
     return [(generator, generator.bit_generator.state) for generator in found]
+
+
+@pytest.fixture(autouse=True)
+def _failures_end_with_their_test() -> Iterator[None]:
+    """Look at launches that a test did not read: what failed would be raised by the next one."""
+    yield
+    for backend in {opened.root for opened in list(_opened.values())}:
+        if isinstance(backend, CubeBackend):
+            look = backend.launcher.faults.look_at_all()
+            if look.words:
+                with contextlib.suppress(PyriteError):
+                    look.take(backend.runtime.read_all(look.wanted))
 
 
 @pytest.fixture(autouse=True)
