@@ -25,7 +25,7 @@ from pyrite.onnx import ModelImportError, to_python
 from pyrite.onnx.inspection import inspect_here
 from pyrite.onnx.loading import load_with
 from pyrite.onnx.python.code import PRODUCT, infix, literal, local
-from pyrite.onnx.python.line import Line, joined
+from pyrite.onnx.python.line import Assignment, joined
 
 HERE = Path(__file__).parent
 
@@ -356,7 +356,7 @@ def test_a_size_that_doubles_again_and_again_is_a_variable(tmp_path: Path) -> No
 def test_long_expressions_are_not_joined_to_be_taken_apart() -> None:
     names = ["x", *(f"v{i}" for i in range(300))]
     lines = [
-        Line((after,), infix("*", local(before), literal(0.5), PRODUCT))
+        Assignment((after,), infix("*", local(before), literal(0.5), PRODUCT))
         for before, after in pairwise(names)
     ]
 

@@ -48,12 +48,12 @@ class Effect(Protocol):
 class Replay(Protocol):
     """What a captured call did to state, done again at each call."""
 
-    def held(self) -> AbstractContextManager[State]:
+    def held(self) -> AbstractContextManager[ReplayState]:
         """Hold the state for a call: what others do with it meanwhile is an error, or waits."""
         ...
 
 
-class State(Protocol):
+class ReplayState(Protocol):
     """State that a replay holds."""
 
     def fits(self, leaves: Sequence[Any]) -> bool:

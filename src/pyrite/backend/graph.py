@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrite.content import Known, content_of
+from pyrite.content import ContentKey, content_of
 from pyrite.op import Op, rules_key
 from pyrite.types import DType, Number, TensorType
 
@@ -81,7 +81,7 @@ def content_of_node(op: Op, operands: Sequence[Operand], attrs: Mapping[str, Any
         parts.append((content_of(x.value), x.dtype) if isinstance(x, Literal) else is_left_out)
     parts += [(name, content_of(attrs[name])) for name in sorted(attrs)]
     # Kernels of a body are looked up by the content of their nodes, each time sizes are new.
-    return Known(tuple(parts))
+    return ContentKey(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

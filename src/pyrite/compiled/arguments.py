@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from typing import Any
 
-from pyrite.content import Known, content_of
+from pyrite.content import ContentKey, content_of
 from pyrite.op import is_host_scalar
 from pyrite.tensor.parameter import Identified
 from pyrite.tensor.tensor import Tensor
@@ -113,7 +113,7 @@ def _of_node(node: TreeNode) -> tuple[Hashable, list[Tensor]]:
     leaves = tree_leaves(node)
     form = node._tree_form
     if form is None:
-        form = Known(_NodeWalk(leaves).form(node))
+        form = ContentKey(_NodeWalk(leaves).form(node))
         if node._is_frozen and node._tree_leaves is not None:
             node.__dict__["_tree_form"] = form
     return form, leaves

@@ -42,20 +42,20 @@ class EffectTensor(NamedTuple):
     name: Hashable
 
 
-class Result(NamedTuple):
+class ResultNumber(NamedTuple):
     """What the ops make: a value, by its number among the results of all."""
 
     number: int
 
 
-class Held(NamedTuple):
+class HeldTensor(NamedTuple):
     """A tensor from elsewhere, a global or one made of Python's numbers; it stays what it is."""
 
     lazy: Lazy
 
 
 #: Where a tensor comes from.
-Source = Leaf | EffectTensor | Result | Held
+Source = Leaf | EffectTensor | ResultNumber | HeldTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _of_ops(x: Call, y: Call) -> str:
 
 def _is_same(x: Source, y: Source, read: Callable[[Lazy], Array]) -> bool:
     """Whether two calls took a tensor from one place; what each made must hold the same values."""
-    if not isinstance(x, Held) or not isinstance(y, Held):
+    if not isinstance(x, HeldTensor) or not isinstance(y, HeldTensor):
         return x == y
     if x.lazy is y.lazy:
         return True
@@ -263,7 +263,9 @@ class _Reading:
         if (known := self._sources.get(id(lazy))) is not None:
             return known
         pending, number = lazy.place
-        return Result(number) if pending is self._pending and number >= 0 else Held(lazy)
+        return (
+            ResultNumber(number) if pending is self._pending and number >= 0 else HeldTensor(lazy)
+        )
 
     def _output(self, t: Tensor, versions: Mapping[int, int]) -> Output:
         source = self._source(self._handle(t))

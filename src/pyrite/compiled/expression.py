@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-from pyrite.backend.capture import State
+from pyrite.backend.capture import ReplayState
 from pyrite.op import HostScalar, is_host_scalar
 from pyrite.tensor.tensor import Tensor
 from pyrite.tensor.tree import TreeNode, children_of, with_children
 
 #: The states of a replay, by the keys of their effects.
-States = Mapping[Hashable, State]
+States = Mapping[Hashable, ReplayState]
 
 
 class _Operation(NamedTuple):

@@ -67,7 +67,7 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Known:
+class Specialization:
     """What is known of a function in one environment."""
 
     environment: Environment
@@ -81,7 +81,7 @@ class Compiled(Generic[P, R]):
         if not isinstance(function, TreeNode):
             functools.update_wrapper(self, function)
         self._function = function
-        self._known: Known | None = None
+        self._known: Specialization | None = None
         self._calls = self._environments = 0
         self._is_warned = False
         self._lock = RLock()
@@ -128,7 +128,7 @@ class Compiled(Generic[P, R]):
         known = self._known
         changed = None if known is None else known.environment.changed()
         if known is None or changed is not None:
-            known = self._known = Known(Environment([self._function, *_modules(given)]))
+            known = self._known = Specialization(Environment([self._function, *_modules(given)]))
             self._environments += 1
             if self._environments > MOST_KINDS and not self._is_warned:
                 self._is_warned = True

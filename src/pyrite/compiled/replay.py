@@ -11,7 +11,7 @@ from pyrite.backend.fusion import Fusion
 from pyrite.backend.fusion.deferred import DeferredRun
 from pyrite.backend.fusion.history import Lines, graph_of
 from pyrite.backend.fusion.lazy import Lazy
-from pyrite.compiled.captured import CapturedCall, Held, Leaf, Output, Result, Source
+from pyrite.compiled.captured import CapturedCall, HeldTensor, Leaf, Output, ResultNumber, Source
 from pyrite.compiled.expression import Expressions, States, with_numbers
 from pyrite.op import Constant, HostScalar, is_host_scalar
 from pyrite.tensor.parameter import Identified
@@ -36,7 +36,7 @@ class ReplayedCall:
         self._types: tuple[TensorType, ...] = ()
         sources = [*(o.source for o in call.outputs), *call.renewed.values()]
         #: The values that are wanted, and where each is among the results of a program.
-        self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, Result)}))
+        self._wanted = tuple(sorted({s.number for s in sources if isinstance(s, ResultNumber)}))
         self._places = {number: n for n, number in enumerate(self._wanted)}
         self._expressions = Expressions()
         self._numbers = [self._number(x) for x in call.numbers]
@@ -91,9 +91,9 @@ class ReplayedCall:
         if isinstance(source, Leaf):
             handle: Lazy = leaves[source.number]._handle
             return handle
-        if isinstance(source, Held):
+        if isinstance(source, HeldTensor):
             return source.lazy
-        assert not isinstance(source, Result)
+        assert not isinstance(source, ResultNumber)
         t = states[source.effect].tensor(source.name)
         if t._backend is not self._fusion:
             raise KeyError(source.name)  # taken up on another device: a call as written moves it
@@ -141,7 +141,7 @@ class ReplayedCall:
         call = self.call
 
         def handle(source: Source) -> Lazy:
-            if isinstance(source, Result):
+            if isinstance(source, ResultNumber):
                 return made[self._places[source.number]]
             return self._read(source, leaves, states)
 

@@ -5,9 +5,9 @@
 
 from pyrite.content.functions import Functions as Functions
 from pyrite.content.names import is_of_library as is_of_library
-from pyrite.content.reader import Known as Known
+from pyrite.content.reader import ContentKey as ContentKey
 from pyrite.content.reader import NoContentError as NoContentError
 from pyrite.content.reader import Reader as Reader
 from pyrite.content.reader import content_of as content_of
 
-__all__ = ["Functions", "Known", "NoContentError", "Reader", "content_of", "is_of_library"]
+__all__ = ["ContentKey", "Functions", "NoContentError", "Reader", "content_of", "is_of_library"]

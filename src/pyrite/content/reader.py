@@ -57,10 +57,10 @@ class NoContentError(TypeError):
     """A value has no content: nothing tells it from another of its kind, or it changes unseen."""
 
 
-class Known:
+class ContentKey:
     """A key that is content already: `content_of` gives it back, and its hash is made once.
 
-    >>> content_of((Known((1, 2)),)) == content_of((Known((1, 2)),))
+    >>> content_of((ContentKey((1, 2)),)) == content_of((ContentKey((1, 2)),))
     True
     """
 
@@ -73,13 +73,13 @@ class Known:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is Known and self._hash == other._hash and self._key == other._key
+        return type(other) is ContentKey and self._hash == other._hash and self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"Known({self._key!r})"
+        return f"ContentKey({self._key!r})"
 
 
 def content_of(value: Any) -> Hashable:
@@ -420,7 +420,7 @@ def _named(value: Any) -> str:
 
 
 #: Their values are keys as they are.
-_PLAIN: Final = frozenset({int, type(None), DType, Known})
+_PLAIN: Final = frozenset({int, type(None), DType, ContentKey})
 
 _EXACT: Final[Mapping[type, Callable[[Any], Hashable]]] = {
     bool: lambda value: (bool, value),

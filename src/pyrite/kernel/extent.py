@@ -14,7 +14,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from pyrite.content import Known, content_of
+from pyrite.content import ContentKey, content_of
 from pyrite.kernel.symbol import LEAST, is_symbol, require_known
 from pyrite.types import DType
 
@@ -174,4 +174,4 @@ def _kind_of(field: Field[Any]) -> Kind:
 
 
 #: What is its own content: equal ones are the same.
-_PLAIN: Final = frozenset({str, int, type(None), DType, Known})
+_PLAIN: Final = frozenset({str, int, type(None), DType, ContentKey})

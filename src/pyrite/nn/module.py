@@ -20,10 +20,10 @@ from pyrite.autodiff.mode import training, training_mode
 from pyrite.backend.device import DeviceLike
 from pyrite.errors import DTypeError, ModuleError, PyriteError, RecordError
 from pyrite.nn import weights
-from pyrite.nn.habits import INSTEAD
 from pyrite.nn.hierarchy import modules_of, rebuilt
 from pyrite.nn.observation import observers
 from pyrite.nn.part import At, frozen, tied, with_frozen
+from pyrite.nn.torch_names import INSTEAD
 from pyrite.nn.trail import noted, trail
 from pyrite.nn.transport import sendable
 from pyrite.nn.tree_html import tree_html

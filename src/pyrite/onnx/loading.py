@@ -19,7 +19,7 @@ from pyrite.onnx.naming import paths
 from pyrite.onnx.optimization import pruned
 from pyrite.onnx.pattern import INFERENCE
 from pyrite.onnx.pattern.rewriting import rewritten
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.view import GraphView
 from pyrite.onnx.program import compiled, narrowed
 from pyrite.onnx.reading import read_graph, read_model
 from pyrite.onnx.role import Role, roles
@@ -82,7 +82,7 @@ def load_with(
         require_supported(graph)
         graph = pruned(graph)
         if optimize == "inference":
-            graph = rewritten(graph, INFERENCE, View(graph, {}, graph.weights))
+            graph = rewritten(graph, INFERENCE, GraphView(graph, {}, graph.weights))
         return built(graph, place, narrow_int64, trainable)
     except PyriteError:
         raise

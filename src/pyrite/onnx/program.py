@@ -25,7 +25,7 @@ from pyrite.onnx.memory import HostMemory
 from pyrite.onnx.message import said
 from pyrite.onnx.pattern import LOADED
 from pyrite.onnx.pattern.rewriting import rewritten
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.view import GraphView
 from pyrite.onnx.static import GROWING, steering_values
 from pyrite.tensor.creation import tensor
 from pyrite.tensor.tensor import Tensor
@@ -172,7 +172,7 @@ def compiled(graph: Graph, steering: frozenset[str] | None = None) -> Program:
     steering: the values that steer the graph that this is a body of.
     """
     steering = steering_values(graph) if steering is None else steering
-    smaller = rewritten(graph, LOADED, View(graph, {}, graph.weights))
+    smaller = rewritten(graph, LOADED, GraphView(graph, {}, graph.weights))
     weights = {name: weight.key for name, weight in smaller.weights.items()}
     steps = tuple(_step(node, steering) for node in smaller.nodes)
     return Program(graph, _released(steps, graph), graph.captured, MappingProxyType(weights))

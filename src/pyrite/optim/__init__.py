@@ -15,7 +15,6 @@ from pyrite.optim.clip import clip_by_global_norm as clip_by_global_norm
 from pyrite.optim.clip import clip_by_norm as clip_by_norm
 from pyrite.optim.clip import clip_by_value as clip_by_value
 from pyrite.optim.clip import global_norm as global_norm
-from pyrite.optim.habits import MODULE as _MODULE
 from pyrite.optim.lamb import LAMB as LAMB
 from pyrite.optim.lbfgs import LBFGS as LBFGS
 from pyrite.optim.lion import Lion as Lion
@@ -26,6 +25,7 @@ from pyrite.optim.radam import RAdam as RAdam
 from pyrite.optim.rmsprop import RMSprop as RMSprop
 from pyrite.optim.rprop import Rprop as Rprop
 from pyrite.optim.sgd import SGD as SGD
+from pyrite.optim.torch_names import MODULE as _MODULE
 
 __all__ = [
     "LAMB",

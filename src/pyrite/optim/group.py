@@ -15,7 +15,7 @@ from pyrite.tensor.tree import tree_paths
 Predicate = Callable[[str, Parameter], bool]
 
 
-class Choice(NamedTuple):
+class GroupChoice(NamedTuple):
     """Which parameters a group has, and what it is called in records and by `learning_rates`."""
 
     name: str
@@ -26,18 +26,18 @@ class Grouped(Protocol):
     """What is asked of a group here."""
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> GroupChoice:
         """Which parameters it has."""
         ...
 
 
-def choice(where: str | Predicate, name: str | None) -> Choice:
+def choice(where: str | Predicate, name: str | None) -> GroupChoice:
     """Return the choice by a pattern of paths, as of ``Module.freeze``, or by a predicate.
 
     Raises ArgumentError for a predicate without a name: a record knows it by nothing else.
     """
     if isinstance(where, str):
-        return Choice(name or where, lambda path, parameter: fnmatchcase(path, where))
+        return GroupChoice(name or where, lambda path, parameter: fnmatchcase(path, where))
     if not callable(where):
         raise located(
             ArgumentError(
@@ -52,7 +52,7 @@ def choice(where: str | Predicate, name: str | None) -> Choice:
                 'with_group(lambda path, p: p.ndim < 2, name="no_decay", ...)'
             )
         )
-    return Choice(name, where)
+    return GroupChoice(name, where)
 
 
 def assigned(groups: Sequence[Grouped], model: Any) -> dict[int, int]:

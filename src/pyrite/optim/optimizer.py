@@ -21,8 +21,7 @@ from pyrite.op import public, user_frame
 from pyrite.optim import resume
 from pyrite.optim.clip import Clipping
 from pyrite.optim.effect import OptimizerEffect, effect_of
-from pyrite.optim.group import Choice, Predicate, assigned, choice, resolved
-from pyrite.optim.habits import Habits
+from pyrite.optim.group import GroupChoice, Predicate, assigned, choice, resolved
 from pyrite.optim.parameter_gradient import ParameterGradient, parameter_gradients
 from pyrite.optim.schedule.rate import Observer, Rate, observers, rate_at
 from pyrite.optim.settings import Configured, non_negative, require_rate, settings_of
@@ -33,6 +32,7 @@ from pyrite.optim.state import (
     RuleState,
     in_one_thread,
 )
+from pyrite.optim.torch_names import TorchNames
 from pyrite.optim.update import updated
 from pyrite.optim.values import computed, renewed
 from pyrite.record import Record
@@ -44,7 +44,7 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Optimizer(Configured, Habits, ABC):
+class Optimizer(Configured, TorchNames, ABC):
     """What every rule inherits.  Its settings are frozen; what it remembers is in its state.
 
         optimizer = Adam(learning_rate=1e-3)
@@ -403,7 +403,7 @@ class Optimizer(Configured, Habits, ABC):
 class Group(NamedTuple):
     """Which parameters, and their rule."""
 
-    choice: Choice
+    choice: GroupChoice
     rule: Optimizer
 
 

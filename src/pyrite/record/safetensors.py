@@ -64,7 +64,7 @@ _CODES = {dtype.name: code for code, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArrayEntry:
     """One array, as the header declares it; ``begin`` and ``end`` count from the file's start."""
 
     dtype: np.dtype[Any]
@@ -194,7 +194,7 @@ def _raw_bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(little_endian(native)).reshape(-1).view(np.uint8).data
 
 
-def _parse(data: memoryview, file: str) -> tuple[dict[str, Entry], dict[str, str]]:
+def _parse(data: memoryview, file: str) -> tuple[dict[str, ArrayEntry], dict[str, str]]:
     """Return the entries and the metadata of a whole file, all of it tested."""
     table, start = _read_table(data, file)
     metadata = table.pop("__metadata__", None)
@@ -264,7 +264,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _FIELDS = dict.fromkeys(("dtype", "shape", "data_offsets"))
 
 
-def _entry(declared: object, start: int, owner: str) -> Entry:
+def _entry(declared: object, start: int, owner: str) -> ArrayEntry:
     """Return what one header item declares, with offsets counted from the start of the file."""
     if not isinstance(declared, dict) or declared.keys() != _FIELDS.keys():
         raise RecordError(f"{owner} requires {', '.join(_FIELDS)}, got {brief(declared)}")
@@ -283,7 +283,7 @@ def _entry(declared: object, start: int, owner: str) -> Entry:
             f"{owner} requires {size} bytes for shape {tuple(shape)} of {dtype}, "
             f"got data_offsets {brief(offsets)}"
         )
-    return Entry(dtype, tuple(shape), start + begin, start + end)
+    return ArrayEntry(dtype, tuple(shape), start + begin, start + end)
 
 
 def require_addressable(shape: Sequence[int], dtype: np.dtype[Any], owner: str) -> None:
@@ -292,7 +292,7 @@ def require_addressable(shape: Sequence[int], dtype: np.dtype[Any], owner: str) 
         raise RecordError(f"{owner} requires a shape that fits in memory, got {brief(shape)}")
 
 
-def _require_tiling(entries: Mapping[str, Entry], start: int, size: int, file: str) -> None:
+def _require_tiling(entries: Mapping[str, ArrayEntry], start: int, size: int, file: str) -> None:
     """Raise RecordError unless the arrays cover the data exactly: no overlap, hole or rest."""
     reached = start
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):

@@ -83,7 +83,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ValueRead:
     """A value that the program reads at a place, and how far off it may be."""
 
     value: int
@@ -278,15 +278,15 @@ class RandomGraph:
 
     # ---- what is expected ----
 
-    def reads(self) -> list[Read]:
+    def reads(self) -> list[ValueRead]:
         """Return what is read, in order, as it is on the reference."""
-        found: list[Read] = []
+        found: list[ValueRead] = []
         for event in self.events:
             for v in event.reads:
                 value = self.values[v]
                 allowed = 16 * (value.spread + value.eps * _greatest(value.tensor))
                 array = value.tensor.numpy()
-                found.append(Read(v, array, value.is_exact, value.is_certain, allowed))
+                found.append(ValueRead(v, array, value.is_exact, value.is_certain, allowed))
         return found
 
     # ---- running ----

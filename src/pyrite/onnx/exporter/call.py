@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, defs, helper
 
 from pyrite.errors import ModelExportError
-from pyrite.onnx.exporter.formula import Formula, Term, formula_of
+from pyrite.onnx.exporter.formula import Formula, Monomial, formula_of
 from pyrite.onnx.exporter.graph import Graph
 from pyrite.onnx.exporter.size import Size, ValueType, Varying, is_static, values_of
 from pyrite.types import Array, DType, Number, bool_, int64
@@ -210,7 +210,7 @@ class Call:
             total = self.emit("Div", total, self.array([formula.divisor], int64))
         return total
 
-    def _term(self, term: Term) -> Value:
+    def _term(self, term: Monomial) -> Value:
         product: Value | None = None
         for position in term.sizes:
             name, axis, _ = self.sizes.axes[position]

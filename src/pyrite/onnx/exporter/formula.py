@@ -17,7 +17,7 @@ MOST_DIVISOR = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Monomial:
     """A whole number of a product of sizes, which are given by their positions."""
 
     factor: int
@@ -32,7 +32,7 @@ class Term:
 class Formula:
     """The floor of (the terms + offset) / divisor."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Monomial, ...]
     offset: int = 0
     divisor: int = 1
 
@@ -78,7 +78,7 @@ def _linear(
         return
     divisor = lcm(*(x.denominator for x in solution))
     whole = [int(x * divisor) for x in solution]
-    terms = tuple(Term(factor, p) for factor, p in zip(whole, products, strict=False))
+    terms = tuple(Monomial(factor, p) for factor, p in zip(whole, products, strict=False))
     yield Formula(terms, whole[-1], divisor)
 
 
@@ -106,4 +106,4 @@ def _floors(values: Sequence[int], sizes: Sequence[int], column: int) -> Iterato
         low = max(v * divisor - s for v, s in zip(values, sizes, strict=True))
         high = min(v * divisor + divisor - 1 - s for v, s in zip(values, sizes, strict=True))
         for offset in sorted(range(low, high + 1), key=lambda n: (abs(n), n)):
-            yield Formula((Term(1, (column,)),), offset, divisor)
+            yield Formula((Monomial(1, (column,)),), offset, divisor)

@@ -8,34 +8,34 @@ from collections.abc import Callable
 from pyrite.onnx.graph import Node
 from pyrite.onnx.pattern.rewriting import Pattern, node_of
 from pyrite.onnx.pattern.term import (
-    Call,
+    AnyValue,
+    KnownNumber,
     Match,
-    Number,
-    Operand,
+    NodeOf,
     Term,
     call,
     commuting,
     either,
     product,
 )
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.view import GraphView
 
-X = Operand("x")
+X = AnyValue("x")
 
 
-def _one_plus(term: Term) -> Call:
-    return commuting("Add", term, Number(1.0))
+def _one_plus(term: Term) -> NodeOf:
+    return commuting("Add", term, KnownNumber(1.0))
 
 
 #: x³, times the 0.044715 of Hendrycks & Gimpel 2016.
-_CUBE = either(product(0.044715, X, X, X), product(0.044715, call("Pow", X, Number(3.0))))
+_CUBE = either(product(0.044715, X, X, X), product(0.044715, call("Pow", X, KnownNumber(3.0))))
 
 _ERF = call("Erf", product(math.sqrt(0.5), X))
 _TANH = call("Tanh", product(math.sqrt(2 / math.pi), commuting("Add", X, _CUBE)))
 
 
-def _gelu(approximate: str) -> Callable[[Match, Node, View], Node]:
-    def make(match: Match, last: Node, view: View) -> Node:
+def _gelu(approximate: str) -> Callable[[Match, Node, GraphView], Node]:
+    def make(match: Match, last: Node, view: GraphView) -> Node:
         return node_of(
             last, "Gelu", 20, match.named("x"), match.types("x"), approximate=approximate
         )
@@ -43,7 +43,7 @@ def _gelu(approximate: str) -> Callable[[Match, Node, View], Node]:
     return make
 
 
-def _swish(match: Match, last: Node, view: View) -> Node:
+def _swish(match: Match, last: Node, view: GraphView) -> Node:
     return node_of(last, "Swish", 24, match.named("x"), match.types("x"))
 
 

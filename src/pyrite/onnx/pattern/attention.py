@@ -14,10 +14,10 @@ from types import MappingProxyType
 from pyrite.onnx.graph import Node, ValueType
 from pyrite.onnx.pattern.rewriting import Made, Pattern, node_of
 from pyrite.onnx.pattern.term import (
-    Call,
+    AnyValue,
+    KnownNumber,
     Match,
-    Number,
-    Operand,
+    NodeOf,
     Same,
     Scaled,
     Term,
@@ -25,33 +25,33 @@ from pyrite.onnx.pattern.term import (
     commuting,
     either,
 )
-from pyrite.onnx.pattern.view import PATTERN, View
+from pyrite.onnx.pattern.view import PATTERN, GraphView
 
-QUERY, KEYS, VALUE = Operand("query"), Operand("keys"), Operand("value")
+QUERY, KEYS, VALUE = AnyValue("query"), AnyValue("keys"), AnyValue("value")
 
 
-def _is_over_last(node: Node, view: View) -> bool:
+def _is_over_last(node: Node, view: GraphView) -> bool:
     shape = node.input_types[0].shape if node.input_types else None
     return node.attributes.get("axis", -1) in (-1, len(shape or ()) - 1)
 
 
-def _softmax(scores: Term, *, shared: bool = False) -> Call:
-    return Call("Softmax", (scores,), shared=shared, where=_is_over_last)
+def _softmax(scores: Term, *, shared: bool = False) -> NodeOf:
+    return NodeOf("Softmax", (scores,), shared=shared, where=_is_over_last)
 
 
 # ---- as it is loaded ----
 
-_FACTOR = Operand("factor")
+_FACTOR = AnyValue("factor")
 _PRODUCT = call("MatMul", QUERY, KEYS)
 _MULTIPLE = either(
     _PRODUCT,
     commuting("Mul", _PRODUCT, _FACTOR),
-    Call("Div", (_PRODUCT, _FACTOR), "division"),
+    NodeOf("Div", (_PRODUCT, _FACTOR), "division"),
 )
-_BIASED = either(_MULTIPLE, commuting("Add", _MULTIPLE, Operand("bias")))
+_BIASED = either(_MULTIPLE, commuting("Add", _MULTIPLE, AnyValue("bias")))
 
 
-def _scores(match: Match, last: Node, view: View) -> Node:
+def _scores(match: Match, last: Node, view: GraphView) -> Node:
     names = ("query", "keys", "value", "bias", "factor")
     return node_of(
         last, "Attention", 1, match.named(*names), match.types(*names), domain=PATTERN,
@@ -66,34 +66,34 @@ SCORES = Pattern(("MatMul",), call("MatMul", _softmax(_BIASED), VALUE), _scores)
 # ---- as it is written ----
 
 
-def _has_order(node: Node, view: View) -> bool:
+def _has_order(node: Node, view: GraphView) -> bool:
     return node.attributes.get("perm") is not None
 
 
-_TURNED = Call("Transpose", (Scaled(KEYS, "inner"),), "turn", where=_has_order)
+_TURNED = NodeOf("Transpose", (Scaled(KEYS, "inner"),), "turn", where=_has_order)
 
 #: As PyTorch's newer exporter turns keys: (N H, S, D).
-_ROWS = Call("Reshape", (KEYS,), "rows", is_open=True)
-_FLAT = Call("Reshape", (Call("Transpose", (_ROWS,), "flat"),), "heads", is_open=True)
+_ROWS = NodeOf("Reshape", (KEYS,), "rows", is_open=True)
+_FLAT = NodeOf("Reshape", (NodeOf("Transpose", (_ROWS,), "flat"),), "heads", is_open=True)
 
 _SCORES = call("MatMul", Scaled(QUERY, "queries"), Scaled(either(_FLAT, _TURNED), "keys"))
 _MULTIPLES = Scaled(_SCORES, "scores")
 
-_MASK = Operand("mask")
-_HIDDEN = Number(-math.inf)
+_MASK = AnyValue("mask")
+_HIDDEN = KnownNumber(-math.inf)
 _MASKED = either(
     commuting("Add", _MULTIPLES, _MASK),
-    Call("Where", (_MASK, _HIDDEN, _MULTIPLES), "hides"),
-    Call("Where", (_MASK, _MULTIPLES, _HIDDEN), "keeps"),
+    NodeOf("Where", (_MASK, _HIDDEN, _MULTIPLES), "hides"),
+    NodeOf("Where", (_MASK, _MULTIPLES, _HIDDEN), "keeps"),
     _MULTIPLES,
 )
 
 #: A query without keys has weights of NaN, which a file may make 0.
 _NO_KEYS = call("IsNaN", Same("weights", _softmax(_MASKED, shared=True)))
-_WEIGHTS = either(_softmax(_MASKED), call("Where", _NO_KEYS, Number(0.0), Operand("weights")))
+_WEIGHTS = either(_softmax(_MASKED), call("Where", _NO_KEYS, KnownNumber(0.0), AnyValue("weights")))
 
 
-def _heads(match: Match, last: Node, view: View) -> Made | None:
+def _heads(match: Match, last: Node, view: GraphView) -> Made | None:
     """Return attention over (N, H, T, D) as ONNX's op, and what its operands need."""
     shape = match.values["value"].type.shape
     if shape is None or len(shape) != 4 or ("flat" in match.nodes and not _swaps_flat(match)):

@@ -13,17 +13,17 @@ import numpy as np
 from pyrite.onnx.graph import Node
 from pyrite.onnx.graph import Weight as Stored
 from pyrite.onnx.pattern.rewriting import Pattern
-from pyrite.onnx.pattern.term import Call, Match, Operand, Weight
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.term import AnyValue, Match, NodeOf, Weight
+from pyrite.onnx.pattern.view import GraphView
 from pyrite.types import Array
 
 
-def _is_inference(node: Node, view: View) -> bool:
+def _is_inference(node: Node, view: GraphView) -> bool:
     is_plain = not node.attributes.get("training_mode") and node.attributes.get("spatial", 1) == 1
     return is_plain and not any(node.outputs[1:])
 
 
-def _folded(match: Match, last: Node, view: View) -> Node | None:
+def _folded(match: Match, last: Node, view: GraphView) -> Node | None:
     """Return the convolution that does what both do; None of one whose bias is computed."""
     conv = match.nodes["conv"]
     name = conv.inputs[2] if len(conv.inputs) > 2 else ""
@@ -59,12 +59,12 @@ def _weights(held: list[Stored], bias: Stored | None, epsilon: float) -> tuple[S
     return replace(kernel, read=new_kernel), replace(shift, read=new_bias)
 
 
-_CONV = Call("Conv", (Operand("x"), Weight("kernel")), "conv", is_open=True)
+_CONV = NodeOf("Conv", (AnyValue("x"), Weight("kernel")), "conv", is_open=True)
 _STATISTICS = tuple(Weight(label, 1) for label in ("scale", "shift", "mean", "variance"))
 
 #: A batch norm for inference of a convolution that nothing else reads.
 BATCH_NORM = Pattern(
     ("BatchNormalization",),
-    Call("BatchNormalization", (_CONV, *_STATISTICS), is_open=True, where=_is_inference),
+    NodeOf("BatchNormalization", (_CONV, *_STATISTICS), is_open=True, where=_is_inference),
     _folded,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyrite.onnx.graph import Node
 from pyrite.onnx.pattern.rewriting import Pattern, node_of
 from pyrite.onnx.pattern.term import (
-    Call,
+    AnyValue,
+    KnownNumber,
     Match,
-    Number,
-    Operand,
+    NodeOf,
     Same,
     Term,
     Weight,
@@ -16,12 +16,12 @@ from pyrite.onnx.pattern.term import (
     commuting,
     either,
 )
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.view import GraphView
 
-X = Operand("x")
+X = AnyValue("x")
 
 
-def _is_over_last(node: Node, view: View) -> bool:
+def _is_over_last(node: Node, view: GraphView) -> bool:
     """Whether a reduction is over the last axis and keeps it."""
     axes = node.attributes.get("axes")
     if axes is None and len(node.inputs) > 1:
@@ -33,18 +33,18 @@ def _is_over_last(node: Node, view: View) -> bool:
     return is_one and bool(node.attributes.get("keepdims", 1))
 
 
-def _mean(term: Term) -> Call:
-    return Call("ReduceMean", (term,), is_open=True, where=_is_over_last)
+def _mean(term: Term) -> NodeOf:
+    return NodeOf("ReduceMean", (term,), is_open=True, where=_is_over_last)
 
 
-_CENTRED = Same("centred", Call("Sub", (X, _mean(X)), shared=True))
-_AGAIN = Operand("centred")
-_VARIANCE = _mean(either(call("Pow", _AGAIN, Number(2.0)), call("Mul", _AGAIN, _AGAIN)))
-_SPREAD = call("Sqrt", commuting("Add", _VARIANCE, Number(label="epsilon")))
+_CENTRED = Same("centred", NodeOf("Sub", (X, _mean(X)), shared=True))
+_AGAIN = AnyValue("centred")
+_VARIANCE = _mean(either(call("Pow", _AGAIN, KnownNumber(2.0)), call("Mul", _AGAIN, _AGAIN)))
+_SPREAD = call("Sqrt", commuting("Add", _VARIANCE, KnownNumber(label="epsilon")))
 _SCALED = commuting("Mul", call("Div", _CENTRED, _SPREAD), Weight("scale", 1))
 
 
-def _made(match: Match, last: Node, view: View) -> Node:
+def _made(match: Match, last: Node, view: GraphView) -> Node:
     names = ("x", "scale", "shift")
     return node_of(
         last, "LayerNormalization", 17, match.named(*names), match.types(*names),

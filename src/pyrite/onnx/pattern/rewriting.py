@@ -9,8 +9,8 @@ from typing import Any
 
 from pyrite.onnx.graph import Graph, Node, ValueType
 from pyrite.onnx.optimization import pruned
-from pyrite.onnx.pattern.term import Call, Match, Product
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.term import Match, NodeOf, Product
+from pyrite.onnx.pattern.view import GraphView
 
 #: What stands in the place of nodes: another one, or none.
 Made = Mapping[Node, Node | None]
@@ -22,12 +22,12 @@ class Pattern:
 
     #: The ops of the last node.
     ops: tuple[str, ...]
-    term: Call | Product
+    term: NodeOf | Product
     #: Returns the node in the place of the last one, or what stands in the place of several; None
     #: where a match is not what it seems.
-    make: Callable[[Match, Node, View], Node | Made | None]
+    make: Callable[[Match, Node, GraphView], Node | Made | None]
 
-    def made(self, last: Node, view: View) -> Made | None:
+    def made(self, last: Node, view: GraphView) -> Made | None:
         """Return what stands in the place of the nodes that end in one; None without a match."""
         for match in self.term.match_node(last, view, Match()):
             made = self.make(match, last, view)
@@ -36,7 +36,7 @@ class Pattern:
         return None
 
 
-def rewritten(graph: Graph, patterns: Iterable[Pattern], view: View) -> Graph:
+def rewritten(graph: Graph, patterns: Iterable[Pattern], view: GraphView) -> Graph:
     """Return a graph with what patterns find in its view; bodies stay as they are.
 
     Of patterns that end in one node the first that fits is taken.  Nodes come in the order in which

@@ -17,7 +17,7 @@ from itertools import permutations
 from typing import Protocol
 
 from pyrite.onnx.graph import Node, ValueType
-from pyrite.onnx.pattern.view import View, is_one_of
+from pyrite.onnx.pattern.view import GraphView, is_one_of
 
 #: Of a value of which the file says nothing.
 UNKNOWN = ValueType()
@@ -27,7 +27,7 @@ _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadValue:
     """A value as a node reads it: its name, and the type that the file gives it there."""
 
     name: str
@@ -38,7 +38,7 @@ class Read:
 class Match:
     """What the names of a pattern stand for: values, numbers and nodes."""
 
-    values: Mapping[str, Read] = field(default_factory=dict)
+    values: Mapping[str, ReadValue] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
     #: The nodes that the pattern names.
     nodes: Mapping[str, Node] = field(default_factory=dict)
@@ -49,24 +49,24 @@ class Match:
 
     def types(self, *names: str) -> tuple[ValueType, ...]:
         """Return the types of some values."""
-        return tuple(self.values.get(n, Read("")).type for n in names)
+        return tuple(self.values.get(n, ReadValue("")).type for n in names)
 
 
 class Term(Protocol):
     """What a value has to be."""
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which a value fits, each with what was found before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class AnyValue:
     """Any value; the same one wherever its label stands."""
 
     label: str
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the match with the value under its label, if it is the one that is there."""
         known = found.values.get(self.label)
         if known is None:
@@ -82,22 +82,22 @@ class Weight:
     label: str
     rank: int | None = None
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the match with the weight, typed by what the file holds."""
         weight = view.weight(read.name)
         if weight is not None and self.rank in (None, len(weight.shape)):
-            typed = Read(read.name, ValueType(weight.element, weight.shape))
-            yield from Operand(self.label).match(typed, view, found)
+            typed = ReadValue(read.name, ValueType(weight.element, weight.shape))
+            yield from AnyValue(self.label).match(typed, view, found)
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class KnownNumber:
     """A known number: a value, or any, which is noted under a label."""
 
     value: float | None = None
     label: str = ""
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the match with the number."""
         number = view.number(read.name)
         if number is not None and (self.value is None or is_close(number, self.value)):
@@ -105,7 +105,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class NodeOf:
     """What a node of some op gives, of operands that fit; nothing else reads it, unless shared."""
 
     ops: str | tuple[str, ...]
@@ -116,16 +116,16 @@ class Call:
     shared: bool = False
     #: Whether the node may have operands and outputs that no term describes.
     is_open: bool = False
-    where: Callable[[Node, View], bool] | None = None
+    where: Callable[[Node, GraphView], bool] | None = None
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which the node that makes the value fits."""
         node = view.maker(read.name)
         is_first = node is not None and node.outputs[0] == read.name
         if node is not None and is_first and (self.shared or view.reads(read.name) == 1):
             yield from self.match_node(node, view, found)
 
-    def match_node(self, node: Node, view: View, found: Match) -> Iterator[Match]:
+    def match_node(self, node: Node, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which a node fits, whoever reads what it gives."""
         ops = (self.ops,) if isinstance(self.ops, str) else self.ops
         if not is_one_of(node, ops) or not self._has_form(node, view):
@@ -137,21 +137,21 @@ class Call:
         for order in orders:
             yield from _all_match(list(zip(order, reads, strict=True)), view, started)
 
-    def _has_form(self, node: Node, view: View) -> bool:
+    def _has_form(self, node: Node, view: GraphView) -> bool:
         count = len(self.operands)
         is_closed = len(node.inputs) == count and not any(node.outputs[1:])
         has_operands = is_closed or (self.is_open and len(node.inputs) >= count)
         return has_operands and (self.where is None or self.where(node, view))
 
 
-def call(op: str, *operands: Term) -> Call:
+def call(op: str, *operands: Term) -> NodeOf:
     """Return the term of an op's only output."""
-    return Call(op, operands)
+    return NodeOf(op, operands)
 
 
-def commuting(op: str, *operands: Term) -> Call:
+def commuting(op: str, *operands: Term) -> NodeOf:
     """Return the term of an op whose operands stand in any order."""
-    return Call(op, operands, commutes=True)
+    return NodeOf(op, operands, commutes=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Either:
 
     terms: tuple[Term, ...]
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which a value fits any of the terms."""
         for term in self.terms:
             yield from term.match(read, view, found)
@@ -178,10 +178,10 @@ class Same:
     label: str
     term: Term
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which a value fits, each with the value under the label."""
         for inner in self.term.match(read, view, found):
-            yield from Operand(self.label).match(read, view, inner)
+            yield from AnyValue(self.label).match(read, view, inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +191,13 @@ class Product:
     factor: float
     terms: tuple[Term, ...]
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which the factors of a value fit."""
         node = view.maker(read.name)
         if node is not None and view.reads(read.name) == 1:
             yield from self.match_node(node, view, found)
 
-    def match_node(self, node: Node, view: View, found: Match) -> Iterator[Match]:
+    def match_node(self, node: Node, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which the factors of what a node gives fit, whoever reads it."""
         factors = _factors(node, view, len(self.terms))
         if factors is None or not is_close(factors[0], self.factor):
@@ -219,7 +219,7 @@ class Scaled:
     term: Term
     label: str
 
-    def match(self, read: Read, view: View, found: Match) -> Iterator[Match]:
+    def match(self, read: ReadValue, view: GraphView, found: Match) -> Iterator[Match]:
         """Give the ways in which a value, or what it is a multiple of, fits."""
         node = view.maker(read.name, "Mul", "Div")
         if node is not None and view.reads(read.name) == 1:
@@ -235,12 +235,14 @@ def is_close(number: float, wanted: float) -> bool:
     return number == wanted or math.isclose(number, wanted, rel_tol=_TOLERANCE)
 
 
-def _read(node: Node, position: int) -> Read:
+def _read(node: Node, position: int) -> ReadValue:
     types = node.input_types
-    return Read(node.inputs[position], types[position] if position < len(types) else UNKNOWN)
+    return ReadValue(node.inputs[position], types[position] if position < len(types) else UNKNOWN)
 
 
-def _all_match(pairs: list[tuple[Term, Read]], view: View, found: Match) -> Iterator[Match]:
+def _all_match(
+    pairs: list[tuple[Term, ReadValue]], view: GraphView, found: Match
+) -> Iterator[Match]:
     """Give the ways in which all of some values fit their terms."""
     if not pairs:
         yield found
@@ -250,7 +252,7 @@ def _all_match(pairs: list[tuple[Term, Read]], view: View, found: Match) -> Iter
         yield from _all_match(rest, view, inner)
 
 
-def _multiples(node: Node, view: View) -> Iterator[tuple[Read, float]]:
+def _multiples(node: Node, view: GraphView) -> Iterator[tuple[ReadValue, float]]:
     """Give what a Mul or Div by a known number is applied to, and the factor."""
     factor = view.number(node.inputs[1])
     if factor is not None and (factor or node.op == "Mul"):
@@ -260,14 +262,14 @@ def _multiples(node: Node, view: View) -> Iterator[tuple[Read, float]]:
         yield _read(node, 1), factor
 
 
-def _factors(node: Node, view: View, most: int) -> tuple[float, list[Read]] | None:
+def _factors(node: Node, view: GraphView, most: int) -> tuple[float, list[ReadValue]] | None:
     """Return the known number and the values whose product a node gives.
 
     None where it gives no product.  ``most``: how many nodes may lie within each other below it.
     """
     if not is_one_of(node, ("Mul", "Div")) or len(node.inputs) != 2:
         return None
-    number, values = 1.0, list[Read]()
+    number, values = 1.0, list[ReadValue]()
     for position, name in enumerate(node.inputs):
         is_divisor = node.op == "Div" and position == 1
         known = view.number(name)

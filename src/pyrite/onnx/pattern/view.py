@@ -19,7 +19,7 @@ _PLAIN_SINCE = {"Add": 7, "Sub": 7, "Mul": 7, "Div": 7, "Pow": 7, "Gemm": 7, "So
 
 
 @dataclass(slots=True)
-class View:
+class GraphView:
     """A graph in which patterns are looked for, with the nodes that were put into it."""
 
     graph: Graph

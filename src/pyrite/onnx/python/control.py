@@ -18,7 +18,7 @@ from pyrite.onnx.python.code import pyrite as named
 from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.step import Mark, Step, block, together
 from pyrite.onnx.python.translation import translate
-from pyrite.onnx.python.use import CONTROLS, Use
+from pyrite.onnx.python.use import CONTROLS, NodeUse
 from pyrite.onnx.python.value import (
     INTEGER,
     TENSOR,
@@ -36,10 +36,10 @@ from pyrite.onnx.python.value import (
 _ENDLESS = 2**31 - 1
 
 
-def controls(op: str) -> Callable[[Callable[[Use], None]], Callable[[Use], None]]:
+def controls(op: str) -> Callable[[Callable[[NodeUse], None]], Callable[[NodeUse], None]]:
     """Return a decorator that files a function as the writer of an op with bodies."""
 
-    def file(function: Callable[[Use], None]) -> Callable[[Use], None]:
+    def file(function: Callable[[NodeUse], None]) -> Callable[[NodeUse], None]:
         CONTROLS[op] = function
         return function
 
@@ -70,7 +70,7 @@ def _set(targets: Sequence[str], codes: Sequence[Code], kinds: Sequence[Kind]) -
 
 
 def _finish(
-    use: Use, steps: Sequence[Step], targets: dict[str, str], kinds: Sequence[Kind]
+    use: NodeUse, steps: Sequence[Step], targets: dict[str, str], kinds: Sequence[Kind]
 ) -> None:
     """File a block; ``targets`` are its variables by the outputs of its node."""
     draft = use.draft
@@ -84,7 +84,7 @@ def _finish(
 
 
 @controls("If")
-def branch(use: Use) -> None:
+def branch(use: NodeUse) -> None:
     """Write an if; of a condition that the file decides, the body that it decides for."""
     bodies = [use.attribute("then_branch"), use.attribute("else_branch")]
     if any(len(body.outputs) != len(use.node.outputs) for body in bodies):
@@ -147,7 +147,7 @@ class Stack:
 
 
 @controls("Loop")
-def loop(use: Use) -> None:
+def loop(use: NodeUse) -> None:
     """Write a for over a range, or a while."""
     body: Graph = use.attribute("body")
     draft = use.draft
@@ -173,7 +173,7 @@ def _fits(node: Node, body: Graph, inputs: int, held: int, outputs: int) -> bool
     return 0 <= held == inputs and held <= outputs >= len(node.outputs) and bool(body.outputs)
 
 
-def _rounds(use: Use, number: str) -> Rounds:
+def _rounds(use: NodeUse, number: str) -> Rounds:
     """Return the rounds of a Loop: none where its condition is false from the first."""
     count, first = use.value(0), use.value(1)
     known = int(count.array.reshape(-1)[0]) if isinstance(count, Fixed) else None
@@ -198,7 +198,7 @@ def _integer(x: Code, value: Value | None) -> Code:
 
 
 def _written(
-    use: Use,
+    use: NodeUse,
     body: Graph,
     rounds: Rounds,
     initial: Sequence[Value | None],
@@ -288,7 +288,7 @@ def _stacked(stack: Stack, of: ValueType, is_some: bool) -> Code:
 
 
 @controls("Scan")
-def scan(use: Use) -> None:
+def scan(use: NodeUse) -> None:
     """Write a for over the slices of tensors."""
     if use.node.version < 9:
         _scan_8(use)
@@ -337,7 +337,7 @@ def _slices(x: Code, axis: int, backwards: bool) -> Code:
     return call(_plain("reversed"), pieces)
 
 
-def _scan_8(use: Use) -> None:
+def _scan_8(use: NodeUse) -> None:
     """Write a Scan of opset 8, whose operands have an axis for the batch before all others.
 
     It is one of opset 9 within another that goes over the batch.
@@ -361,7 +361,7 @@ def _scan_8(use: Use) -> None:
     draft = use.draft
     draft.read.update(n for n, o in zip(outputs, node.outputs, strict=True)
                             if o in draft.read)  # fmt: skip
-    scan(Use(replace(node, version=9, inputs=node.inputs[1:], input_types=node.input_types[1:],
+    scan(NodeUse(replace(node, version=9, inputs=node.inputs[1:], input_types=node.input_types[1:],
                      attributes=outer), use.values[1:], use.kinds[1:], draft))  # fmt: skip
 
 

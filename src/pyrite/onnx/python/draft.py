@@ -10,7 +10,7 @@ from typing import Any
 
 from pyrite.onnx.graph import Graph, Node, ValueType, Weight
 from pyrite.onnx.python.code import Anchor, Code, Imported, Member, call, code, literal, local
-from pyrite.onnx.python.member import Held, Layer, Members
+from pyrite.onnx.python.member import HeldTensor, LayerMember, Members
 from pyrite.onnx.python.scope import Scopes
 from pyrite.onnx.python.step import Step
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Fixed, Sizes, Value, Variable
@@ -66,7 +66,9 @@ class Draft:
         carrier = weight.element.carrier
         assert carrier is not None, "support.problems refuses what has no carrier"
         path = self.scopes.of_weight(weight.key)
-        self.members.held[weight.key] = Held(path, role, weight.shape, carrier.name, weight.read)
+        self.members.held[weight.key] = HeldTensor(
+            path, role, weight.shape, carrier.name, weight.read
+        )
 
     @contextmanager
     def block(self, steps: list[Step]) -> Iterator[None]:
@@ -110,7 +112,7 @@ class Draft:
             return Code((Member(known[0]),))
         count = sum(k.startswith("constant:") for k in self.members.held) + 1
         path = self.scopes.of_weight(told) if told else (f"constant{count}",)
-        held = Held(path, "state", array.shape, array.dtype.name, lambda: array)
+        held = HeldTensor(path, "state", array.shape, array.dtype.name, lambda: array)
         self.members.held.setdefault(key, held)
         return Code((Member(key),))
 
@@ -132,7 +134,7 @@ class Draft:
         if known is not None and (known.name, known.arguments) != (name, given):
             path = self.scopes.another(path)
             key = f"layer:{'.'.join(path)}"
-        self.members.layers.setdefault(key, Layer(path, name, given, options, reads))
+        self.members.layers.setdefault(key, LayerMember(path, name, given, options, reads))
         for field_name, (weight, read) in weights.items():
             if read is None:
                 self.members.claim(weight, key, field_name)

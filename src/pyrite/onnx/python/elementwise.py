@@ -22,7 +22,7 @@ from pyrite.onnx.python.code import (
     pyrite,
     tighter,
 )
-from pyrite.onnx.python.use import Several, Use, translates
+from pyrite.onnx.python.use import NodeUse, Several, translates
 from pyrite.onnx.python.value import Fixed, Value
 
 #: Ops that are one method, by its name.
@@ -38,13 +38,13 @@ _METHODS = {
 
 
 @translates(*_METHODS)
-def unary(use: Use) -> Code:
+def unary(use: NodeUse) -> Code:
     """Write a method without arguments."""
     return method(use.tensor(0), _METHODS[use.node.op])
 
 
 @translates("Neg")
-def negative(use: Use) -> Code:
+def negative(use: NodeUse) -> Code:
     """Write a minus."""
     return code("-{}", tighter(use.tensor(0), UNARY - 1), binds=UNARY)
 
@@ -63,14 +63,14 @@ _NUMBERS_FIRST = {"Add", "Sub", "Mul"}
 
 
 @translates(*_INFIX)
-def binary(use: Use) -> Code | None:
+def binary(use: NodeUse) -> Code | None:
     """Write an operator between two tensors, or a tensor and a number."""
     sign, level = _INFIX[use.node.op]
     operands = _operands(use)
     return None if operands is None else infix(sign, *operands, level)
 
 
-def _operands(use: Use) -> tuple[Code, Code] | None:
+def _operands(use: NodeUse) -> tuple[Code, Code] | None:
     """Return two operands, of which one may be a number; None before broadcasting was NumPy's."""
     if use.node.version < 7:
         return None
@@ -83,7 +83,7 @@ def _operands(use: Use) -> tuple[Code, Code] | None:
 
 
 @translates("Div")
-def divide(use: Use) -> Code | None:
+def divide(use: NodeUse) -> Code | None:
     """Write a quotient of floats; that of integers is rounded towards 0, which has no operator."""
     if use.node.version < 7 or not use.is_float(0):
         return None
@@ -94,7 +94,7 @@ def divide(use: Use) -> Code | None:
 
 
 @translates("Pow")
-def power(use: Use) -> Code | None:
+def power(use: NodeUse) -> Code | None:
     """Write a power of floats."""
     exponent = use.fixed(1)
     if use.node.version < 7 or not use.is_float(0) or exponent is None or exponent.size != 1:
@@ -108,7 +108,7 @@ def power(use: Use) -> Code | None:
 
 
 @translates("Where")
-def where(use: Use) -> Code:
+def where(use: NodeUse) -> Code:
     """Write a choice; its third operand may be a number."""
     other = use.number(2)
     if use.value(1) is not None and isinstance(use.value(1), Fixed) and use.number(1) is not None:
@@ -118,7 +118,7 @@ def where(use: Use) -> Code:
 
 
 @translates("Clip")
-def clip(use: Use) -> Code | None:
+def clip(use: NodeUse) -> Code | None:
     """Write bounds."""
     if use.node.version < 11:
         low, high = use.attribute("min"), use.attribute("max")
@@ -136,7 +136,7 @@ def clip(use: Use) -> Code | None:
 
 
 @translates("Sum", "Max", "Min")
-def folded(use: Use) -> Code | None:
+def folded(use: NodeUse) -> Code | None:
     """Write the sum or an extremum of two operands."""
     if len(use) != 2 or use.node.version < 8:
         return None
@@ -150,7 +150,7 @@ def folded(use: Use) -> Code | None:
 
 
 @translates("Gelu")
-def gelu(use: Use) -> Code:
+def gelu(use: NodeUse) -> Code:
     """Write x Phi(x)."""
     if use.attribute("approximate", "none") == "tanh":
         return method(use.tensor(0), "gelu", literal("tanh"))
@@ -158,7 +158,7 @@ def gelu(use: Use) -> Code:
 
 
 @translates("Swish")
-def swish(use: Use) -> Code | None:
+def swish(use: NodeUse) -> Code | None:
     """Write x sigmoid(x)."""
     return method(use.tensor(0), "silu") if use.attribute("alpha", 1.0) == 1.0 else None
 
@@ -174,7 +174,7 @@ _WITH_ATTRIBUTES = {
 
 
 @translates(*_WITH_ATTRIBUTES)
-def activation(use: Use) -> Code:
+def activation(use: NodeUse) -> Code:
     """Write a method with its numbers."""
     name, defaults = _WITH_ATTRIBUTES[use.node.op]
     numbers = [shortest(use.attribute(a, default)) for a, default in defaults.items()]
@@ -190,7 +190,7 @@ def shortest(value: float) -> float:
 
 
 @translates("Cast")
-def cast(use: Use) -> Code | Value | None:
+def cast(use: NodeUse) -> Code | Value | None:
     """Write another dtype, where the element type has one of its own."""
     element = ELEMENTS[use.attribute("to")]
     if element.is_narrow or element.carrier is None:
@@ -205,7 +205,7 @@ _REDUCTIONS = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "max", "Re
 
 
 @translates(*_REDUCTIONS)
-def reduction(use: Use) -> Code | None:
+def reduction(use: NodeUse) -> Code | None:
     """Write a reduction of floats over axes that are known."""
     rank = use.rank(0)
     axes = use.integers(1, "axes")
@@ -221,7 +221,7 @@ def reduction(use: Use) -> Code | None:
     return method(use.tensor(0), _REDUCTIONS[use.node.op], axis, **named)
 
 
-def _is_filled(use: Use, axes: list[int] | None) -> bool:
+def _is_filled(use: NodeUse, axes: list[int] | None) -> bool:
     """Whether an extremum is over sizes that are known to be more than 0."""
     if use.node.op in ("ReduceMean", "ReduceSum"):
         return True
@@ -231,7 +231,7 @@ def _is_filled(use: Use, axes: list[int] | None) -> bool:
 
 
 @translates("Softmax", "LogSoftmax")
-def softmax(use: Use) -> Code | None:
+def softmax(use: NodeUse) -> Code | None:
     """Write a softmax along one axis; before opset 13 the axes from one on were one axis."""
     rank, axis = use.rank(0), use.attribute("axis", -1 if use.node.version >= 13 else 1)
     if use.node.version < 13 and (rank is None or axis % max(rank, 1) != rank - 1):
@@ -242,7 +242,7 @@ def softmax(use: Use) -> Code | None:
 
 
 @translates("ArgMax", "ArgMin")
-def argmax(use: Use) -> Code | None:
+def argmax(use: NodeUse) -> Code | None:
     """Write the index of an extremum."""
     if use.attribute("select_last_index", 0):
         return None
@@ -253,14 +253,14 @@ def argmax(use: Use) -> Code | None:
 
 
 @translates("Einsum")
-def einsum(use: Use) -> Code:
+def einsum(use: NodeUse) -> Code:
     """Write a sum of products."""
     equation = use.attribute("equation").replace(" ", "")
     return call(pyrite("einsum"), literal(equation), *use.tensors())
 
 
 @translates("Dropout")
-def dropout(use: Use) -> Code | Several | None:
+def dropout(use: NodeUse) -> Code | Several | None:
     """Write nothing for a dropout that is for training."""
     is_off = use.node.version >= 7 and not use.has(2)
     return use.tensor(0) if is_off and not use.has_output(1) else None

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from pyrite.onnx.graph import Graph, Weight
 from pyrite.onnx.pattern import WRITTEN
 from pyrite.onnx.pattern.rewriting import rewritten
-from pyrite.onnx.pattern.view import View
+from pyrite.onnx.pattern.view import GraphView
 from pyrite.onnx.python.recurrence import RECURRENT
 from pyrite.types import Array
 
@@ -20,7 +20,7 @@ def with_patterns(
     """Return a graph in which each pattern is one node; a body may read weights around it."""
     weights = {**(outer or {}), **graph.weights}
     graph = graph.with_bodies(lambda body: with_patterns(body, constants, weights))
-    return rewritten(graph, (*WRITTEN, *RECURRENT), View(graph, constants, weights))
+    return rewritten(graph, (*WRITTEN, *RECURRENT), GraphView(graph, constants, weights))
 
 
 def without_aliases(graph: Graph) -> Graph:

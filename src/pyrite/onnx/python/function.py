@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from pyrite.onnx.python.code import Anchor, Code, Local, Member, Operator, Part, flat
 from pyrite.onnx.python.layout import WIDTH, exploded
-from pyrite.onnx.python.line import Line, joined
+from pyrite.onnx.python.line import Assignment, joined
 from pyrite.onnx.python.liveness import last_reads, successors
 from pyrite.onnx.python.step import OPENING, together
 from pyrite.onnx.python.value import INTEGER, TENSOR, TENSORS, Kind
@@ -35,7 +35,7 @@ class Written:
 class FunctionWriter:
     """Writes one function."""
 
-    lines: Sequence[Line]
+    lines: Sequence[Assignment]
     inputs: Mapping[str, Kind]
     outputs: Sequence[str]
     spell: Spell
@@ -56,7 +56,7 @@ class FunctionWriter:
             apart |= long
 
     def _written(
-        self, lines: Sequence[Line], declared: frozenset[str] = frozenset()
+        self, lines: Sequence[Assignment], declared: frozenset[str] = frozenset()
     ) -> tuple[list[str], list[str], set[str]]:
         names = _Names(self, lines, declared)
         found: list[str] = []
@@ -88,7 +88,7 @@ class _Names:
     """The variables of a function while it is written."""
 
     writer: FunctionWriter
-    lines: Sequence[Line]
+    lines: Sequence[Assignment]
     #: The variables that have to be said to be tensors, where they are first given a value.
     declared: frozenset[str] = frozenset()
     names: dict[str, str] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class _Names:
         """How many columns the next line has."""
         return WIDTH - self.writer.indent - 4 * self.depth
 
-    def statement(self, position: int, line: Line) -> list[str]:
+    def statement(self, position: int, line: Assignment) -> list[str]:
         """Return the rows of one line."""
         if line.mark == "end":
             self.depth -= 1
@@ -142,7 +142,7 @@ class _Names:
         self.depth = depth + (line.mark in OPENING)
         return ["    " * depth + row for row in rows]
 
-    def _rows(self, position: int, line: Line) -> list[str]:
+    def _rows(self, position: int, line: Assignment) -> list[str]:
         if line.loop is not None:
             return self._loop(position, line)
         if line.mark == "set":
@@ -158,7 +158,7 @@ class _Names:
                  "unless": [f"if not {text}:", "    break"]}  # fmt: skip
         return plain.get(line.mark) or self._assignment(position, line)
 
-    def _assignment(self, position: int, line: Line) -> list[str]:
+    def _assignment(self, position: int, line: Assignment) -> list[str]:
         right = self._text(line.code)
         is_tensor = _is_tensor(line, self.typed, self.names)
         targets = self._targets(position, line)
@@ -177,7 +177,7 @@ class _Names:
     def _exploded(self, left: str, x: Code) -> list[str]:
         return exploded(left, x, self._spell, indent=self.writer.indent + 4 * self.depth)
 
-    def _set(self, position: int, line: Line) -> list[str]:
+    def _set(self, position: int, line: Assignment) -> list[str]:
         """Return the row that gives values to the variables of a block: none that has them."""
         items = line.code.arguments if len(line.targets) > 1 else (line.code,)
         assert items is not None, "as many as targets"
@@ -240,7 +240,7 @@ class _Names:
         name = self.names[self.writer.outputs[0]]
         return set() if name in self.typed or self.kinds.get(name) != TENSOR else {name}
 
-    def returned(self, line: Line) -> str | None:
+    def returned(self, line: Assignment) -> str | None:
         """Return the last line's expression, if it can be returned without a variable."""
         is_it = len(self.writer.outputs) == 1 and line.targets == tuple(self.writer.outputs)
         if (
@@ -252,7 +252,7 @@ class _Names:
             return None
         return self._text(line.code)
 
-    def _loop(self, position: int, line: Line) -> list[str]:
+    def _loop(self, position: int, line: Assignment) -> list[str]:
         assert line.loop is not None, "it is asked before"
         over, variable, state = line.loop
         (target,) = line.targets
@@ -271,7 +271,7 @@ class _Names:
         """Return the parameters that keep their values: those with names that say something."""
         return {name for name in self.writer.given.values() if len(name) > 1}
 
-    def _targets(self, position: int, line: Line) -> list[str]:
+    def _targets(self, position: int, line: Assignment) -> list[str]:
         found: list[str] = []
         # ``for x in x`` would be right, and hard to read.
         read = [self.names[name] for name in line.uses] if line.mark == "for" else []
@@ -291,7 +291,7 @@ class _Names:
             found.append(name)
         return found
 
-    def _kept(self, position: int, line: Line) -> str:
+    def _kept(self, position: int, line: Assignment) -> str:
         """Return the variable that gets the next value: one that nothing reads after this line."""
         for value in dict.fromkeys(line.uses):
             name = self.names[value]
@@ -304,7 +304,7 @@ class _Names:
                 return name
         return ""
 
-    def _is_chain(self, line: Line) -> bool:
+    def _is_chain(self, line: Assignment) -> bool:
         """Whether a line only moves the elements of one value, which keeps its name."""
         return len(set(line.uses)) == 1
 
@@ -352,7 +352,7 @@ def _telling(hint: str) -> str:
     return found[1] if found else ""
 
 
-def _is_tensor(line: Line, typed: set[str], names: Mapping[str, str]) -> bool:
+def _is_tensor(line: Assignment, typed: set[str], names: Mapping[str, str]) -> bool:
     """Whether mypy sees that a line gives a tensor."""
     return line.kinds == (TENSOR,) and _is_typed(line.code, typed, names)
 
@@ -379,7 +379,7 @@ def _calls_member(x: Code) -> bool:
     )
 
 
-def _hints(lines: Sequence[Line]) -> dict[str, str]:
+def _hints(lines: Sequence[Assignment]) -> dict[str, str]:
     """Return names for values by how they are used: what attention is of."""
     found: dict[str, str] = {}
     for line in lines:

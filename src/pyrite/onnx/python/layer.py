@@ -8,7 +8,7 @@ from typing import Any
 from pyrite.onnx.graph import Weight
 from pyrite.onnx.python.code import PRODUCT, SUM, Code, call, code, infix, literal, method
 from pyrite.onnx.python.elementwise import shortest
-from pyrite.onnx.python.use import Several, Use, translates
+from pyrite.onnx.python.use import NodeUse, Several, translates
 from pyrite.types import Array
 
 Ints = Sequence[int]
@@ -20,7 +20,7 @@ def _single(sizes: Ints) -> Any:
     return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
-def _padding(use: Use, rank: int) -> Any:
+def _padding(use: NodeUse, rank: int) -> Any:
     """Return the padding of windows as a layer takes it; None where sizes decide it."""
     how = use.attribute("auto_pad", "NOTSET")
     if how == "VALID":
@@ -34,7 +34,7 @@ def _padding(use: Use, rank: int) -> Any:
     return _single([before for before, _ in pairs])
 
 
-def _held(use: Use, positions: Sequence[int]) -> list[Weight] | None:
+def _held(use: NodeUse, positions: Sequence[int]) -> list[Weight] | None:
     """Return the weights at positions, if all of them are the file's and on the device."""
     found = [use.weight(i) for i in positions]
     held = [w for w in found if w is not None]
@@ -45,7 +45,7 @@ def _held(use: Use, positions: Sequence[int]) -> list[Weight] | None:
 
 
 @translates("Conv", "ConvTranspose")
-def conv(use: Use) -> Code | None:
+def conv(use: NodeUse) -> Code | None:
     """Write a convolution of one to three axes."""
     shape = use.shape(1)
     rank = len(shape) - 2 if shape is not None else 0
@@ -67,7 +67,7 @@ def conv(use: Use) -> Code | None:
     return _conv_layer(use, rank, named) or _conv_method(use, rank, named)
 
 
-def _is_plain_transposed(use: Use, rank: int, padding: Any, extra: Ints) -> bool:
+def _is_plain_transposed(use: NodeUse, rank: int, padding: Any, extra: Ints) -> bool:
     strides = use.attribute("strides") or (1,) * rank
     fits = all(e < s for e, s in zip(extra, strides, strict=True))
     return use.attribute("output_shape") is None and fits and _is_natural(padding)
@@ -80,7 +80,7 @@ def _is_natural(padding: Any) -> bool:
     return all(p >= 0 for p in flat)
 
 
-def _conv_layer(use: Use, rank: int, named: dict[str, Any]) -> Code | None:
+def _conv_layer(use: NodeUse, rank: int, named: dict[str, Any]) -> Code | None:
     held = _held(use, [1, 2] if use.has(2) else [1])
     if held is None or not use.is_float(0):
         return None
@@ -100,7 +100,7 @@ def _conv_layer(use: Use, rank: int, named: dict[str, Any]) -> Code | None:
     return call(layer, use.tensor(0))
 
 
-def _conv_method(use: Use, rank: int, named: dict[str, Any]) -> Code:
+def _conv_method(use: NodeUse, rank: int, named: dict[str, Any]) -> Code:
     name = f"conv{rank}d" if use.node.op == "Conv" else f"conv_transpose{rank}d"
     options = {key: literal(value) for key, value in named.items()}
     return method(use.tensor(0), name, *use.tensors()[1:], **options)
@@ -110,7 +110,7 @@ def _conv_method(use: Use, rank: int, named: dict[str, Any]) -> Code:
 
 
 @translates("MatMul")
-def matmul(use: Use) -> Code | None:
+def matmul(use: NodeUse) -> Code | None:
     """Write a linear layer without a bias, or a product."""
     weight = use.weight(1)
     if weight is not None and len(weight.shape) == 2 and use.is_float(0) and use.rank(0):
@@ -128,7 +128,7 @@ def _transposed(weight: Weight) -> Read:
 
 
 @translates("Linear")
-def linear(use: Use) -> Code | None:
+def linear(use: NodeUse) -> Code | None:
     """Write a linear layer, of a product with a weight and what is added to it (`pattern`)."""
     weight, bias = use.weight(1), use.weight(2)
     assert weight is not None, "the pattern is of weights"
@@ -148,7 +148,7 @@ def linear(use: Use) -> Code | None:
 
 
 @translates("Gemm")
-def gemm(use: Use) -> Code | None:
+def gemm(use: NodeUse) -> Code | None:
     """Write a product of matrices, scaled and added to."""
     if use.node.version < 7 or not use.is_float(0):
         return None
@@ -171,7 +171,7 @@ def gemm(use: Use) -> Code | None:
 
 
 @translates("BatchNormalization")
-def batch_norm(use: Use) -> Code | None:
+def batch_norm(use: NodeUse) -> Code | None:
     """Write a batch norm by its statistics."""
     if use.attribute("training_mode", 0) or any(use.has_output(i) for i in range(1, 5)):
         return None
@@ -204,7 +204,7 @@ def _eps(epsilon: float) -> dict[str, Code]:
 
 
 @translates("LayerNormalization")
-def layer_norm(use: Use) -> Code | None:
+def layer_norm(use: NodeUse) -> Code | None:
     """Write a layer norm over the last axes."""
     if use.has_output(1) or use.has_output(2) or not use.is_float(0):
         return None
@@ -212,12 +212,12 @@ def layer_norm(use: Use) -> Code | None:
 
 
 @translates("RMSNormalization")
-def rms_norm(use: Use) -> Code | None:
+def rms_norm(use: NodeUse) -> Code | None:
     """Write a norm by the root mean square of the last axes."""
     return _last_axes_norm(use, "RMSNorm", "rms_norm", ["weight"]) if use.is_float(0) else None
 
 
-def _last_axes_norm(use: Use, layer_name: str, name: str, fields: list[str]) -> Code | None:
+def _last_axes_norm(use: NodeUse, layer_name: str, name: str, fields: list[str]) -> Code | None:
     shape, scale = use.shape(0), use.shape(1)
     if shape is None or scale is None:
         return None
@@ -243,7 +243,7 @@ def _last_axes_norm(use: Use, layer_name: str, name: str, fields: list[str]) -> 
 
 
 @translates("GroupNormalization")
-def group_norm(use: Use) -> Code | None:
+def group_norm(use: NodeUse) -> Code | None:
     """Write a norm of groups of channels."""
     if use.node.version < 21 or not use.is_float(0):
         return None
@@ -260,7 +260,7 @@ def group_norm(use: Use) -> Code | None:
 
 
 @translates("InstanceNormalization")
-def instance_norm(use: Use) -> Code | None:
+def instance_norm(use: NodeUse) -> Code | None:
     """Write a norm of each channel."""
     if not use.is_float(0):
         return None
@@ -272,7 +272,7 @@ def instance_norm(use: Use) -> Code | None:
 
 
 @translates("MaxPool", "AveragePool")
-def pool(use: Use) -> Code | None:
+def pool(use: NodeUse) -> Code | None:
     """Write a pool of one to three axes."""
     shape = use.shape(0)
     rank = len(shape) - 2 if shape is not None else 0
@@ -297,7 +297,7 @@ def pool(use: Use) -> Code | None:
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(use: Use) -> Code | None:
+def global_pool(use: NodeUse) -> Code | None:
     """Write the mean or the maximum of each channel."""
     rank = use.rank(0)
     if rank is None or rank < 3 or not use.is_float(0):
@@ -311,7 +311,7 @@ def global_pool(use: Use) -> Code | None:
 
 
 @translates("Attention")
-def attention(use: Use) -> Code | None:
+def attention(use: NodeUse) -> Code | None:
     """Write attention of heads, with what is added to its scores or hides them."""
     plain = ("scale", "is_causal", "added")
     if any(name not in plain for name in use.node.attributes) or use.rank(0) != 4:
@@ -328,7 +328,7 @@ def attention(use: Use) -> Code | None:
     return method(use.tensor(0), "scaled_dot_product_attention", *given, **named)
 
 
-def _is_whole_mask(use: Use) -> bool:
+def _is_whole_mask(use: NodeUse) -> bool:
     """Whether a mask is of bools, or is added by a pattern, for which no key seen gives NaN."""
     element = use.type(3).element
     is_bool = element is not None and element.name == "bool"

@@ -33,7 +33,7 @@ _LONGEST = 2 * WIDTH + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class Assignment:
     """Values that an expression gives, once or in a loop over a list of modules."""
 
     targets: tuple[str, ...]
@@ -54,11 +54,13 @@ class Line:
         return found if self.loop is None else [self.loop[2], *found]
 
 
-def joined(lines: Sequence[Line], outputs: Sequence[str], apart: set[str]) -> list[Line]:
+def joined(
+    lines: Sequence[Assignment], outputs: Sequence[str], apart: set[str]
+) -> list[Assignment]:
     """Return lines with expressions that are read once put where they are read."""
     counts = Counter(name for line in lines for name in line.uses)
     counts.update(outputs)
-    found: list[Line] = []
+    found: list[Assignment] = []
     for line in lines:
         while found and line.loop is None:
             last = found[-1]
@@ -70,7 +72,7 @@ def joined(lines: Sequence[Line], outputs: Sequence[str], apart: set[str]) -> li
     return found
 
 
-def _fits(last: Line, line: Line, counts: Counter[str], apart: set[str]) -> bool:
+def _fits(last: Assignment, line: Assignment, counts: Counter[str], apart: set[str]) -> bool:
     is_value = not last.mark and last.loop is None
     if not is_value or len(last.targets) != 1 or not _may_move(last, line):
         return False
@@ -81,7 +83,7 @@ def _fits(last: Line, line: Line, counts: Counter[str], apart: set[str]) -> bool
     return sum(map(_calls, texts)) <= CALLS and sum(map(len, texts)) <= _LONGEST
 
 
-def _may_move(last: Line, line: Line) -> bool:
+def _may_move(last: Assignment, line: Assignment) -> bool:
     """Whether an expression may stand in the next line: a tensor, or what a block is given."""
     return last.kinds == (TENSOR,) or line.mark in ("set", "if", "for", "unless")
 
@@ -91,7 +93,7 @@ def _calls(text: str) -> int:
     return text.count("(") + text.count(" @ ") + text.count("[") // 2 + text.count(" + ")
 
 
-def _with(line: Line, inner: Line) -> Line:
+def _with(line: Assignment, inner: Assignment) -> Assignment:
     """Return a line with the expression of another in the place of its value."""
     (name,) = inner.targets
     made = substituted(line.code, name, inner.code)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pyrite.onnx.python.code import Local
-from pyrite.onnx.python.line import Line
+from pyrite.onnx.python.line import Assignment
 from pyrite.onnx.python.step import OPENING
 
 
-def last_reads(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, int]:
+def last_reads(lines: Sequence[Assignment], outputs: Sequence[str]) -> dict[str, int]:
     """Return after which line each value is not read any more.
 
     What comes from before a loop is read until its end, in the next round; so is a variable that a
@@ -33,7 +33,7 @@ def last_reads(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, int]:
     return last
 
 
-def _blocks(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+def _blocks(lines: Sequence[Assignment]) -> Iterator[tuple[int, int]]:
     """Give where blocks begin and end, inner ones first."""
     open_at: list[int] = []
     for position, line in enumerate(lines):
@@ -43,7 +43,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
             yield open_at.pop(), position
 
 
-def successors(lines: Sequence[Line]) -> dict[str, str]:
+def successors(lines: Sequence[Assignment]) -> dict[str, str]:
     """Return the values that may take the variable of a loop they are the next value of.
 
     That is so where nothing reads the variable after them in the same round.
@@ -69,7 +69,7 @@ def successors(lines: Sequence[Line]) -> dict[str, str]:
     return found
 
 
-def _is_direct(lines: Sequence[Line], start: int, position: int) -> bool:
+def _is_direct(lines: Sequence[Assignment], start: int, position: int) -> bool:
     """Whether a line lies in a block, and in no other one within that."""
     depth = 0
     for line in lines[start + 1 : position]:

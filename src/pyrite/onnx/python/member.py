@@ -14,7 +14,7 @@ Role = Literal["parameter", "state"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerMember:
     """A layer: its class in `pyrite.nn`, its arguments, and its weights by their names in it."""
 
     path: tuple[str, ...]
@@ -25,7 +25,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTensor:
     """A tensor that a module holds itself."""
 
     path: tuple[str, ...]
@@ -39,8 +39,8 @@ class Held:
 class Members:
     """The layers and tensors of a model, by key."""
 
-    layers: dict[str, Layer] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    layers: dict[str, LayerMember] = field(default_factory=dict)
+    held: dict[str, HeldTensor] = field(default_factory=dict)
     #: By the key of a weight: the layer that holds it as it is, and its name there.
     within: dict[str, tuple[str, str]] = field(default_factory=dict)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from pyrite.onnx.python.code import Code, Local, Member, Part, call, code, flat, local
 from pyrite.onnx.python.function import FunctionWriter, Written
-from pyrite.onnx.python.line import Line
-from pyrite.onnx.python.member import Held, Layer
+from pyrite.onnx.python.line import Assignment
+from pyrite.onnx.python.member import HeldTensor, LayerMember
 from pyrite.onnx.python.step import Scope, Step
-from pyrite.onnx.python.tree import Group
+from pyrite.onnx.python.tree import ModuleDraft
 from pyrite.onnx.python.value import TENSOR, Kind
 
 Spell = Callable[[Part], str]
@@ -26,8 +26,8 @@ class Element:
     """What a field of a module holds: a layer, a tensor, a module, or several of these in order."""
 
     kind: str  # layer, held, module, list, sequential
-    layer: Layer | None = None
-    held: Held | None = None
+    layer: LayerMember | None = None
+    held: HeldTensor | None = None
     body: Body | None = None
     function: str = ""
     items: list[Element] = field(default_factory=list)
@@ -73,13 +73,13 @@ class Reader:
     kinds: Mapping[str, Kind]
     spell: Spell
     reserved: frozenset[str]
-    layers: Mapping[str, Layer]
-    helds: Mapping[str, Held]
+    layers: Mapping[str, LayerMember]
+    helds: Mapping[str, HeldTensor]
     given: Mapping[str, str]
     #: The names of all tensors of the file, by the key of what reads them.
     files: dict[str, Scope] = field(default_factory=dict)
 
-    def body(self, group: Group, at: Scope = ()) -> Body:
+    def body(self, group: ModuleDraft, at: Scope = ()) -> Body:
         """Return a module and those in it; ``at`` is where it lies in the generated model."""
         lines = [line for item in group.items for line in self._lines(item)]
         fields, renamed, lines = self._fields(group, lines, at)
@@ -101,17 +101,17 @@ class Reader:
             [self.kinds.get(name, TENSOR) for name in group.outputs], _label(group.path),
         )  # fmt: skip
 
-    def _lines(self, item: Step | Group) -> list[Line]:
+    def _lines(self, item: Step | ModuleDraft) -> list[Assignment]:
         if isinstance(item, Step):
             return [
-                Line(step.targets, step.code, step.kinds, self._hint(step), step.mark)
+                Assignment(step.targets, step.code, step.kinds, self._hint(step), step.mark)
                 for step in item.lines()
             ]
         member = Code((Member(f"group:{'.'.join(item.path)}"),))
         made = call(member, *map(local, item.inputs))
         kinds = tuple(self.kinds.get(name, TENSOR) for name in item.outputs)
         hint = "" if item.path[-1].isdecimal() else item.path[-1]
-        return [Line(item.targets, made, kinds, hint)]
+        return [Assignment(item.targets, made, kinds, hint)]
 
     def _hint(self, step: Step) -> str:
         """Return the name of the layer that a step calls, for what it gives."""
@@ -124,8 +124,8 @@ class Reader:
     # ---- fields ----
 
     def _fields(
-        self, group: Group, lines: list[Line], at: Scope
-    ) -> tuple[dict[str, Element], dict[Scope, str], list[Line]]:
+        self, group: ModuleDraft, lines: list[Assignment], at: Scope
+    ) -> tuple[dict[str, Element], dict[Scope, str], list[Assignment]]:
         """Return what a module holds in the order in which it is used, and lines with loops."""
         depth = len(group.path)
         groups = {item.path: item for item in group.groups}
@@ -173,12 +173,12 @@ class Reader:
             (self._leaf(self.paths[k], at) for k in self.layers if self.paths.get(k) == path), None
         )
 
-    def _module(self, group: Group, at: Scope) -> Element:
+    def _module(self, group: ModuleDraft, at: Scope) -> Element:
         chain = self._sequential(group, at)
         return chain if chain is not None else Element("module", body=self.body(group, at))
 
     def _list_item(
-        self, fields: dict[str, Element], renamed: dict[Scope, str], group: Group, at: Scope,
+        self, fields: dict[str, Element], renamed: dict[Scope, str], group: ModuleDraft, at: Scope,
         depth: int,
     ) -> None:  # fmt: skip
         name = group.path[depth]
@@ -190,7 +190,7 @@ class Reader:
         holder.items.append(self._module(group, (*at, name, str(index))))
         renamed[group.path] = f"{name}[{index}]"
 
-    def _sequential(self, group: Group, at: Scope) -> Element | None:
+    def _sequential(self, group: ModuleDraft, at: Scope) -> Element | None:
         """Return layers one after the other, where that is all that a module of numbers is."""
         members = [self._path(p) for item in group.items if isinstance(item, Step)
                    for p in item.walk() if isinstance(p, Member)]  # fmt: skip
@@ -275,13 +275,13 @@ def _without_anchor(line: str) -> str:
 
 
 def _looped(
-    lines: Sequence[Line],
+    lines: Sequence[Assignment],
     path: Callable[[Member], Scope],
     fields: dict[str, Element],
     depth: int,
-) -> list[Line]:
+) -> list[Assignment]:
     """Return lines with calls of all modules of a list, one after the other, as a loop."""
-    found: list[Line] = []
+    found: list[Assignment] = []
     position = 0
     while position < len(lines):
         run = _run(lines, position, path, depth)
@@ -301,14 +301,14 @@ def _looped(
             element.kind = "sequential"
             member = code("self." + name)
             made = call(member, local(state))
-            found.append(Line(run[-1].targets, made, (TENSOR,), name))
+            found.append(Assignment(run[-1].targets, made, (TENSOR,), name))
             continue
         variable = name.removesuffix("s") if name != "s" else "layer"
         target = run[-1].targets[0]
         arguments[slot] = local(f"{target}:before")
         made = call(code(variable), *arguments)
         loop = (code("self." + name), variable, state)
-        found.append(Line((target,), made, (TENSOR,), "x", loop=loop))
+        found.append(Assignment((target,), made, (TENSOR,), "x", loop=loop))
     return found
 
 
@@ -317,10 +317,10 @@ def _is_same_class(element: Element) -> bool:
 
 
 def _run(
-    lines: Sequence[Line], start: int, path: Callable[[Member], Scope], depth: int
-) -> list[Line]:
+    lines: Sequence[Assignment], start: int, path: Callable[[Member], Scope], depth: int
+) -> list[Assignment]:
     """Return calls of modules 0, 1, … of one list, each with the value of the one before."""
-    run: list[Line] = []
+    run: list[Assignment] = []
     for line in lines[start:]:
         part = line.code.parts[0] if line.code.parts else ""
         if not isinstance(part, Member) or not part.key.startswith("group:"):
@@ -335,7 +335,7 @@ def _run(
     return run
 
 
-def _continues(run: Sequence[Line], line: Line) -> bool:
+def _continues(run: Sequence[Assignment], line: Assignment) -> bool:
     before, now = run[-1].code.arguments or (), line.code.arguments or ()
     value = local(run[-1].targets[0])
     if len(before) != len(now) or sum(a == value for a in now) != 1:
@@ -345,7 +345,7 @@ def _continues(run: Sequence[Line], line: Line) -> bool:
     return others and (len(run) == 1 or _state(run)[1] == slot)
 
 
-def _state(run: Sequence[Line]) -> tuple[str, int]:
+def _state(run: Sequence[Assignment]) -> tuple[str, int]:
     """Return the value that goes through a run, and at which place each call takes it."""
     first, second = run[0].code.arguments or (), run[1].code.arguments or ()
     slot = second.index(local(run[0].targets[0]))

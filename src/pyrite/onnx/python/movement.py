@@ -17,7 +17,7 @@ from pyrite.onnx.python.code import (
 )
 from pyrite.onnx.python.code import pyrite as named
 from pyrite.onnx.python.sizes import Item, is_tensor
-from pyrite.onnx.python.use import Several, Use, translates
+from pyrite.onnx.python.use import NodeUse, Several, translates
 from pyrite.onnx.python.value import (
     Fixed,
     Size,
@@ -36,7 +36,7 @@ _DEVICE = {"device": Code((Anchor(),))}
 
 
 @translates("Range")
-def range_(use: Use) -> Code | None:
+def range_(use: NodeUse) -> Code | None:
     """Write steps between sizes."""
     bounds = [as_sizes(use.value(i)) for i in range(3)]
     found = [b.items[0] for b in bounds if b is not None and len(b.items) == 1]
@@ -47,13 +47,13 @@ def range_(use: Use) -> Code | None:
     return call(named("arange"), *map(size_code, given), dtype=named("int64"), **_DEVICE)
 
 
-def _element(use: Use) -> str:
+def _element(use: NodeUse) -> str:
     element = use.type(0).element
     return element.name if element is not None else ""
 
 
 @translates("ConstantOfShape")
-def constant_of_shape(use: Use) -> Code | None:
+def constant_of_shape(use: NodeUse) -> Code | None:
     """Write a tensor full of one value."""
     sizes, value = as_sizes(use.value(0)), use.attribute("value")
     if sizes is None or not sizes.is_vector:
@@ -68,13 +68,13 @@ def constant_of_shape(use: Use) -> Code | None:
 
 
 @translates("Identity")
-def identity(use: Use) -> Value | None:
+def identity(use: NodeUse) -> Value | None:
     """Give the operand."""
     return use.value(0)
 
 
 @translates("Reshape")
-def reshape(use: Use) -> Code | None:
+def reshape(use: NodeUse) -> Code | None:
     """Write another shape: merged axes as flatten, sizes that stay by the tensor's own."""
     wanted = _wanted(use)
     if wanted is None:
@@ -93,7 +93,7 @@ def reshape(use: Use) -> Code | None:
     return method(x, "reshape", listed([*first, *rest]))
 
 
-def _wanted(use: Use) -> list[Item] | None:
+def _wanted(use: NodeUse) -> list[Item] | None:
     """Return the sizes that a node asks for; a 0 that stands for the same axis is resolved."""
     given = as_sizes(use.value(1)) if use.has(1) else None
     if given is None:
@@ -187,7 +187,7 @@ def _kept(items: Sequence[Item], name: str) -> int:
 
 
 @translates("Flatten")
-def flatten(use: Use) -> Code | None:
+def flatten(use: NodeUse) -> Code | None:
     """Write axes merged after the first."""
     rank = use.rank(0)
     if use.attribute("axis", 1) != 1 or rank is None or rank < 2:
@@ -196,7 +196,7 @@ def flatten(use: Use) -> Code | None:
 
 
 @translates("Transpose")
-def transpose(use: Use) -> Code | None:
+def transpose(use: NodeUse) -> Code | None:
     """Write axes in another order: two that change places as such."""
     order = use.attribute("perm")
     rank = use.rank(0)
@@ -223,7 +223,7 @@ def _atom(x: Code) -> Code:
 
 
 @translates("Squeeze")
-def squeeze(use: Use) -> Code | None:
+def squeeze(use: NodeUse) -> Code | None:
     """Write axes of size 1 left out."""
     axes = use.integers(1, "axes")
     if not axes:
@@ -236,7 +236,7 @@ def squeeze(use: Use) -> Code | None:
 
 
 @translates("Unsqueeze")
-def unsqueeze(use: Use) -> Code | None:
+def unsqueeze(use: NodeUse) -> Code | None:
     """Write axes of size 1 put in, at places of the result."""
     axes, rank = use.integers(1, "axes"), use.rank(0)
     if not axes or rank is None:
@@ -259,7 +259,7 @@ def _indexed(x: Code, items: Sequence[Code]) -> Code:
 
 
 @translates("Expand")
-def expand(use: Use) -> Code | None:
+def expand(use: NodeUse) -> Code | None:
     """Write x broadcast to a shape, if it has no greater sizes of its own."""
     sizes, old = as_sizes(use.value(1)), use.shape(0)
     if sizes is None or old is None or len(old) > len(sizes.items):
@@ -277,14 +277,14 @@ def expand(use: Use) -> Code | None:
 
 
 @translates("Concat")
-def concat(use: Use) -> Code | None:
+def concat(use: NodeUse) -> Code | None:
     """Write tensors joined along an axis."""
     axis = use.attribute("axis", 1)
     return call(named("concat"), listed(use.tensors(), "[]"), literal(axis))
 
 
 @translates("Split")
-def split(use: Use) -> Several | None:
+def split(use: NodeUse) -> Several | None:
     """Write pieces along an axis."""
     axis, shape = use.attribute("axis", 0), use.shape(0)
     sizes = use.integers(1, "split")
@@ -301,7 +301,7 @@ def split(use: Use) -> Several | None:
 
 
 @translates("Slice")
-def slice_(use: Use) -> Code | None:
+def slice_(use: NodeUse) -> Code | None:
     """Write pieces along axes as Python's slices."""
     rank = use.rank(0)
     if rank is None:
@@ -349,7 +349,7 @@ def _slice(start: Item, end: Item, step: int) -> Code:
 
 
 @translates("Gather")
-def gather(use: Use) -> Code | None:
+def gather(use: NodeUse) -> Code | None:
     """Write an embedding, an index, or elements taken along an axis."""
     if not is_tensor(use):
         return None
@@ -371,11 +371,11 @@ def gather(use: Use) -> Code | None:
     return None
 
 
-def _is_trained(use: Use) -> bool:
+def _is_trained(use: NodeUse) -> bool:
     weight = use.weight(0)
     return weight is not None and use.draft.members.held[weight.key].role == "parameter"
 
 
-def _counts_from_start(use: Use) -> bool:
+def _counts_from_start(use: NodeUse) -> bool:
     """Whether the indices are an input, or a part of one: ids, which are not negative."""
     return not isinstance(use.value(1), Fixed)

@@ -11,7 +11,7 @@ from pyrite.onnx.graph import ValueType, Weight
 from pyrite.onnx.naming import identifier
 from pyrite.onnx.python.code import Code, Operator, call, code, literal
 from pyrite.onnx.python.draft import ANCHOR, NUMPY
-from pyrite.onnx.python.use import Several, Use
+from pyrite.onnx.python.use import NodeUse, Several
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Value, Variable
 
 
@@ -23,7 +23,7 @@ class Called:
     kind: str
 
 
-def called(use: Use, found: Converter) -> Several | list[Called]:
+def called(use: NodeUse, found: Converter) -> Several | list[Called]:
     """Return a call of the op itself."""
     node = use.node
     function = Code((_operator(use),))
@@ -42,7 +42,7 @@ def called(use: Use, found: Converter) -> Several | list[Called]:
     return Several(made, kind) if len(node.outputs) > 1 else [Called(made, kind)]
 
 
-def _operator(use: Use) -> Operator:
+def _operator(use: NodeUse) -> Operator:
     node = use.node
     narrow = [
         of.element.name if of.element is not None and of.element.is_narrow else ""

@@ -14,8 +14,8 @@ import numpy as np
 
 from pyrite.onnx.graph import Graph, Node
 from pyrite.onnx.pattern.rewriting import Made, Pattern
-from pyrite.onnx.pattern.term import Call, Match, Operand
-from pyrite.onnx.pattern.view import PATTERN, View
+from pyrite.onnx.pattern.term import AnyValue, Match, NodeOf
+from pyrite.onnx.pattern.view import PATTERN, GraphView
 from pyrite.onnx.program import HOST, Context, compiled, run
 from pyrite.types import Array
 
@@ -26,7 +26,7 @@ _USUAL = {
 }  # fmt: skip
 
 
-def _is_usual(node: Node, view: View) -> bool:
+def _is_usual(node: Node, view: GraphView) -> bool:
     """Whether a node computes what a layer does, of weights of the file."""
     a, inputs = node.attributes, _inputs(node)
     names = [name.lower() for name in a.get("activations") or ()]
@@ -44,7 +44,7 @@ def _inputs(node: Node) -> tuple[str, ...]:
     return (*node.inputs, *[""] * (8 - len(node.inputs)))
 
 
-def _layer(node: Node, output: str, view: View) -> Node:
+def _layer(node: Node, output: str, view: GraphView) -> Node:
     """Return the layer of a node, whose steps have a name; one more of the layer that it reads."""
     inputs = _inputs(node)
     states = tuple("" if _is_zero(name, view) else name for name in inputs[5:7])
@@ -59,7 +59,7 @@ def _layer(node: Node, output: str, view: View) -> Node:
     return replace(made, inputs=(*below.inputs, *made.inputs[3:]), name=below.name)
 
 
-def _stacks(below: Node, made: Node, view: View) -> bool:
+def _stacks(below: Node, made: Node, view: GraphView) -> bool:
     """Whether a node is the next layer of one that is found already."""
     ours, theirs = dict(made.attributes), dict(below.attributes)
     is_same = ours == theirs and made.scope == below.scope
@@ -72,7 +72,7 @@ def _stacks(below: Node, made: Node, view: View) -> bool:
 # ---- a node whose steps nothing reads ----
 
 
-def _plain(match: Match, last: Node, view: View) -> Node | None:
+def _plain(match: Match, last: Node, view: GraphView) -> Node | None:
     name = last.outputs[0] if last.outputs else ""
     return None if view.reads(name) else _layer(last, name, view)
 
@@ -80,14 +80,14 @@ def _plain(match: Match, last: Node, view: View) -> Node | None:
 # ---- one direction: its axis is squeezed ----
 
 
-def _squeezed(match: Match, last: Node, view: View) -> Made | None:
+def _squeezed(match: Match, last: Node, view: GraphView) -> Made | None:
     node = match.nodes["node"]
     if node.attributes.get("direction") == "bidirectional" or _axes(last, view) != [1]:
         return None
     return {node: _layer(node, last.outputs[0], view), last: None}
 
 
-def _axes(squeeze: Node, view: View) -> list[int] | None:
+def _axes(squeeze: Node, view: GraphView) -> list[int] | None:
     if "axes" in squeeze.attributes:
         return list(squeeze.attributes["axes"])
     array = view.constants.get(squeeze.inputs[1]) if len(squeeze.inputs) > 1 else None
@@ -97,7 +97,7 @@ def _axes(squeeze: Node, view: View) -> list[int] | None:
 # ---- several directions: their axis becomes part of the features ----
 
 
-def _merged(match: Match, last: Node, view: View) -> Made | None:
+def _merged(match: Match, last: Node, view: GraphView) -> Made | None:
     node, turned = match.nodes["node"], match.nodes["turned"]
     directions = 2 if node.attributes.get("direction") == "bidirectional" else 1
     if not _merges(turned, last, (directions, int(node.attributes["hidden_size"])), view):
@@ -105,7 +105,7 @@ def _merged(match: Match, last: Node, view: View) -> Made | None:
     return {node: _layer(node, last.outputs[0], view), turned: None, last: None}
 
 
-def _merges(turned: Node, merged: Node, last: tuple[int, int], view: View) -> bool:
+def _merges(turned: Node, merged: Node, last: tuple[int, int], view: GraphView) -> bool:
     """Whether a Reshape merges the last two axes of (T, N, directions, H), tried at two sizes."""
     source, shape = turned.outputs[0], merged.inputs[1]
     chain = _chain(shape, source, view)
@@ -121,7 +121,7 @@ def _merges(turned: Node, merged: Node, last: tuple[int, int], view: View) -> bo
     return True
 
 
-def _chain(name: str, source: str, view: View) -> list[Node] | None:
+def _chain(name: str, source: str, view: GraphView) -> list[Node] | None:
     """Return the nodes, in order, that make a value of a source and of constants alone."""
     wanted: set[Node] = set()
     pending = [name]
@@ -138,7 +138,7 @@ def _chain(name: str, source: str, view: View) -> list[Node] | None:
     return [node for node in view.nodes() if node in wanted]
 
 
-def _is_within(name: str, nodes: Sequence[Node], view: View) -> bool:
+def _is_within(name: str, nodes: Sequence[Node], view: GraphView) -> bool:
     """Whether a value, and all that is made of it on the way to the last node, stays inside.
 
     What gives constants alone, as the size of an axis that is known, need not read it.
@@ -163,7 +163,7 @@ def _computed(chain: Sequence[Node], name: str, known: dict[str, Array]) -> list
 _KEEPS_ZERO = {"Expand", "Slice", "Transpose", "Unsqueeze", "Squeeze", "Identity", "Cast", "Split"}
 
 
-def _is_zero(name: str, view: View) -> bool:
+def _is_zero(name: str, view: GraphView) -> bool:
     """Whether a value is left out or zeros, of whatever shape."""
     known = view.constants.get(name)
     if not name or known is not None:
@@ -182,7 +182,7 @@ def _is_zero(name: str, view: View) -> bool:
 # ---- steps first, and back ----
 
 
-def _batch_first(match: Match, last: Node, view: View) -> Node | None:
+def _batch_first(match: Match, last: Node, view: GraphView) -> Node | None:
     layer = match.nodes["layer"]
     if any(view.reads(name) for name in filter(None, layer.outputs[1:])):
         return None
@@ -191,25 +191,25 @@ def _batch_first(match: Match, last: Node, view: View) -> Node | None:
     return replace(layer, inputs=inputs, attributes=attributes, outputs=last.outputs)
 
 
-def _merges_directions(node: Node, view: View) -> bool:
+def _merges_directions(node: Node, view: GraphView) -> bool:
     return tuple(node.attributes.get("perm", ())) == (0, 2, 1, 3)
 
 
-def _swaps_steps(node: Node, view: View) -> bool:
+def _swaps_steps(node: Node, view: GraphView) -> bool:
     return tuple(node.attributes.get("perm", ())) == (1, 0, 2)
 
 
 _OPS = ("RNN", "LSTM", "GRU")
-_NODE = Call(_OPS, (), "node", is_open=True, where=_is_usual)
+_NODE = NodeOf(_OPS, (), "node", is_open=True, where=_is_usual)
 #: The sizes that a Reshape is given may be computed of it.
-_TURNED = Call("Transpose", (_NODE,), "turned", shared=True, where=_merges_directions)
-_STEPS = Call("Transpose", (Operand("x"),), shared=True, where=_swaps_steps)
-_LAYER = Call("Recurrent", (_STEPS,), "layer", is_open=True)
+_TURNED = NodeOf("Transpose", (_NODE,), "turned", shared=True, where=_merges_directions)
+_STEPS = NodeOf("Transpose", (AnyValue("x"),), shared=True, where=_swaps_steps)
+_LAYER = NodeOf("Recurrent", (_STEPS,), "layer", is_open=True)
 
 #: What is one recurrent layer.
 RECURRENT = (
     Pattern(_OPS, _NODE, _plain),
-    Pattern(("Squeeze",), Call("Squeeze", (_NODE,), is_open=True), _squeezed),
-    Pattern(("Reshape",), Call("Reshape", (_TURNED,), is_open=True), _merged),
-    Pattern(("Transpose",), Call("Transpose", (_LAYER,), where=_swaps_steps), _batch_first),
+    Pattern(("Squeeze",), NodeOf("Squeeze", (_NODE,), is_open=True), _squeezed),
+    Pattern(("Reshape",), NodeOf("Reshape", (_TURNED,), is_open=True), _merged),
+    Pattern(("Transpose",), NodeOf("Transpose", (_LAYER,), where=_swaps_steps), _batch_first),
 )

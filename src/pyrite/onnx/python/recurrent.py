@@ -10,7 +10,7 @@ import numpy as np
 from pyrite.onnx.graph import Weight
 from pyrite.onnx.python.code import Code, call, code, listed, local, pyrite
 from pyrite.onnx.python.step import Step
-from pyrite.onnx.python.use import Use, translates
+from pyrite.onnx.python.use import NodeUse, translates
 from pyrite.onnx.python.value import TENSOR, UNKNOWN, Value, Variable
 from pyrite.types import Array
 
@@ -21,7 +21,7 @@ _ORDERS = {"RNN": (0,), "LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 
 
 @translates("Recurrent")
-def layer(use: Use) -> Code | Sequence[Value] | None:
+def layer(use: NodeUse) -> Code | Sequence[Value] | None:
     """Write a recurrent layer; its output alone, or with the states after the last step."""
     op, direction = use.attribute("of"), use.attribute("direction", "forward")
     layers = [tuple(use.weight(i + k) for k in range(3)) for i in range(3, len(use), 3)]
@@ -46,7 +46,7 @@ def layer(use: Use) -> Code | Sequence[Value] | None:
     return _outputs(use, op, call(made, use.tensor(0), *begin))
 
 
-def _outputs(use: Use, op: str, made: Code) -> Code | Sequence[Value]:
+def _outputs(use: NodeUse, op: str, made: Code) -> Code | Sequence[Value]:
     if not use.has_output(1) and not use.has_output(2):
         return code("{}[0]", made)
     first = use.node.outputs[0] if use.has_output(0) else ""

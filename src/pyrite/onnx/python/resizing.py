@@ -8,7 +8,7 @@ from typing import Any
 from pyrite.onnx.ops.resize import Manner, own_manner
 from pyrite.onnx.python.code import Code, code, listed, literal, local, method
 from pyrite.onnx.python.elementwise import shortest
-from pyrite.onnx.python.use import Use, translates
+from pyrite.onnx.python.use import NodeUse, translates
 from pyrite.onnx.python.value import Size, as_sizes, size_code
 
 #: The names that a reader knows a mode by, by the number of axes in space.
@@ -16,7 +16,7 @@ _MODES = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("cubic", "bic
 
 
 @translates("Resize", "Upsample")
-def resize(use: Use) -> Code | None:
+def resize(use: NodeUse) -> Code | None:
     """Write a call that resizes all axes in space, by factors or to sizes."""
     own, rank = own_manner(_manner(use)), use.rank(0)
     if own is None or rank not in (3, 4, 5) or not use.is_float(0):
@@ -37,7 +37,7 @@ def resize(use: Use) -> Code | None:
     return method(use.tensor(0), "interpolate", scale_factor=literal(factor), **named)
 
 
-def _manner(use: Use) -> Manner:
+def _manner(use: NodeUse) -> Manner:
     if use.node.op == "Upsample" or use.node.version < 11:
         mode = use.attribute("mode", "nearest")
         return Manner("linear" if mode == "bilinear" else mode, "asymmetric", "floor")
@@ -51,7 +51,7 @@ def _manner(use: Use) -> Manner:
     )
 
 
-def _factors(use: Use) -> Sequence[float] | None:
+def _factors(use: NodeUse) -> Sequence[float] | None:
     """Return the factor of each axis; None where sizes are given."""
     if use.node.op == "Upsample" or use.node.version < 11:
         array = use.fixed(1)
@@ -61,7 +61,7 @@ def _factors(use: Use) -> Sequence[float] | None:
     return array.tolist() if array is not None and array.size else None
 
 
-def _sizes(use: Use, rank: int) -> Code | None:
+def _sizes(use: NodeUse, rank: int) -> Code | None:
     """Return the new sizes in space; None where other axes do not keep theirs."""
     found = as_sizes(use.value(3))
     policy = use.attribute("keep_aspect_ratio_policy", "stretch")
@@ -72,7 +72,7 @@ def _sizes(use: Use, rank: int) -> Code | None:
     return listed(map(size_code, found.items[2:]))
 
 
-def _keeps(use: Use, axis: int, size: int | Size) -> bool:
+def _keeps(use: NodeUse, axis: int, size: int | Size) -> bool:
     """Whether a size is that of an axis already."""
     old = (use.shape(0) or ())[axis]
     if isinstance(size, int):

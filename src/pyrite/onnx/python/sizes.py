@@ -12,7 +12,7 @@ from pyrite.onnx.python.code import (
     SUM,
     infix,
 )
-from pyrite.onnx.python.use import SIZE_RULES, Use
+from pyrite.onnx.python.use import SIZE_RULES, NodeUse
 from pyrite.onnx.python.value import (
     TENSOR,
     UNKNOWN,
@@ -34,13 +34,13 @@ from pyrite.onnx.python.value import (
 Item = int | Size
 
 
-def is_tensor(use: Use, position: int = 0) -> bool:
+def is_tensor(use: NodeUse, position: int = 0) -> bool:
     """Whether an operand is a tensor of the device."""
     value = use.value(position)
     return isinstance(value, Variable) and value.kind == TENSOR
 
 
-def shape(use: Use) -> Value | None:
+def shape(use: NodeUse) -> Value | None:
     """Give the sizes of axes."""
     of, value = use.shape(0), use.value(0)
     if isinstance(value, Sizes):
@@ -54,7 +54,7 @@ def shape(use: Use) -> Value | None:
     return simplified(items[use.attribute("start", 0) : use.attribute("end")], True)
 
 
-def gathered(use: Use) -> Value | None:
+def gathered(use: NodeUse) -> Value | None:
     """Give the sizes at indices."""
     items, at = as_sizes(use.value(0)), use.fixed(1)
     if items is None or at is None or at.ndim > 1 or use.attribute("axis", 0):
@@ -62,7 +62,7 @@ def gathered(use: Use) -> Value | None:
     return simplified(list(indexed(items.items, at)), at.ndim == 1)
 
 
-def sliced(use: Use) -> Value | None:
+def sliced(use: NodeUse) -> Value | None:
     """Give a part of sizes."""
     items = as_sizes(use.value(0))
     if use.node.version < 10:
@@ -77,7 +77,7 @@ def sliced(use: Use) -> Value | None:
     return simplified(items.items[bounds[0][0] : bounds[1][0] : step], True)
 
 
-def joined(use: Use) -> Value | None:
+def joined(use: NodeUse) -> Value | None:
     """Give sizes one after the other."""
     found = [as_sizes(value) for value in use.values]
     known = [f for f in found if f is not None and f.is_vector]
@@ -86,7 +86,7 @@ def joined(use: Use) -> Value | None:
     return simplified([item for f in known for item in f.items], True)
 
 
-def reshaped(use: Use) -> Value | None:
+def reshaped(use: NodeUse) -> Value | None:
     """Give a number as a vector, or the other way round."""
     items = as_sizes(use.value(0))
     if items is None:
@@ -99,7 +99,7 @@ def reshaped(use: Use) -> Value | None:
     return simplified(items.items, use.node.op == "Unsqueeze" and not items.is_vector)
 
 
-def arithmetic(use: Use) -> Value | None:
+def arithmetic(use: NodeUse) -> Value | None:
     """Give the sum, difference, product or quotient of sizes."""
     sign, level = {"Add": ("+", SUM), "Sub": ("-", SUM), "Mul": ("*", PRODUCT),
                    "Div": ("//", PRODUCT)}[use.node.op]  # fmt: skip
@@ -120,7 +120,7 @@ def _stretched(items: Sequence[Item], count: int) -> Sequence[Item]:
     return items if len(items) == count else [items[0]] * count
 
 
-def same(use: Use) -> Value | None:
+def same(use: NodeUse) -> Value | None:
     """Give what it is given: a cast between integers; as a truth, whether a size is not 0."""
     to, items = use.attribute("to"), as_sizes(use.value(0))
     if use.node.op == "Identity" or to == _INT64:
@@ -142,7 +142,7 @@ def _truth(sign: str, one: Item, other: Item) -> Value:
 _SIGNS = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
 
 
-def compared(use: Use) -> Value | None:
+def compared(use: NodeUse) -> Value | None:
     """Give how a size compares with another, or whether sizes equal a number that no size is."""
     one, other = as_sizes(use.value(0)), as_sizes(use.value(1))
     if one is None or other is None or len(one.items) != len(other.items):
@@ -163,7 +163,7 @@ def compared(use: Use) -> Value | None:
     return Fixed(np.array(found))
 
 
-def chosen(use: Use) -> Value | None:
+def chosen(use: NodeUse) -> Value | None:
     """Give one of two sizes at each place."""
     condition = use.fixed(0)
     one, other = as_sizes(use.value(1)), as_sizes(use.value(2))

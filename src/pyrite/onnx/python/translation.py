@@ -1,6 +1,6 @@
 """From a graph to statements: each node by its translator, or as a call of its op.
 
-A translator is a function that is given a `Use`, one node with its operands, and returns an
+A translator is a function that is given a `NodeUse`, one node with its operands, and returns an
 expression that computes the same, or None where it has none.  A node without a translator is
 computed here if its operands are known, is arithmetic of sizes, or calls its op by
 `pyrite.onnx.operator`.
@@ -19,7 +19,7 @@ from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.folding import folded
 from pyrite.onnx.python.operation import Called, called
 from pyrite.onnx.python.scope import Scopes
-from pyrite.onnx.python.use import CONTROLS, SIZE_RULES, TRANSLATORS, Several, Use
+from pyrite.onnx.python.use import CONTROLS, SIZE_RULES, TRANSLATORS, NodeUse, Several
 from pyrite.onnx.python.value import INTEGER, TENSOR, Fixed, Size, Sizes, Value, Variable
 from pyrite.types import Array
 
@@ -42,12 +42,12 @@ def translate(graph: Graph, draft: Draft) -> None:
     for node in graph.nodes:
         values = [draft.values[name] if name else None for name in node.inputs]
         if node.bodies:
-            _control(Use(node, values, (None,) * len(values), draft))
+            _control(NodeUse(node, values, (None,) * len(values), draft))
         else:
             _translate(node, values, draft)
 
 
-def _control(use: Use) -> None:
+def _control(use: NodeUse) -> None:
     """Write a branch or a loop."""
     write = CONTROLS.get(use.node.op) if not use.node.domain else None
     if write is None:
@@ -60,7 +60,7 @@ def _translate(node: Node, values: Sequence[Value | None], draft: Draft) -> None
     """Write a node without bodies: known, as sizes, by its translator, or as a call of its op."""
     found = converter(node.domain, node.op, node.version)
     kinds = tuple(found.kind(i) if found else None for i in range(len(values)))
-    use = Use(node, values, kinds, draft)
+    use = NodeUse(node, values, kinds, draft)
     made: Any = None if found is None else folded(node, found, values)
     if made is None and node.op in SIZE_RULES:
         made = _sized(use)
@@ -72,7 +72,7 @@ def _translate(node: Node, values: Sequence[Value | None], draft: Draft) -> None
     _bind(use, made)
 
 
-def _sized(use: Use) -> Value | None:
+def _sized(use: NodeUse) -> Value | None:
     """Return what arithmetic of sizes gives, where the operands are sizes."""
     is_shape = use.node.op in ("Shape", "Size")
     if not is_shape and not any(isinstance(v, Sizes) for v in use.values):
@@ -85,7 +85,7 @@ def _sized(use: Use) -> Value | None:
 _LONGEST = 36
 
 
-def _named(use: Use, made: Sizes) -> Sizes:
+def _named(use: NodeUse, made: Sizes) -> Sizes:
     """Return sizes of which those with long expressions are variables."""
     items: list[int | Size] = []
     for position, item in enumerate(made.items):
@@ -97,7 +97,7 @@ def _named(use: Use, made: Sizes) -> Sizes:
     return Sizes(tuple(items), made.is_vector)
 
 
-def _is_on_device(use: Use) -> bool:
+def _is_on_device(use: NodeUse) -> bool:
     """Whether all operands that come of a computation are tensors, and one is."""
     found = [v for v in use.values if isinstance(v, Variable)]
     is_made = use.node.op in ("Range", "ConstantOfShape")
@@ -106,7 +106,7 @@ def _is_on_device(use: Use) -> bool:
     return is_ours or (all(v.kind == TENSOR for v in found) and (bool(found) or is_made or is_cut))
 
 
-def _bind(use: Use, made: Any) -> None:
+def _bind(use: NodeUse, made: Any) -> None:
     """Give the outputs of a node what a translator returned."""
     outputs, draft = use.node.outputs, use.draft
     if isinstance(made, Several):
@@ -120,7 +120,7 @@ def _bind(use: Use, made: Any) -> None:
             draft.values[name] = _bound(use, name, one)
 
 
-def _bound(use: Use, name: str, one: Code | Called | Value) -> Value:
+def _bound(use: NodeUse, name: str, one: Code | Called | Value) -> Value:
     """Return the value of one output; an expression becomes the statement that gives it."""
     if not isinstance(one, Code | Called):
         return one

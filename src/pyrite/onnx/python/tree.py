@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyrite.onnx.python.code import Local, Member, Operator
-from pyrite.onnx.python.member import Held, Layer, Members
+from pyrite.onnx.python.member import HeldTensor, LayerMember, Members
 from pyrite.onnx.python.step import Scope, Step
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class ModuleDraft:
     """A module: what it does in order, and what it holds, by name."""
 
     path: Scope
-    items: list[Step | Group] = field(default_factory=list)
+    items: list[Step | ModuleDraft] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    layers: dict[str, Layer] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    layers: dict[str, LayerMember] = field(default_factory=dict)
+    held: dict[str, HeldTensor] = field(default_factory=dict)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -36,16 +36,16 @@ class Group:
         return self.inputs
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ModuleDraft]:
         """The modules in it."""
-        return [item for item in self.items if isinstance(item, Group)]
+        return [item for item in self.items if isinstance(item, ModuleDraft)]
 
 
 @dataclass(slots=True)
 class Tree:
     """The whole model as a group, and the path of each member by its key."""
 
-    root: Group
+    root: ModuleDraft
     paths: dict[str, Scope]
 
 
@@ -57,7 +57,7 @@ def grown(steps: Sequence[Step], members: Members, inputs: Sequence[str],
     while True:
         scopes = _scopes(steps, paths)
         paths = _reachable(paths, steps, scopes, members)
-        root = Group((), inputs=list(inputs), outputs=list(outputs))
+        root = ModuleDraft((), inputs=list(inputs), outputs=list(outputs))
         apart = _fill(root, list(zip(steps, scopes, strict=True)))
         if apart is None:
             break
@@ -207,19 +207,19 @@ def _hoisted(path: Scope, apart: Scope) -> Scope:
     return (*apart[:-1], first, *path[depth + 1 :])
 
 
-def _fill(group: Group, steps: Sequence[tuple[Step, Scope]]) -> Scope | None:
+def _fill(group: ModuleDraft, steps: Sequence[tuple[Step, Scope]]) -> Scope | None:
     """Put statements and modules into a group; return the path of one that cannot be a module."""
     depth = len(group.path)
-    items: list[Step | Group] = []
+    items: list[Step | ModuleDraft] = []
     children: dict[Scope, list[tuple[Step, Scope]]] = {}
-    made: dict[Scope, Group] = {}
+    made: dict[Scope, ModuleDraft] = {}
     for step, scope in steps:
         path = scope[: depth + 1]
         if len(path) <= depth:
             items.append(step)
             continue
         if path not in made:
-            made[path] = Group(path)
+            made[path] = ModuleDraft(path)
             items.append(made[path])
         children.setdefault(path, []).append((step, scope))
     for path, inner in children.items():
@@ -230,25 +230,25 @@ def _fill(group: Group, steps: Sequence[tuple[Step, Scope]]) -> Scope | None:
         apart = _fill(made[path], inner)
         if apart is not None:
             return apart
-    flat: list[Step | Group] = []
+    flat: list[Step | ModuleDraft] = []
     for item in items:
-        is_list = isinstance(item, Group) and _is_list(item, children[item.path])
-        flat += item.items if is_list and isinstance(item, Group) else [item]
+        is_list = isinstance(item, ModuleDraft) and _is_list(item, children[item.path])
+        flat += item.items if is_list and isinstance(item, ModuleDraft) else [item]
     ordered = _ordered(flat)
     if ordered is None:
-        return next(item.path for item in flat if isinstance(item, Group))
+        return next(item.path for item in flat if isinstance(item, ModuleDraft))
     group.items = ordered
     return None
 
 
-def _is_list(group: Group, inner: Sequence[tuple[Step, Scope]]) -> bool:
+def _is_list(group: ModuleDraft, inner: Sequence[tuple[Step, Scope]]) -> bool:
     """Whether a path is of a list of modules: all that is in it has a number."""
     depth = len(group.path)
     return all(len(scope) > depth and scope[depth].isdecimal() for _, scope in inner)
 
 
 def _border(
-    group: Group, own: Sequence[Step], around: Sequence[Step], outputs: Sequence[str]
+    group: ModuleDraft, own: Sequence[Step], around: Sequence[Step], outputs: Sequence[str]
 ) -> None:
     """Find what goes into a group and what comes out."""
     made = [t for step in own for t in step.targets if t]
@@ -273,7 +273,7 @@ def _leaves_and_returns(inner: Sequence[tuple[Step, Scope]], around: Sequence[St
     return False
 
 
-def _ordered(items: Sequence[Step | Group]) -> list[Step | Group] | None:
+def _ordered(items: Sequence[Step | ModuleDraft]) -> list[Step | ModuleDraft] | None:
     """Return items so that each comes after what it reads; None if they go round in a circle."""
     maker = {t: i for i, item in enumerate(items) for t in item.targets if t}
     needs = [{maker[n] for n in item.uses if n in maker and maker[n] != i}
@@ -289,7 +289,7 @@ def _ordered(items: Sequence[Step | Group]) -> list[Step | Group] | None:
     return [items[i] for i in order]
 
 
-def _place(group: Group, members: Members, paths: Mapping[str, Scope]) -> None:
+def _place(group: ModuleDraft, members: Members, paths: Mapping[str, Scope]) -> None:
     """Put the members that lie in a group into it."""
     inner = {item.path for item in group.groups}
     depth = len(group.path)
@@ -304,4 +304,4 @@ def _place(group: Group, members: Members, paths: Mapping[str, Scope]) -> None:
         _place(item, members, paths)
 
 
-__all__ = ["Group", "Local", "Operator", "Tree", "grown"]
+__all__ = ["Local", "ModuleDraft", "Operator", "Tree", "grown"]

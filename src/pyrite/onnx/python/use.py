@@ -22,15 +22,15 @@ class Several:
 
 
 #: Returns what a node gives: an expression, values, or None where it cannot say.
-Translator = Callable[["Use"], "Code | Value | Sequence[Value] | Several | None"]
+Translator = Callable[["NodeUse"], "Code | Value | Sequence[Value] | Several | None"]
 
 TRANSLATORS: dict[str, Translator] = {}
 
 #: By op: what it does to sizes of the host; returns None for what is none.
-SIZE_RULES: dict[str, Callable[[Use], Value | None]] = {}
+SIZE_RULES: dict[str, Callable[[NodeUse], Value | None]] = {}
 
 #: By op: writes a node with bodies into the statements of a translation.
-CONTROLS: dict[str, Callable[[Use], None]] = {}
+CONTROLS: dict[str, Callable[[NodeUse], None]] = {}
 
 
 def translates(*ops: str) -> Callable[[Translator], Translator]:
@@ -44,7 +44,7 @@ def translates(*ops: str) -> Callable[[Translator], Translator]:
 
 
 @dataclass(slots=True)
-class Use:
+class NodeUse:
     """One node as a translator sees it."""
 
     node: Node

@@ -32,7 +32,7 @@ from pyrite.onnx.python.code import Anchor, Imported, Local, Member, Operator, P
 from pyrite.onnx.python.draft import Draft
 from pyrite.onnx.python.finding import with_patterns, without_aliases
 from pyrite.onnx.python.layout import broken
-from pyrite.onnx.python.member import Layer, Members
+from pyrite.onnx.python.member import LayerMember, Members
 from pyrite.onnx.python.module import ANCHOR, Body, Element, Reader
 from pyrite.onnx.python.step import Step, needed
 from pyrite.onnx.python.translation import constants, translated
@@ -95,14 +95,14 @@ def _require_free(folder: Path, force: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GeneratedModule:
     """A generated file, and its weights by name."""
 
     text: str
     weights: dict[str, Array]
 
 
-def written(source: PathLike | bytes, inspection: Inspection, name: str = "") -> Source:
+def written(source: PathLike | bytes, inspection: Inspection, name: str = "") -> GeneratedModule:
     """Return a model as Python.  Raises ModelImportError."""
     try:
         graph = read_graph(*read_model(source), inspection)
@@ -118,7 +118,7 @@ def written(source: PathLike | bytes, inspection: Inspection, name: str = "") ->
         ) from error
 
 
-def _source(graph: Graph, name: str) -> Source:
+def _source(graph: Graph, name: str) -> GeneratedModule:
     draft = translated(graph)
     outputs = _outputs(graph, draft)
     if draft.problems:
@@ -142,7 +142,7 @@ def _source(graph: Graph, name: str) -> Source:
     root = reader.body(tree.root)
     classes = Classes(root, "Model", words.spell, words.reserved)
     text = _File(graph, name, classes, words, root).text()
-    return Source(text, _weights(reader, members))
+    return GeneratedModule(text, _weights(reader, members))
 
 
 def _outputs(graph: Graph, draft: Draft) -> list[str]:
@@ -331,8 +331,8 @@ def _isort(name: str) -> tuple[int, str]:
     return rank, name
 
 
-def _layers(body: Body) -> list[Layer]:
-    found: list[Layer] = []
+def _layers(body: Body) -> list[LayerMember]:
+    found: list[LayerMember] = []
 
     def visit(element: Element) -> None:
         if element.layer is not None:

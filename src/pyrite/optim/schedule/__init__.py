@@ -21,7 +21,6 @@ ChainedScheduler         Composed([...], "prod")
 import typing as _typing
 
 from pyrite.op.foreign import answering as _answering
-from pyrite.optim.habits import SCHEDULES as _SCHEDULES
 from pyrite.optim.schedule.composition import Composed as Composed
 from pyrite.optim.schedule.composition import Sequential as Sequential
 from pyrite.optim.schedule.composition import WarmUp as WarmUp
@@ -38,6 +37,7 @@ from pyrite.optim.schedule.decay import Step as Step
 from pyrite.optim.schedule.plateau import ReduceOnPlateau as ReduceOnPlateau
 from pyrite.optim.schedule.rate import Rate as Rate
 from pyrite.optim.schedule.rate import Schedule as Schedule
+from pyrite.optim.torch_names import SCHEDULES as _SCHEDULES
 
 __all__ = [
     "Composed",

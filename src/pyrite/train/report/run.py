@@ -17,7 +17,7 @@ from pyrite.train.event import EpochEnded, RunStarted
 from pyrite.train.event_table import EventTable, read_event_table
 from pyrite.train.history import Goal, History, SplitResult
 from pyrite.train.reading import Reading
-from pyrite.train.view.watch.machine import Machine
+from pyrite.train.view.watch.machine import MachineWatch
 from pyrite.train.view.watch.run import RunState
 
 Setting = str | int | float
@@ -56,7 +56,7 @@ class RecordedRun:
             return "unknown"
         if state.is_over:
             return state.status
-        alive = Machine(state.started, state.began).is_alive
+        alive = MachineWatch(state.started, state.began).is_alive
         if alive is None:
             return "unknown"
         return state.status if alive else "killed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrite.train.view.watch.layout import Layout
+from pyrite.train.view.watch.layout import ScreenLayout
 
 
 @pytest.mark.parametrize("wide_log", [False, True])
@@ -12,7 +12,7 @@ def test_all_rows_are_used_and_none_twice(wide_log: bool) -> None:
     for height in range(1, 120):
         for width in (1, 20, 80, 200):
             for metrics in (1, 4, 30):
-                of = Layout.of(width, height, metrics, 3, wide_log)
+                of = ScreenLayout.of(width, height, metrics, 3, wide_log)
                 rows = (of.bars, of.plots, of.table, of.facts, of.log, of.keys)
                 assert min(rows) >= 0
                 assert 1 + sum(rows) == max(height, 1), (height, of)
@@ -21,8 +21,8 @@ def test_all_rows_are_used_and_none_twice(wide_log: bool) -> None:
 
 
 def test_a_usual_terminal_shows_all_parts_and_a_large_one_several_plots() -> None:
-    usual = Layout.of(80, 24, 3, 3, False)
+    usual = ScreenLayout.of(80, 24, 3, 3, False)
     assert min(usual.plots, usual.table, usual.facts, usual.log) > 0
     assert (usual.columns, usual.rows) == (1, 1)
-    large = Layout.of(200, 60, 6, 2, False)
+    large = ScreenLayout.of(200, 60, 6, 2, False)
     assert (large.columns, large.rows) == (3, 2)

@@ -11,7 +11,7 @@ import pytest
 from pyrite.train import Failed, Logged, PlainView, Reading, RunEnded, RunStarted
 from pyrite.train.event import EpochEnded
 from pyrite.train.view.watch.lines import follow
-from pyrite.train.view.watch.machine import Machine
+from pyrite.train.view.watch.machine import MachineWatch
 
 
 def test_it_waits_for_a_run_and_follows_it_to_its_end(
@@ -35,7 +35,7 @@ def test_a_process_that_is_gone_ends_it(
 ) -> None:
     (tmp_path / "killed").mkdir()
     path = write_run(tmp_path / "killed", run_of(2)[:5])
-    monkeypatch.setattr(Machine, "is_alive", property(lambda self: False))
+    monkeypatch.setattr(MachineWatch, "is_alive", property(lambda self: False))
     stream = io.StringIO()
     assert not follow(path, PlainView(stream), lambda seconds: None)
     assert stream.getvalue().endswith("the process of the run has ended without a word\n")

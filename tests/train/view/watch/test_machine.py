@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from pyrite.train import RunStarted
-from pyrite.train.view.watch.machine import Machine, Use
+from pyrite.train.view.watch.machine import MachineWatch, Usage
 from pyrite.train.view.watch.run import RunState
 from pyrite.train.view.watch.text import facts
 
@@ -30,7 +30,7 @@ def run(pid: int, host: str = platform.node()) -> RunStarted:
 
 def test_the_process_of_a_run_lives_until_it_ends() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        machine = Machine(run(process.pid), time.time())
+        machine = MachineWatch(run(process.pid), time.time())
         assert machine.is_alive
         used = machine.use()
         assert used.process_memory
@@ -43,20 +43,22 @@ def test_the_process_of_a_run_lives_until_it_ends() -> None:
 
 def test_another_machines_process_is_not_looked_for() -> None:
     for there in (run(os.getpid(), "elsewhere"), run(0), None):
-        machine = Machine(there, time.time())
+        machine = MachineWatch(there, time.time())
         assert machine.is_alive is None
         assert machine.use().process_busy is None
 
 
 def test_gpus_are_read_where_there_are_some() -> None:
     gpu = GPU(0.5, 3 << 30, 80 << 30)
-    assert Machine(None, 0.0, [lambda: gpu, lambda: gpu]).use().gpus == (gpu, gpu)
-    lines = [line.plain for line in facts(RunState(), Machine(None, 0.0, [lambda: gpu]).use(), 200)]
+    assert MachineWatch(None, 0.0, [lambda: gpu, lambda: gpu]).use().gpus == (gpu, gpu)
+    lines = [
+        line.plain for line in facts(RunState(), MachineWatch(None, 0.0, [lambda: gpu]).use(), 200)
+    ]
     assert "GPU 0 50%, 3.0 GiB of 80.0 GiB" in lines[0]
     lost = GPU(float("nan"), 0, 0)
-    assert "GPU 0 –" in facts(RunState(), Use(1, 0.0, 0, 1, gpus=(lost,)), 200)[0].plain
+    assert "GPU 0 –" in facts(RunState(), Usage(1, 0.0, 0, 1, gpus=(lost,)), 200)[0].plain
 
 
 def test_a_process_that_was_born_after_the_run_is_another_one() -> None:
-    assert Machine(run(os.getpid()), 1e9).is_alive is False
-    assert Machine(run(10**12), time.time()).is_alive is False
+    assert MachineWatch(run(os.getpid()), 1e9).is_alive is False
+    assert MachineWatch(run(10**12), time.time()).is_alive is False

@@ -26,7 +26,7 @@ from pyrite.train import (
     StepEnded,
 )
 from pyrite.train.view.watch import screen
-from pyrite.train.view.watch.machine import Machine, Use
+from pyrite.train.view.watch.machine import MachineWatch, Usage
 from pyrite.train.view.watch.screen import SHARE, Dashboard
 
 HOSTILE = "[red]Loss[/] \x1b[2J\x1b]0;title\x07\x9b31m\u202e[@click=app.quit]x[/]"
@@ -38,8 +38,8 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing on the screen depends on where and when the test runs."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    use = Use(8, 1.5, 6 << 30, 16 << 30, 1.25, 300 << 20)
-    monkeypatch.setattr(Machine, "use", lambda self: use)
+    use = Usage(8, 1.5, 6 << 30, 16 << 30, 1.25, 300 << 20)
+    monkeypatch.setattr(MachineWatch, "use", lambda self: use)
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
@@ -233,7 +233,7 @@ def test_a_process_that_is_gone_is_told(
     tmp_path: Path, write_run: Any, run_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_run(tmp_path, run_of(4)[:20])
-    monkeypatch.setattr(Machine, "is_alive", property(lambda self: False))
+    monkeypatch.setattr(MachineWatch, "is_alive", property(lambda self: False))
     first = frame(tmp_path, (80, 24)).splitlines()[0]
     assert "its process has ended without a word" in first
     assert first.endswith("  0:16")  # and no longer than it was heard of

@@ -89,10 +89,10 @@ class Question(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class Choice(ModalScreen[Path | None]):
+class RunChoice(ModalScreen[Path | None]):
     """Lets one of some folders be chosen."""
 
-    CSS = _CSS.format(name="Choice", width="60")
+    CSS = _CSS.format(name="RunChoice", width="60")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,c", "leave")]
 
     def __init__(self, title: str, folders: list[Path]) -> None:

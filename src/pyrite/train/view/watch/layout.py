@@ -9,7 +9,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 64, 12
 
 
 @dataclass(frozen=True)
-class Layout:
+class ScreenLayout:
     """Rows of each part; 0 leaves it out.  Plots stand in a grid."""
 
     bars: int
@@ -22,7 +22,7 @@ class Layout:
     rows: int
 
     @classmethod
-    def of(cls, width: int, height: int, metrics: int, facts: int, wide_log: bool) -> Layout:
+    def of(cls, width: int, height: int, metrics: int, facts: int, wide_log: bool) -> ScreenLayout:
         """Return the layout: what matters most has its rows first, plots what is left."""
         left = height - 1
         keys = _take(left, 1, 2)

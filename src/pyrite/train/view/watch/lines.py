@@ -9,7 +9,7 @@ from os import PathLike
 from pyrite.train.event import Failed, RunEnded, RunStarted
 from pyrite.train.event_file import EventReader
 from pyrite.train.view.plain import PlainView
-from pyrite.train.view.watch.machine import Machine
+from pyrite.train.view.watch.machine import MachineWatch
 
 #: Seconds between two looks at the file.
 INTERVAL = 0.5
@@ -20,14 +20,14 @@ def follow(path: str | PathLike[str], view: PlainView, wait: Callable[[float], N
 
     It waits for a file that is not there yet.
     """
-    reader, machine, is_over, said = EventReader(path), Machine(None, 0.0), False, False
+    reader, machine, is_over, said = EventReader(path), MachineWatch(None, 0.0), False, False
     while True:
         was_alive = machine.is_alive is not False  # looked at first: it may write until it ends
         with suppress(FileNotFoundError):
             for entry in reader.new():
                 view.handle(entry.event)
                 if isinstance(entry.event, RunStarted):
-                    machine, is_over = Machine(entry.event, entry.time), False
+                    machine, is_over = MachineWatch(entry.event, entry.time), False
                 is_over = is_over or isinstance(entry.event, RunEnded | Failed)
         if is_over or not was_alive:
             view.close()

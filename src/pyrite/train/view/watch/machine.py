@@ -39,7 +39,7 @@ GPURead = Callable[[], GPUReading]
 
 
 @dataclass(frozen=True)
-class Use:
+class Usage:
     """Processors in cores, memory in bytes; of the run's process where it is on this machine."""
 
     cores: int
@@ -51,7 +51,7 @@ class Use:
     gpus: tuple[GPUReading, ...] = ()
 
 
-class Machine:
+class MachineWatch:
     """Looks at this machine, and at the process of a run."""
 
     def __init__(
@@ -76,14 +76,14 @@ class Machine:
         except psutil.Error:
             return False
 
-    def use(self) -> Use:
+    def use(self) -> Usage:
         """Return what was used since the call before."""
         cores = psutil.cpu_count() or 1
         memory = psutil.virtual_memory()
         busy = psutil.cpu_percent() / 100 * cores
         own = self._own()
         gpus = tuple(read() for read in self._gpus)
-        return Use(cores, busy, memory.total - memory.available, memory.total, *own, gpus)
+        return Usage(cores, busy, memory.total - memory.available, memory.total, *own, gpus)
 
     def _own(self) -> tuple[float | None, int | None]:
         if self._process is None:

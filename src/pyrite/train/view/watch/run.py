@@ -45,7 +45,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """A line of the log: when, how grave, from where."""
 
     time: float
@@ -79,7 +79,7 @@ class RunState:
     latest: dict[Key, Reading] = field(default_factory=dict)
     curves: dict[Key, Series] = field(default_factory=dict)
     ended: list[EpochEnded] = field(default_factory=list)
-    log: deque[Line] = field(default_factory=lambda: deque(maxlen=LINES))
+    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LINES))
     #: How many lines the log ever had: who shows it sees what is new.
     logged: int = 0
     pace: Pace = field(default_factory=Pace)
@@ -272,7 +272,7 @@ class RunState:
                 self._best[key] = Best(reading, event.epoch)
 
     def _say(self, time: float, level: str, source: str, text: str) -> None:
-        self.log.append(Line(time, level, source, text))
+        self.log.append(LogLine(time, level, source, text))
         self.logged += 1
 
 

@@ -24,10 +24,10 @@ from textual.widgets import RichLog, Static
 
 from pyrite.train.view.control import Remote
 from pyrite.train.view.legible import legible
-from pyrite.train.view.watch.dialog import Choice, Help, Question
+from pyrite.train.view.watch.dialog import Help, Question, RunChoice
 from pyrite.train.view.watch.follower import Follower
-from pyrite.train.view.watch.layout import Layout
-from pyrite.train.view.watch.machine import Machine, Use
+from pyrite.train.view.watch.layout import ScreenLayout
+from pyrite.train.view.watch.machine import MachineWatch, Usage
 from pyrite.train.view.watch.neighbours import neighbours
 from pyrite.train.view.watch.plot import SMOOTHING, Aspect, plot
 from pyrite.train.view.watch.run import RunState
@@ -109,8 +109,8 @@ class Dashboard(App[None]):
         self.is_orphan = False
         self._pauses: bool | None = None  # what was asked last, until the run does it
         self.wide_log = False
-        self.machine: Machine | None = None
-        self.use: Use | None = None
+        self.machine: MachineWatch | None = None
+        self.use: Usage | None = None
         self._watched: object = None
         self._is_behind = True
         self._message, self._message_until = "", 0.0
@@ -198,7 +198,7 @@ class Dashboard(App[None]):
         width, height = self.size
         names = self.state.metrics()
         told = facts(self.state, self.use, width)
-        layout = Layout.of(width, height, max(1, len(names)), len(told), self.wide_log)
+        layout = ScreenLayout.of(width, height, max(1, len(names)), len(told), self.wide_log)
         now = self.state.seconds(self.state.heard if self._is_dead() else time.time())
         self._show("head", [heading(self.name_of_run, self.state, self.status(), now, width)], 1)
         self._show("bars", bars(self.state, now, width), layout.bars)
@@ -238,7 +238,7 @@ class Dashboard(App[None]):
             widget.styles.height = rows
             _update(widget, Text("\n").join(lines[:rows]))
 
-    def _show_plots(self, names: list[str], layout: Layout, width: int) -> None:
+    def _show_plots(self, names: list[str], layout: ScreenLayout, width: int) -> None:
         grid = self.query_one("#plots", Grid)
         grid.display = layout.plots > 0
         if not layout.plots:
@@ -298,7 +298,7 @@ class Dashboard(App[None]):
     def _look_at_machine(self) -> None:
         if self._watched is not self.state.started:
             self._watched = self.state.started
-            self.machine = Machine(self.state.started, self.state.began)
+            self.machine = MachineWatch(self.state.started, self.state.began)
         if self.machine is not None:
             self.use = self.machine.use()
 
@@ -392,7 +392,7 @@ class Dashboard(App[None]):
         if not found:
             self.say(f"there is no other run in {self.path.resolve().parent}")
             return
-        self.push_screen(Choice("Compare with", found), self._compare)
+        self.push_screen(RunChoice("Compare with", found), self._compare)
 
     def _compare(self, path: Path | None) -> None:
         if path is not None:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from pyrite.train.reading import Reading, format_number
 from pyrite.train.view.legible import legible
-from pyrite.train.view.watch.machine import GPUReading, Use
-from pyrite.train.view.watch.run import Best, Line, RunState
+from pyrite.train.view.watch.machine import GPUReading, Usage
+from pyrite.train.view.watch.run import Best, LogLine, RunState
 
 #: Colours that are legible on light and on dark; marks tell the splits apart without any.
 COLOURS = {"train": "cyan", "valid": "magenta", "test": "green"}
@@ -139,7 +139,7 @@ def _values(state: RunState, splits: list[str], name: str, other: RunState | Non
     return cells
 
 
-def facts(state: RunState, use: Use | None, width: int) -> list[Text]:
+def facts(state: RunState, use: Usage | None, width: int) -> list[Text]:
     """Return lines about speed, rates, where the time goes, and the machine."""
     pace, step = state.pace, state.train_step
     seconds = pace.training_seconds
@@ -157,7 +157,7 @@ def facts(state: RunState, use: Use | None, width: int) -> list[Text]:
     return _wrapped([*parts, *_of_machine(use)], width)
 
 
-def _of_machine(use: Use | None) -> list[str]:
+def _of_machine(use: Usage | None) -> list[str]:
     if use is None:
         return []
     own = [] if use.process_busy is None else [f"{use.process_busy:.1f} by the run"]
@@ -174,14 +174,14 @@ def _of_gpu(number: int, gpu: GPUReading) -> str:
     return f"GPU {number} {load}, {size(gpu.memory_used)} of {size(gpu.memory_total)}"
 
 
-def log_line(line: Line) -> Text:
+def log_line(line: LogLine) -> Text:
     """Return a line of the log."""
     source = f"{legible(line.source)}: " if line.source not in ("", "stdout", "stderr") else ""
     style = _LEVELS.get(line.level, "default")
     return Text.assemble((clock(line.time), "dim"), " ", (source + legible(line.text), style))
 
 
-def tail(log: Sequence[Line], rows: int, width: int, console: Console) -> list[Text]:
+def tail(log: Sequence[LogLine], rows: int, width: int, console: Console) -> list[Text]:
     """Return so many rows of the end of the log; the first may be the end of a line."""
     shown: list[Text] = []
     for line in reversed(log):

@@ -11,7 +11,7 @@ import pytest
 import pyrite
 from pyrite import nn
 from pyrite.errors import DTypeError, ModuleError
-from pyrite.nn.habits import INSTEAD
+from pyrite.nn.torch_names import INSTEAD
 from pyrite.op.foreign import renamed
 
 

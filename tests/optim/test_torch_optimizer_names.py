@@ -10,11 +10,11 @@ import pytest
 
 import pyrite
 from pyrite import data, nn, optim
-from pyrite.optim import habits, schedule
+from pyrite.optim import schedule, torch_names
 
 PLACES: dict[str, tuple[Any, dict[str, str]]] = {
-    "pyrite.optim": (optim, habits.MODULE),
-    "pyrite.optim.schedule": (schedule, habits.SCHEDULES),
+    "pyrite.optim": (optim, torch_names.MODULE),
+    "pyrite.optim.schedule": (schedule, torch_names.SCHEDULES),
     "pyrite.nn.init": (nn.init, nn.init._INSTEAD),
     "pyrite.data": (data, data._INSTEAD),
 }
@@ -58,10 +58,10 @@ def test_what_is_advised_for_a_name_runs(place: str) -> None:
         module.nonesuch  # noqa: B018
 
 
-@pytest.mark.parametrize("name", habits.OPTIMIZER)
+@pytest.mark.parametrize("name", torch_names.OPTIMIZER)
 def test_what_is_advised_for_an_optimiser_runs(name: str) -> None:
     optimizer: Any = optim.Adam(1e-3)
-    use = habits.OPTIMIZER[name]
+    use = torch_names.OPTIMIZER[name]
     message = f"'Adam' object has no attribute '{name}'; use {use}"
     with pytest.raises(AttributeError, match=re.escape(message)):
         getattr(optimizer, name)

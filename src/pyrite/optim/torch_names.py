@@ -45,7 +45,7 @@ SCHEDULES = {
 }
 
 
-class Habits:
+class TorchNames:
     """An object that answers for what PyTorch's optimisers have."""
 
     if not TYPE_CHECKING:
