@@ -313,6 +313,25 @@ def test_several_outputs_numbers_and_indices_from_a_tensor(where: Device) -> Non
     assert pyrite.grad(lambda x: gather(x, at, scale=3.0)[0].sum())(x).tolist() == [3.0, 0.0, 9.0]
 
 
+def test_a_grid_of_its_own_is_asked_at_every_call(where: Device) -> None:
+    @kernel(differentiable=True, workgroup_size=4, grid=lambda x, out, *, rows: (rows, 1))
+    def first_rows(k: Any, x: Any, out: Any, *, rows: Any) -> None:
+        i = k.workgroup_id(0)
+        if k.local_id(0) < x.shape[1]:
+            out[i, k.local_id(0)] = x[i, k.local_id(0)] * x[i, k.local_id(0)] * rows
+
+    @custom_op(infer=lambda x, *, rows: TensorType((rows, x.shape[1]), x.dtype),
+               kernels=[first_rows])  # fmt: skip
+    def op(x: Tensor, /, *, rows: int) -> Any:
+        """Squares of the first rows, times how many they are."""
+
+    x = pyrite.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=where)
+    for rows in (2, 2, 3, 1, 2):
+        found = pyrite.grad(lambda x, rows=rows: op(x, rows=rows).sum())(x)
+        want = x.numpy() * 2 * rows * (np.arange(3) < rows)[:, None]
+        assert found.tolist() == want.tolist()
+
+
 def test_an_input_may_be_left_out(where: Device) -> None:
     @kernel(differentiable=True)
     def scaled(k: Any, x: Any, y: Any, out: Any) -> None:

@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import Any
 
 from pyrite.backend.cube import CubeBackend
-from pyrite.backend.cube.custom import Call
+from pyrite.backend.cube.custom import Call, Grid
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.tensor import CubeTensor
@@ -90,16 +90,25 @@ class DerivedKernel(PythonKernel):
 
     def workgroups(self, launcher: Launcher, call: Call, invocations: int) -> tuple[int, ...]:
         """Return the grid of the kernel itself."""
-        types = dict(zip(call.names, call.types, strict=True))
-        of_outputs = [types[g] for g in self.signature.cotangents]
         if self.grid is not None:
-            names = (*self.signature.inputs, *self.signature.outputs)
-            given = [types[name] for name in self.signature.inputs]
-            return self.counts(self.grid, names, [*given, *of_outputs], call.attrs)
-        first = of_outputs[0]
+            return super().workgroups(launcher, call, invocations)
+        first = dict(zip(call.names, call.types, strict=True))[self.signature.cotangents[0]]
         assert first is not None
         points = element_count(self.points(first.shape))
         return launcher.machine.grid(-(-points // invocations))
+
+    def counts(
+        self,
+        grid: Grid,
+        names: Sequence[str],
+        types: Sequence[TensorType | None],
+        attrs: Attributes,
+    ) -> tuple[int, ...]:
+        """Return what the grid function of the kernel itself says of that kernel's tensors."""
+        of = dict(zip(names, types, strict=True))
+        signature = self.signature
+        given = [of[name] for name in (*signature.inputs, *signature.cotangents)]
+        return super().counts(grid, (*signature.inputs, *signature.outputs), given, attrs)
 
     def launch(self, launcher: Launcher, call: Call) -> None:
         """Append one run, on copies of the cotangents that it writes over."""
