@@ -15,7 +15,7 @@ from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device
 from pyrite.backend.numpy.algebra import NumPyAlgebra
 from pyrite.errors import IndexRangeError, KernelError
-from pyrite.extension import KernelScope, TensorArgument, kernel
+from pyrite.extension import KernelScope, TensorArgument, Vector, kernel
 from pyrite.kernel.ir import ACCEPTED
 from pyrite.types import DTYPES, Array, DType, TensorType
 from pyrite.types import dtype as as_dtype
@@ -375,3 +375,24 @@ def test_floats_are_divided_by_a_zero_of_the_kernel_as_by_one_of_data(
     with np.errstate(all="ignore"):
         expected = x / np.float32(zero)
     np.testing.assert_array_equal(by_zero(pyrite.tensor(x, device=device)).numpy(), expected)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "float32"])
+def test_divmod_is_both_quotient_and_rest(device: Device, dtype: str) -> None:
+    @kernel(inner=1)
+    def parted(k: Any, x: Any, out: Any) -> None:
+        (i,) = k.at
+        more, rest = divmod(x[i], 3)
+        back = divmod(17, x[i])
+        out[i] = Vector(more, rest, *back)
+
+    @custom_op(infer=lambda x: TensorType((*x.shape, 4), x.dtype), kernels=[parted])
+    def op(x: Tensor, /) -> Tensor:
+        """Quotients and rests."""
+        ...
+
+    x = np.array([1, 2, 7, 9] if dtype == "uint32" else [-7, -1, 2, 9], dtype)
+
+    wanted = np.stack([*np.divmod(x, x.dtype.type(3)), *np.divmod(x.dtype.type(17), x)], 1)
+    assert np.array_equal(op(pyrite.tensor(x, device=device)).numpy(), wanted)

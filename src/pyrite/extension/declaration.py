@@ -20,7 +20,7 @@ def kernel(function: Function, /) -> PythonKernel: ...
 def kernel(
     *,
     workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
-    grid: Grid | None = None,
+    grid: Grid | str | None = None,
     static: Sequence[str] = (),
     inout: Mapping[str, str] | None = None,
     fill: Mapping[str, Number] | None = None,
@@ -32,7 +32,7 @@ def kernel(
     /,
     *,
     workgroup_size: int | Sequence[int] = WORKGROUP_SIZE,
-    grid: Grid | None = None,
+    grid: Grid | str | None = None,
     static: Sequence[str] = (),
     inout: Mapping[str, str] | None = None,
     fill: Mapping[str, Number] | None = None,
@@ -47,6 +47,10 @@ def kernel(
     run by each invocation of ``grid(*types, **attrs)`` workgroups of ``workgroup_size``, and may
     use ``shared`` memory and ``barrier``; types are those of inputs and outputs.  Elements that no
     invocation writes are unspecified.
+
+    ``grid="groups"`` names an input, or an output that a stage before has written, which holds the
+    counts: int32 or uint32 of one to three numbers, each of 0 to 65535, or of no axes.  They stay
+    on the device; others are a KernelError of what is read of the outputs.
 
     Ints and floats among the attributes are arguments of the kernel, which is compiled once for all
     of them; those whose names are ``static`` are numbers of Python, built in.  Sizes of two or more
@@ -77,6 +81,11 @@ def kernel(
         if inner and (grid is not None or inner not in (1, 2)):
             raise KernelError(
                 f"kernel '{f.__name__}' requires inner to be 1 or 2, and no grid, got {inner}"
+            )
+        if differentiable and isinstance(grid, str):
+            raise KernelError(
+                f"kernel '{f.__name__}' requires a grid that is known when it is launched to be "
+                f"differentiated, got one that {grid!r} counts; give its op a vjp"
             )
         outputs = Outputs(f.__name__, inout, fill)
         made = PythonKernel(f, workgroup_size, grid, static, outputs, inner)

@@ -17,6 +17,7 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -33,6 +34,7 @@ from pyrite.backend.device import device as as_device
 from pyrite.config import config
 from pyrite.content import Functions, NoContentError
 from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
+from pyrite.extension.counting import COUNTS, Counting
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.lanes import LaneScope
 from pyrite.extension.outputs import Outputs, type_of
@@ -62,12 +64,15 @@ class PythonKernel(CustomKernel[Member]):
         self,
         function: Function,
         workgroup_size: int | Sequence[int],
-        grid: Grid | None,
+        grid: Grid | str | None,
         static: Sequence[str] = (),
         outputs: Outputs | None = None,
         inner: int = 0,
     ) -> None:
-        super().__init__(function.__name__, sizes_of(workgroup_size), grid)
+        #: What counts its workgroups on the device, where no function does.
+        self.counting = Counting(function.__name__, grid) if isinstance(grid, str) else None
+        known = None if isinstance(grid, str) else grid
+        super().__init__(function.__name__, sizes_of(workgroup_size), known)
         if grid is None and len(self.workgroup_size) > 1:
             raise KernelError(
                 f"kernel '{self.name}' requires a grid for workgroups of several axes, got none "
@@ -96,10 +101,10 @@ class PythonKernel(CustomKernel[Member]):
 
     def as_stage(self) -> PythonKernel:
         """Return it as one of several, whose outputs hold what others wrote."""
+        grid = self.grid if self.counting is None else self.counting.tensor
         made = PythonKernel(
-            self.function, self.workgroup_size, self.grid, tuple(self.static), self.outputs,
-            self.inner,
-        )  # fmt: skip
+            self.function, self.workgroup_size, grid, tuple(self.static), self.outputs, self.inner
+        )
         made.follows = True
         return made
 
@@ -113,11 +118,19 @@ class PythonKernel(CustomKernel[Member]):
         return shape[: len(shape) - self.inner]
 
     def workgroups(self, launcher: Launcher, call: Call, invocations: int) -> tuple[int, ...]:
-        """Return the counts of workgroups of a call."""
+        """Return the counts of workgroups of a call: of ones, where the device counts them."""
+        if self.counting is not None:
+            self._require_counts(call.names[len(call.inputs) :])
+            return (1,) * self.counting.axes(call.names, call.types)
         if self.grid is not None:
             return super().workgroups(launcher, call, invocations)
         points = element_count(self.points(call.outputs[0].shape))
         return launcher.machine.grid(-(-points // invocations))
+
+    @property
+    def runs_by_grid(self) -> bool:
+        """Whether each invocation of a grid runs it, and not each element of the first output."""
+        return self.grid is not None or self.counting is not None
 
     def runs_on(self, runtime: Runtime) -> bool:
         """On every one."""
@@ -166,7 +179,10 @@ class PythonKernel(CustomKernel[Member]):
             )
             for position, (name, array, type) in enumerate(zip(names, every, types, strict=True))
         ]
-        grid = self.grid and self.counts(self.grid, names, types, attrs)
+        grid = None if self.grid is None else self.counts(self.grid, names, types, attrs)
+        if self.counting is not None:
+            self._require_counts(names[len(arrays) :])
+            grid = self.counting.of_arrays(names, every)
         points = self.points(made[0].shape) if grid is None else ()
         run(
             self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid,
@@ -174,6 +190,14 @@ class PythonKernel(CustomKernel[Member]):
         )  # fmt: skip
         made_of = [t for t in tensors[len(arrays) :] if t is not None]
         require_writes(self.name, made_of, self.outputs.names, self.follows)
+
+    def _require_counts(self, outputs: Sequence[str]) -> None:
+        name = None if self.counting is None else self.counting.tensor
+        if name in outputs and not self._is_readable(str(name)):
+            raise KernelError(
+                f"kernel '{self.name}' requires a grid that is known before it, got its output "
+                f"{name!r}; let a stage before write it"
+            )
 
     def _is_readable(self, output: str) -> bool:
         return self.follows or output in self.outputs.names
@@ -190,8 +214,11 @@ class PythonKernel(CustomKernel[Member]):
             self.outputs.on_device(launcher, names, sources, targets)
 
     def state(self, inputs: Sequence[Input]) -> Hashable | None:
-        """Return what stands for all that the function and its grid read; None where it prints."""
-        if self._prints:
+        """Return what stands for all that the function and its grid read.
+
+        None where it prints, or is counted: then it is launched anew each time.
+        """
+        if self._prints or self.counting is not None:
             return None
         try:
             return (self._reads_key(), self._grid_reads.key(), config.static_sizes)
@@ -208,11 +235,30 @@ class PythonKernel(CustomKernel[Member]):
         if served.member.prints.calls:
             self._prints = True
             if launcher.base is launcher:  # and not one that records
-                self._print(launcher, served, bindings, grid, arguments)
+                self._print(launcher, served, call, bindings, grid, arguments)
             return
         # Also where there are none: what the kernel asked about numbers may be answered otherwise.
         given = self._given(served, call, grid)
-        launcher.run(served.member.executable, bindings, grid, served.faults, arguments, given)
+        counts = self._counted_grid(launcher, call)
+        launcher.run(
+            served.member.executable, bindings, grid, served.faults, arguments, given, counts
+        )
+
+    @cached_property
+    def _counter(self) -> PythonKernel:
+        """What makes a grid of the tensor that counts it."""
+        assert self.counting is not None, "a kernel that is counted"
+        return PythonKernel(self.counting.function(), 1, lambda *_: (1,))
+
+    def _counted_grid(self, launcher: Launcher, call: Call) -> Buffer | None:
+        """Append what reads the grid from a tensor; return where it will be, None for others."""
+        if self.counting is None:
+            return None
+        source = dict(zip(call.names, call.tensors, strict=True))[self.counting.tensor]
+        made = launcher.empty(COUNTS)
+        names = ("given", "counts")
+        self._counter.launch(launcher, Call(call.op, names, (source,), (made,), {}))
+        return made.buffer
 
     def _given(self, served: Served, call: Call, grid: tuple[int, ...]) -> Given:
         """Return what gives a launch its numbers at other calls, if they have the same grid."""
@@ -230,14 +276,16 @@ class PythonKernel(CustomKernel[Member]):
         self,
         launcher: Launcher,
         served: Served,
+        call: Call,
         bindings: Sequence[Buffer | Number],
         grid: tuple[int, ...],
         numbers: Sequence[tuple[int, Number]],
     ) -> None:
         """Run a kernel, wait, and print what it printed."""
+        counts = self._counted_grid(launcher, call)
         member, words = served.member, launcher.runtime.upload(empty_words())
         arguments = sorted([*numbers, (member.prints.position, words)], key=lambda a: a[0])
-        launcher.run(member.executable, bindings, grid, served.faults, arguments)
+        launcher.run(member.executable, bindings, grid, served.faults, arguments, counts=counts)
         read = launcher.runtime.read(words, uint32, (WORDS,))
         print(member.prints.text(read), end="")
 
@@ -316,7 +364,8 @@ class PythonKernel(CustomKernel[Member]):
     def _writing(self, machine: Machine) -> Writing:
         return Writing(
             self.function, self.name, self.workgroup_size, readable=self.outputs.names,
-            by_grid=self.grid is not None, follows=self.follows, inner=self.inner,
+            by_grid=self.runs_by_grid, is_counted=self.counting is not None,
+            follows=self.follows, inner=self.inner,
             scope=LaneScope if machine.kind == "cpu" else KernelScope,
         )  # fmt: skip
 

@@ -23,7 +23,8 @@ class Writing:
     """What recordings of one kernel have in common.
 
     ``readable`` are the outputs that hold something before; ``by_grid`` says that it runs for each
-    invocation of a grid, and not for each element; ``follows`` that others ran before it.  So many
+    invocation of a grid, and not for each element; ``follows`` that others ran before it;
+    ``is_counted`` that nobody knows its grid before it runs.  So many
     ``inner`` axes of the first output are the business of one invocation.  ``scope`` is of what the
     device has.
     """
@@ -37,11 +38,13 @@ class Writing:
         readable: set[str],
         by_grid: bool,
         follows: bool,
+        is_counted: bool = False,
         inner: int = 0,
         scope: type[KernelScope] = KernelScope,
     ) -> None:
         self._function, self._name, self._sizes = function, name, sizes
         self._readable, self._by_grid, self._follows = readable, by_grid, follows
+        self._is_counted = is_counted
         self._inner = inner
         self._scope = scope
 
@@ -65,10 +68,10 @@ class Writing:
         self, call: Call, grid: Shape, known: Known, sizes: int, atomic: set[str]
     ) -> KernelScope:
         described = [None if t is None else known.tensor(t) for t in call.tensors]
+        counts = () if self._is_counted else known.counts(grid)
         scope = self._scope(
-            self._name, workgroup_size=self._sizes, grid=len(grid), counts=known.counts(grid),
-            sizes=sizes,
-        )  # fmt: skip
+            self._name, workgroup_size=self._sizes, grid=len(grid), counts=counts, sizes=sizes
+        )
         inputs = len(call.inputs)
         tensors: list[Any] = []
         for position, (name, of) in enumerate(zip(call.names, described, strict=True)):

@@ -134,6 +134,16 @@ class InterpreterRuntime:
                 values.append(binding)
         interpret(kernel, tuple(grid), *values, own=own)
 
+    def launch_counted(
+        self,
+        executable: InterpretedKernel,
+        bindings: Sequence[InterpreterBuffer | Number],
+        counts: InterpreterBuffer,
+    ) -> None:
+        """Run the kernel now, on as many workgroups as the buffer says."""
+        grid = counts.data[:12].view(np.uint32)[: executable.kernel.grid]
+        self.launch(executable, bindings, grid.tolist())
+
     def bundle(self, steps: Sequence[BundledLaunch]) -> LaunchList:
         """Return launches that can be made many times."""
         return LaunchList(self.launch, steps)

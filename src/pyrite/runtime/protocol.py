@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pyrite.kernel.ir import Kernel
 from pyrite.kernel.machine import Machine
@@ -38,6 +38,9 @@ class Held:
     nbytes: int
     origin: object | None = None
 
+
+#: The most workgroups on an axis of a launch that is counted on the device: what WebGPU grants.
+MOST_COUNTED: Final = 65_535
 
 #: What a read asks for: buffers, and as what each is to be seen.
 Wanted = Sequence[tuple[Any, DType, Shape]]
@@ -181,6 +184,15 @@ class Runtime(Protocol):
         """Append one run of ``grid`` workgroups; a binding for each parameter of the kernel.
 
         Raises KernelError if the bindings do not fit the parameters, or the grid the kernel.
+        """
+        ...
+
+    def launch_counted(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
+    ) -> None:
+        """Append one run of as many workgroups as ``counts`` says when its turn comes.
+
+        That are three uint32, each of 0 to `MOST_COUNTED`, which the kernel itself does not write.
         """
         ...
 

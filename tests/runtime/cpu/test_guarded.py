@@ -129,3 +129,13 @@ def test_a_touch_of_a_page_ends_the_process_and_says_whose_it_is(
     assert found.returncode != 0
     assert all(words in found.stderr for words in said), found.stderr
     assert "Segmentation fault" in found.stderr
+
+
+def test_a_launch_that_a_buffer_counts_is_looked_at_too(runtime: GuardedCpuRuntime) -> None:
+    kernel = runtime.compile(writing(towards_poison(runtime)))
+    x, y = (runtime.upload(np.zeros(COUNT, np.float32)) for _ in range(2))
+    none, all = (runtime.upload(np.array((n, 1, 1), np.uint32)) for n in (0, COUNT))
+
+    runtime.launch_counted(kernel, [x, y], none)
+    with pytest.raises(KernelError, match="requires to stay inside"):
+        runtime.launch_counted(kernel, [x, y], all)

@@ -25,7 +25,7 @@ from pyrite.kernel.ir import Kernel
 from pyrite.recent import Recent
 from pyrite.runtime.cpu.runtime import CpuRuntime
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import bool_, float32, int32, int64
+from pyrite.types import bool_, float32, int32, int64, uint32
 
 #: Elements of a workgroup of the kernels below.
 BLOCK = 256
@@ -565,3 +565,24 @@ os._exit(0)
     )
 
     assert done.stdout == "interrupted, done: False\n", done.stderr
+
+
+@pytest.mark.parametrize("groups", [0, 1, 7, 5000])
+def test_a_buffer_counts_the_workgroups_of_a_launch_when_its_turn_comes(
+    runtime: CpuRuntime, groups: int
+) -> None:
+    counting = KernelBuilder("counting", index=int64)
+    grid, n = counting.buffer("grid", uint32, "write"), counting.scalar("n", uint32)
+    grid[0] = n
+    for axis in (1, 2):
+        grid[axis] = counting.const(1, uint32)
+    counts, y = runtime.allocate(12), zeros(runtime, 5000 * BLOCK)
+
+    runtime.launch(runtime.compile(counting.build()), [counts, groups], [1])
+    runtime.launch_counted(runtime.compile(update()), [y, 1], counts)
+    runtime.launch(runtime.compile(update("then")), [y, 5], [1])
+
+    got = runtime.read(y, int32, (5000, BLOCK))
+    wanted = (np.arange(5000) < groups).astype(np.int32)
+    wanted[0] = 3 * wanted[0] + 5
+    assert (got == wanted[:, None]).all()

@@ -174,3 +174,19 @@ def test_counts_say_what_happened(runtime: WgpuRuntime, scale: Kernel) -> None:
         "bind_groups": 1, "bind_group_hits": 2, "bind_group_misses": 1,
     }  # fmt: skip
     assert {name: report[name] for name in wanted} == wanted
+
+
+def test_a_buffer_counts_the_workgroups_of_a_launch_also_a_part_of_what_it_writes(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    whole = runtime.upload(np.ones(256, np.float32))
+    runtime.copy(runtime.upload(np.array((1, 1, 1), np.uint32)), whole.view(0, 12))
+    x, y = whole.view(256, 256), whole.view(512, 256)
+    none = runtime.upload(np.array((0, 1, 1), np.uint32))
+
+    runtime.launch_counted(runtime.compile(scale), [x, y, 64, 2.0], whole.view(0, 12))
+    runtime.launch_counted(runtime.compile(scale), [x, y, 64, 5.0], none)
+
+    assert (
+        runtime.read(whole, float32, (256,))[64:].tolist() == [1.0] * 64 + [2.0] * 64 + [1.0] * 64
+    )

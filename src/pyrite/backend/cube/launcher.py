@@ -215,21 +215,30 @@ class Launcher:
         faults: Sequence[str] = (),
         arguments: Sequence[tuple[int, Any]] = (),
         given: Given | None = None,
+        counts: Buffer | None = None,
     ) -> None:
         """Run a compiled kernel, as `launch` does.
 
         With ``faults`` its last parameters are an error word and a number for each; ``arguments``
         are others, with their places among all.  ``given`` says which they are at other calls.
+        With ``counts`` these three uint32 are its grid when its turn comes.
         """
-        launch, count = self.runtime.launch, len(bindings)
+        count = len(bindings)
+
+        def launch(all: Sequence[Buffer | Number]) -> None:
+            if counts is None:
+                self.runtime.launch(executable, all, grid)
+            else:
+                self.runtime.launch_counted(executable, all, counts)
+
         if not faults:
-            launch(executable, with_arguments(bindings, arguments), grid)
+            launch(with_arguments(bindings, arguments))
             return
 
         def run(given: list[Any]) -> None:
             # A word is given for each number, and bound once.
             one = [*given[: count + 1], *given[count + 1 :: 2]]
-            launch(executable, with_arguments(one, arguments), grid)
+            launch(with_arguments(one, arguments))
 
         self.faults.launch(faults, [*bindings], run)
 

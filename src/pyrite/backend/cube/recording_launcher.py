@@ -28,7 +28,7 @@ from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.memory import LARGE
 from pyrite.kernel import Kernel
 from pyrite.op import Constant
-from pyrite.runtime.protocol import Bundle, BundledLaunch, Fixed
+from pyrite.runtime.protocol import Buffer, Bundle, BundledLaunch, Fixed
 from pyrite.types import DType, TensorType
 
 P = TypeVar("P", bound=Hashable)
@@ -184,8 +184,10 @@ class RecordingLauncher(Launcher):
         faults: Sequence[str] = (),
         arguments: Sequence[tuple[int, Any]] = (),
         given: Given | None = None,
+        counts: Buffer | None = None,
     ) -> None:
         """Note a launch of a kernel of an application: one word for all of its faults."""
+        assert counts is None, "what the device counts is launched anew each time"
         all = [*bindings]
         for position, fault in enumerate(faults):
             word, number = self._with_fault((), fault)

@@ -84,6 +84,12 @@ class Operators(ABC):
     def __rmod__(self, x: Self | Number) -> Self:
         return self.remainder(x, self)
 
+    def __divmod__(self, y: Self | Number) -> tuple[Self, Self]:
+        return self.floor_divide(self, y), self.remainder(self, y)
+
+    def __rdivmod__(self, x: Self | Number) -> tuple[Self, Self]:
+        return self.floor_divide(x, self), self.remainder(x, self)
+
     def __lshift__(self, y: Self | Number) -> Self:
         return self.shift("shl", self, y)
 

@@ -37,6 +37,7 @@
 ; changing it, and must not take a chunk of a later command.  Who holds a chunk keeps `command`.
 
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Run one chunk, of this seat's share or of the next that has one; false if there is none to claim,
@@ -556,6 +557,62 @@ define void @stop(ptr %e) {
   store atomic i64 1, ptr %stop.at seq_cst, align 8
   %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
   call void @unpark(ptr %generation.at, i32 2147483647, i32 -1)
+  ret void
+}
+
+; What a command calls to give the next one its grid, which a buffer of three u32 says.  After the
+; grid's sizes the slots hold that buffer, the fewest workgroups of a chunk, the most chunks, and the
+; function that the next command runs where a count is 0.
+define void @count(ptr %slots, i64 %begin, i64 %end) {
+entry:
+  %counts.at = getelementptr i64, ptr %slots, i64 3
+  %fewest.at = getelementptr i64, ptr %slots, i64 4
+  %most.at = getelementptr i64, ptr %slots, i64 5
+  %nothing.at = getelementptr i64, ptr %slots, i64 6
+  %counts = load ptr, ptr %counts.at, align 8
+  %fewest = load i64, ptr %fewest.at, align 8
+  %most = load i64, ptr %most.at, align 8
+  %y.at = getelementptr i32, ptr %counts, i64 1
+  %z.at = getelementptr i32, ptr %counts, i64 2
+  %x.narrow = load i32, ptr %counts, align 4
+  %y.narrow = load i32, ptr %y.at, align 4
+  %z.narrow = load i32, ptr %z.at, align 4
+  %x = zext i32 %x.narrow to i64
+  %y = zext i32 %y.narrow to i64
+  %z = zext i32 %z.narrow to i64
+  %xy = mul i64 %x, %y
+  %count = mul i64 %xy, %z
+  %next = getelementptr i64, ptr %slots, i64 7
+  %is.none = icmp eq i64 %count, 0
+  br i1 %is.none, label %none, label %some
+none:
+  %nothing = load i64, ptr %nothing.at, align 8
+  store i64 %nothing, ptr %next, align 8
+  ret void
+some:
+  %count.less = sub i64 %count, 1
+  %even.less = udiv i64 %count.less, %most
+  %even = add i64 %even.less, 1
+  %chunk = call i64 @llvm.umax.i64(i64 %even, i64 %fewest)
+  %chunks.less = udiv i64 %count.less, %chunk
+  %chunks = add i64 %chunks.less, 1
+  %next.count = getelementptr i64, ptr %next, i64 1
+  %next.chunk = getelementptr i64, ptr %next, i64 2
+  %next.chunks = getelementptr i64, ptr %next, i64 3
+  %next.x = getelementptr i64, ptr %next, i64 5
+  %next.y = getelementptr i64, ptr %next, i64 6
+  %next.z = getelementptr i64, ptr %next, i64 7
+  store i64 %count, ptr %next.count, align 8
+  store i64 %chunk, ptr %next.chunk, align 8
+  store i64 %chunks, ptr %next.chunks, align 8
+  store i64 %x, ptr %next.x, align 8
+  store i64 %y, ptr %next.y, align 8
+  store i64 %z, ptr %next.z, align 8
+  ret void
+}
+
+; What a command runs that has no workgroups after all.
+define void @nothing(ptr %slots, i64 %begin, i64 %end) {
   ret void
 }
 

@@ -125,6 +125,8 @@ class Executor:
         addresses = self._code.addresses
         #: Of a function that copies bytes: see its head.
         self.copy_function = addresses["copy"]
+        #: And of those of a launch that is counted when its turn comes.
+        self._count, self._nothing = addresses["count"], addresses["nothing"]
         self._work = _FUNCTIONS["work"](addresses["work"])
         self._sit = _FUNCTIONS["sit"](addresses["sit"])
         self._wait = _FUNCTIONS["wait"](addresses["wait"])
@@ -146,6 +148,19 @@ class Executor:
     def completed(self) -> int:
         """The number of the last submission that is done."""
         return self._counters[_COMPLETED]
+
+    def counted(
+        self, counts: int, function: int, slots: Iterable[int], fewest: int, most: int
+    ) -> array[int]:
+        """Return a launch whose grid three uint32 at an address say when its turn comes.
+
+        It has chunks of the ``fewest`` workgroups or more, and so ``most`` chunks at most.
+        """
+        given = (counts, fewest, min(most, MOST_CHUNKS), self._nothing)
+        whole = command(self._count, (1, 1, 1), given, 1)
+        # What follows is what `count` fills in.
+        whole.extend(command(function, (1, 1, 1), slots, 1))
+        return whole
 
     @property
     def is_idle(self) -> bool:
@@ -314,7 +329,7 @@ def _load(compiler: Compiler) -> Code:
         triple = compiler.target.triple
         return compiler.compile(f'target triple = "{triple}"\n{text}{parking(triple)}')
 
-    return compiler.cached(key, make, *_FUNCTIONS, "copy")
+    return compiler.cached(key, make, *_FUNCTIONS, "copy", "count", "nothing")
 
 
 def _cpus() -> list[int]:

@@ -19,6 +19,11 @@ _SLOW = frozenset(("div", "rem", "sqrt"))
 _FREE = frozenset(("const", "argument", "builtin", "buffer", "parameter", "result", "alloc"))
 
 
+def smallest_chunk(config: CpuConfig, work: float) -> int:
+    """Return how many workgroups of so much work are worth another thread's while."""
+    return max(1, round(config.worthwhile / max(work, 1.0)))
+
+
 def chunk_size(config: CpuConfig, work: float, count: int, threads: int) -> int:
     """Return how many of ``count`` workgroups of so much work make a chunk.
 
@@ -26,7 +31,7 @@ def chunk_size(config: CpuConfig, work: float, count: int, threads: int) -> int:
     >>> [chunk_size(config, 100.0, count, threads=2) for count in (50, 1000, 10_000, 1_000_000)]
     [50, 500, 1000, 31250]
     """
-    smallest = max(1, round(config.worthwhile / max(work, 1.0)))
+    smallest = smallest_chunk(config, work)
     if count <= smallest:
         return max(count, 1)
     shares = min(max(1, round(work * count / (threads * config.share))), config.most_shares)

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pyrite.config import Guard
 from pyrite.errors import KernelError
 from pyrite.kernel.ir import Kernel
@@ -54,6 +56,15 @@ class GuardedCpuRuntime(CpuRuntime):
                 super().launch(executable, bindings, grid)
                 self._stream.synchronize()
             self._check_operands(kernel, bindings)
+
+    def launch_counted(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
+    ) -> None:
+        """Run a kernel on as many workgroups as the buffer says, and look at its operands."""
+        assert isinstance(counts, BUFFERS)
+        self._stream.synchronize()
+        grid = counts.bytes()[:12].view(np.uint32)[: executable.kernel.grid]
+        self.launch(executable, bindings, grid.tolist())
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> LaunchList:  # type: ignore[override]
         """Return launches, in order, that can be made many times."""

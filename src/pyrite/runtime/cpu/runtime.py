@@ -25,7 +25,7 @@ from pyrite.runtime.cache import DiskCache, default_cache
 from pyrite.runtime.cpu.bundle import CpuBundle
 from pyrite.runtime.cpu.config import CpuConfig
 from pyrite.runtime.cpu.executor import COPY_GROUP, COPY_WORK, Executor, command, slot
-from pyrite.runtime.cpu.grain import Work, chunk_size, work_of
+from pyrite.runtime.cpu.grain import Work, chunk_size, smallest_chunk, work_of
 from pyrite.runtime.cpu.guarded_memory import GuardedAllocator
 from pyrite.runtime.cpu.host import machine_of
 from pyrite.runtime.cpu.linker import Code
@@ -182,6 +182,22 @@ class CpuRuntime:
         if words:
             self._stream.extend(words, nanoseconds)
 
+    def launch_counted(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
+    ) -> None:
+        """Append one run of as many workgroups as ``counts`` says when its turn comes."""
+        assert isinstance(executable, CpuExecutable), "an executable of this runtime"
+        assert isinstance(counts, BUFFERS)
+        slots = _slots(executable, bindings)
+        config = self.config
+        words = self._executor.counted(
+            counts.address, self._address(executable, bindings), slots,
+            smallest_chunk(config, executable.work(bindings)),
+            self._executor.width * config.most_shares,
+        )  # fmt: skip
+        # It may be much: nobody knows before.
+        self._stream.extend(words, config.together)
+
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
         return CpuBundle(self._stream, self._command, steps)
@@ -190,13 +206,8 @@ class CpuRuntime:
         self, executable: CpuExecutable, bindings: Sequence[Buffer | Number], grid: Sequence[int]
     ) -> tuple[array[int], float]:
         """Return the words of a launch, none for one of no workgroups, and its nanoseconds."""
-        kernel = executable.kernel
-        if len(bindings) != len(executable.pack):
-            raise KernelError(
-                f"{kernel} requires {len(kernel.parameters)} bindings, got {len(bindings)}"
-            )
-        slots = [pack(b) for pack, b in zip(executable.pack, bindings, strict=True)]
-        sizes = _grid(kernel, grid)
+        slots = _slots(executable, bindings)
+        sizes = _grid(executable.kernel, grid)
         count = math.prod(sizes)
         if count == 0:
             return array("q"), 0.0
@@ -375,6 +386,16 @@ class CpuRuntime:
             **self._counts,
             **{f"cache_{name}": n for name, n in self.compiler.cache.counts.items()},
         }
+
+
+def _slots(executable: CpuExecutable, bindings: Sequence[Buffer | Number]) -> list[int]:
+    """Return what a kernel gets.  Raises KernelError for bindings that do not fit."""
+    kernel = executable.kernel
+    if len(bindings) != len(executable.pack):
+        raise KernelError(
+            f"{kernel} requires {len(kernel.parameters)} bindings, got {len(bindings)}"
+        )
+    return [pack(b) for pack, b in zip(executable.pack, bindings, strict=True)]
 
 
 def _packer(parameter: Node) -> Callable[[Buffer | Number], int]:

@@ -168,10 +168,11 @@ class GuardedWgpuRuntime(WgpuRuntime):
         numbers: Immediates | None,
         grid: Sequence[int],
         is_folded: bool,
+        counts: Buffer | None = None,
     ) -> None:
         if not executable.is_trusted:
             buffers = [Buffer(b.lease, b.offset, b.nbytes) for b in buffers]
-        super()._launch(executable, buffers, numbers, grid, is_folded)
+        super()._launch(executable, buffers, numbers, grid, is_folded, counts)
         with self._life.lock:
             for buffer, is_written in zip(buffers, executable.signature.writes, strict=True):
                 if is_written and isinstance(buffer, GuardedBuffer) and buffer.margin:

@@ -18,7 +18,14 @@ from pyrite.runtime.wgpu.memory import ALIGNMENT, Buffer
 from pyrite.runtime.wgpu.native import NativeError, Pointer, Progress, captured, ffi, lib, poll
 from pyrite.runtime.wgpu.poller import Poller
 from pyrite.runtime.wgpu.staging import Upload, transfer_buffer
-from pyrite.runtime.wgpu.submission import Command, Copy, Staged, StorageRange, Submission
+from pyrite.runtime.wgpu.submission import (
+    GRID_BYTES,
+    Command,
+    Copy,
+    Staged,
+    StorageRange,
+    Submission,
+)
 from pyrite.runtime.wgpu.validation import Validator
 from pyrite.types import Array
 
@@ -47,6 +54,7 @@ class Queue:
         self.pending = Submission(1)
         self._progress = Progress()
         self._uniform: Any = None
+        self._grid: Any = None
 
     @property
     def submitted(self) -> int:
@@ -92,6 +100,13 @@ class Queue:
             usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
             self._uniform = transfer_buffer(self._life, UNIFORMS, usage)
         return self._uniform._internal
+
+    def grid(self) -> Pointer:
+        """Return the buffer for the grid of a launch that is counted on the device."""
+        if self._grid is None:
+            usage = wgpu.BufferUsage.INDIRECT | wgpu.BufferUsage.COPY_DST
+            self._grid = transfer_buffer(self._life, GRID_BYTES, usage)
+        return self._grid._internal
 
     def append_arguments(self, arguments: bytes) -> int:
         """Return where the arguments of the next launch will be in the uniform buffer."""

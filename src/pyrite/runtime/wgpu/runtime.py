@@ -41,7 +41,7 @@ from pyrite.runtime.wgpu.queue import Queue
 from pyrite.runtime.wgpu.resource import BufferResource
 from pyrite.runtime.wgpu.shader import Layouts
 from pyrite.runtime.wgpu.staging import ReadBack, ReadBackPool
-from pyrite.runtime.wgpu.submission import Copy, Immediates, Launch, StorageRange
+from pyrite.runtime.wgpu.submission import Copy, CountedLaunch, Immediates, Launch, StorageRange
 from pyrite.runtime.wgpu.texture import TextureCopy, TexturePart
 from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.runtime.wgpu.validation import Validator
@@ -128,6 +128,15 @@ class WgpuRuntime:
             packed = executable.packed(numbers, grid, is_folded=is_folded)
             self._launch(executable, buffers, packed, grid, is_folded)
 
+    def launch_counted(
+        self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
+    ) -> None:
+        """Append one run of as many workgroups as ``counts`` says when its turn comes."""
+        buffers, numbers = executable.part(bindings)
+        grid = (1,) * executable.signature.grid
+        packed = executable.packed(numbers, grid, is_folded=False)
+        self._launch(executable, buffers, packed, grid, False, counts)
+
     def _launch(
         self,
         executable: Executable,
@@ -135,8 +144,12 @@ class WgpuRuntime:
         numbers: Immediates | None,
         grid: Sequence[int],
         is_folded: bool,
+        counts: Buffer | None = None,
     ) -> None:
-        """Append a launch whose bindings fit; a folded grid is spread over two axes."""
+        """Append a launch whose bindings fit; a folded grid is spread over two axes.
+
+        With ``counts`` that buffer says the grid.
+        """
         variant, bound = executable.fit(buffers, is_folded=is_folded)
         queue = self._queue
         with self._life.lock:
@@ -148,18 +161,20 @@ class WgpuRuntime:
                 numbers = None
             group = self._groups.get(variant.layout, bound, uniform, executable.name)
             self._counts["launches"] += 1
-            queue.append(
-                Launch(
-                    executable.name,
-                    variant.pipeline,
-                    group,
-                    executable.counts(grid, is_folded=is_folded),
-                    numbers,
-                    offset,
-                    [buffer.contents for buffer in buffers],
-                    executable.results,
-                )
+            launch = Launch(
+                executable.name,
+                variant.pipeline,
+                group,
+                executable.counts(grid, is_folded=is_folded),
+                numbers,
+                offset,
+                [buffer.contents for buffer in buffers],
+                executable.results,
             )
+            if counts is None:
+                queue.append(launch)
+            else:
+                queue.append(CountedLaunch(launch, StorageRange(counts), queue.grid()))
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> Bundle:
         """Return launches, in order, that can be made many times."""

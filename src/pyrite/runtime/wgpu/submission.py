@@ -11,7 +11,7 @@ uploads into storages that no earlier command of the submission touches go befor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
 from pyrite.runtime.wgpu.native_calls import ROW, address_of, loop
 from pyrite.runtime.wgpu.timestamps import Timestamps
+
+#: Bytes of three counts of workgroups.
+GRID_BYTES: Final = 12
 
 
 class Result(Protocol):
@@ -92,6 +95,10 @@ class Launch:
 
     def encode(self, encoder: Encoder) -> None:
         """Append it to the encoder."""
+        lib.wgpuComputePassEncoderDispatchWorkgroups(self.bind(encoder), *self.grid)
+
+    def bind(self, encoder: Encoder) -> Pointer:
+        """Return the pass in which it runs next."""
         compute_pass = encoder.compute_pass(self.name)
         if encoder.pipeline is not self.pipeline:
             encoder.pipeline = self.pipeline
@@ -106,7 +113,43 @@ class Launch:
             lib.wgpuComputePassEncoderSetImmediates(
                 compute_pass, 0, numbers.pointer, numbers.nbytes
             )
-        lib.wgpuComputePassEncoderDispatchWorkgroups(compute_pass, *self.grid)
+        return compute_pass
+
+
+class CountedLaunch:
+    """One run of a pipeline, on as many workgroups as a buffer says when its turn comes.
+
+    The numbers are copied to where nothing else lies: what says a grid is written by no kernel of
+    the same dispatch, also not another part of it.
+    """
+
+    __slots__ = ("_counts", "_grid", "_launch", "name")
+
+    def __init__(self, launch: Launch, counts: StorageRange, grid: Pointer) -> None:
+        self.name = launch.name
+        self._launch, self._counts, self._grid = launch, counts, grid
+
+    def __len__(self) -> int:
+        return 1
+
+    def touched(self) -> Sequence[Contents]:
+        """Return what it reads or writes."""
+        return [*self._launch.touched(), self._counts.contents]
+
+    def written(self) -> Sequence[Contents]:
+        """Return what it computes."""
+        return self._launch.written()
+
+    def encode(self, encoder: Encoder) -> None:
+        """Append it to the encoder."""
+        encoder.end_pass()
+        counts = self._counts
+        lib.wgpuCommandEncoderCopyBufferToBuffer(
+            encoder.raw, counts.raw, counts.offset, self._grid, 0, GRID_BYTES
+        )
+        lib.wgpuComputePassEncoderDispatchWorkgroupsIndirect(
+            self._launch.bind(encoder), self._grid, 0
+        )
 
 
 #: A pipeline, its bind group, its numbers, and its workgroups.

@@ -193,6 +193,18 @@ def test_wide_dtypes_where_the_device_has_them(
         agree_if_capable(kernel, [8], x, y, np.zeros(SIZE, dtype.numpy))
 
 
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_float64_is_rounded_to_the_nearest_and_to_even(
+    capable: WgpuRuntime, agree_if_capable: Run, width: int
+) -> None:
+    if "shader-f64" not in capable.device.features:
+        pytest.skip("this adapter lacks shader-f64")
+    x = np.resize([0.5, 1.5, 2.5, 7.5, -0.5, -2.5, -7.4, 7.6, 2.0**52 + 1, 1e300, -0.0], SIZE)
+    kernel = elementwise("round", [float64], float64, width, lambda b, xs: b.rint(xs[0]))
+
+    agree_if_capable(kernel, [SIZE // (4 * width)], x, np.zeros(SIZE))
+
+
 def test_half_floats_are_moved_where_the_device_has_them(
     capable: WgpuRuntime, agree_if_capable: Run
 ) -> None:

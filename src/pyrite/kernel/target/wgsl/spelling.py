@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pyrite.kernel.ir import Type, vector
-from pyrite.types import DType, uint32
+from pyrite.types import DType, float64, uint32
 
 
 class Printer(Protocol):
@@ -41,10 +41,10 @@ BINARY = {
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
 }  # fmt: skip
 
-#: Opcodes that are a function of WGSL.  ``round`` is to even.
+#: Opcodes that are a function of WGSL.
 CALLS = {
     "abs": "abs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "rint": "round", "popcount": "countOneBits", "clz": "countLeadingZeros",
+    "popcount": "countOneBits", "clz": "countLeadingZeros",
 }  # fmt: skip
 
 ATOMICS = {
@@ -73,6 +73,15 @@ BUILTINS = {
 
 #: What a literal cannot say, and what WGSL lacks.  The texts are WGSL.
 FUNCTIONS = {
+    # Mesa's llvmpipe cuts off where it is to round numbers of 64 bits.
+    "rint_f64": """\
+fn rint_f64(x: f64) -> f64 {
+  let below = floor(x);
+  let rest = x - below;
+  let is_odd = !(below == 2.0lf * floor(below * 0.5lf));
+  let near = select(below, below + 1.0lf, rest > 0.5lf || (rest == 0.5lf && is_odd));
+  return select(near, -abs(near), x < 0.0lf);
+}""",
     "bits_f32": "fn bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }",
     "mulhi_u32": """\
 fn mulhi_u32(x: u32, y: u32) -> u32 {
@@ -130,13 +139,26 @@ def _remainder(printer: Printer, type: Type, x: str, y: str) -> str:
     return f"{x} % {y}" if type.dtype.kind == "uint" else f"{x} - ({x} / {y}) * {y}"
 
 
-def _mulhi(printer: Printer, type: Type, x: str, y: str) -> str:
-    name = printer.function(f"mulhi_{printer.scalar(type.dtype)}")
-    if type.width == 1:
-        return f"{name}({x}, {y})"
-    count = min(type.width, 4)
-    parts = ", ".join(f"{name}({x}.{c}, {y}.{c})" for c in COMPONENTS[:count])
-    return f"{printer.type(type)}({parts})"
+def _by_components(opcode: str) -> Callable[..., str]:
+    """Return what calls the function of a dtype for each component."""
+
+    def spell(printer: Printer, type: Type, *operands: str) -> str:
+        name = printer.function(f"{opcode}_{printer.scalar(type.dtype)}")
+        if type.width == 1:
+            return f"{name}({', '.join(operands)})"
+        components = COMPONENTS[: min(type.width, 4)]
+        calls = [f"{name}({', '.join(f'{x}.{c}' for x in operands)})" for c in components]
+        return f"{printer.type(type)}({', '.join(calls)})"
+
+    return spell
+
+
+def _rint(printer: Printer, type: Type, x: str) -> str:
+    """Return the nearest whole number: ``round`` of WGSL is to even."""
+    return _rint_f64(printer, type, x) if type.dtype is float64 else f"round({x})"
+
+
+_rint_f64 = _by_components("rint")
 
 
 #: A number of 64 bits, or a vector of one.
@@ -165,7 +187,8 @@ SPELLED: dict[str, Callable[..., str]] = {
     "min": _ordered("<"),
     "max": _ordered(">"),
     "rem": _remainder,
-    "mulhi": _mulhi,
+    "mulhi": _by_components("mulhi"),
+    "rint": _rint,
     "shl": _shift("<<"),
     "shr": _shift(">>"),
 }
