@@ -85,14 +85,30 @@ def test_values_and_gradients_are_the_references(cell, size, bias, is_reversed, 
             np.testing.assert_allclose(a, b, atol=tolerance * max(1, np.abs(b).max()))
 
 
+MACHINES = {"processors": Machine.cpu(16, 16), "GPUs": Machine.gpu(buffers=16)}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("cell", CELLS)
-def test_kernels_for_processors_leave_no_operand(cell):
+def test_kernels_leave_no_operand(cell, machine):
     """On the interpreter, which checks each access, with vectors that have edges."""
-    device = Device(CubeBackend(InterpreterRuntime(Machine.cpu(16, 16))))
+    device = Device(CubeBackend(InterpreterRuntime(MACHINES[machine])))
     arrays = inputs_of(cell, (2, 3, 3, 5), dtype="float32")
     used = range(1 + CELLS[cell][2])
     wide = [a.astype("float64") for a in arrays]
     got, want = gradients(cell, arrays, used, device), gradients(cell, wide, used, "numpy")
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, atol=3e-5 * max(1, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_kernels_on_a_gpu_are_the_references(cell):
+    """Of more rows and units than one workgroup has, backwards in time."""
+    pytest.importorskip("wgpu")
+    arrays, used = inputs_of(cell, (3, 13, 5, 40), dtype="float32"), range(1 + CELLS[cell][2])
+    wide = [a.astype("float64") for a in arrays]
+    got = gradients(cell, arrays, used, "wgpu", is_reversed=True)
+    want = gradients(cell, wide, used, "numpy", is_reversed=True)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, atol=3e-5 * max(1, np.abs(b).max()))
 

@@ -260,3 +260,16 @@ def test_an_op_of_few_launches_is_bound_anew_to_new_buffers(
     assert len({b.key for operands in runs for b in operands[1:3]}) == 4
     assert bundle._bound == {}
     assert [runtime.read(o[2], float32, (64,))[0] for o in runs] == [6.0, 8.0]
+
+
+def test_a_launch_may_read_and_write_one_operand(runtime: WgpuRuntime, scale: Kernel) -> None:
+    """As the steps of a sequence do with a state that lies around all of them."""
+    kernel = runtime.compile(scale)
+    inside = BundledLaunch(kernel, (0, 0, Fixed(64), Fixed(2.0)), (1,))
+    bundle = runtime.bundle([inside, inside])
+    x = runtime.upload(ONES)
+
+    for _ in range(3):  # bound anew, as a table, and the table again
+        bundle.launch([x])
+
+    np.testing.assert_array_equal(runtime.read(x, float32, (64,)), 64 * ONES)

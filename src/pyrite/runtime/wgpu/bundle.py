@@ -47,7 +47,8 @@ class _Prepared:
     """A launch: where its buffers are among the operands, and its numbers, fixed or there too.
 
     ``packed`` are the numbers where all of them are fixed, ``variant`` and ``counts`` what runs on
-    how many workgroups if each of its buffers is of a storage of its own, and small enough.
+    how many workgroups if each of its buffers is of a storage of its own, and small enough; one
+    that stands for two of its parameters is not.
     """
 
     executable: Executable
@@ -160,7 +161,7 @@ class WgpuBundle:
     def _call(self, step: _Prepared, operands: Sequence[Any], *, is_plain: bool) -> Call:
         variant, name = step.variant, step.executable.name
         bound: Sequence[Buffer] = [operands[n] for n in step.buffers]
-        if not is_plain:
+        if not is_plain or len(set(step.buffers)) < len(step.buffers):
             variant, bound = step.executable.fit(bound, is_folded=step.is_folded)
         group = self._parts.groups.get(variant.layout, bound, None, name)
         return variant.pipeline, group, step.packed, step.counts

@@ -7,10 +7,11 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.skeleton.recurrent_cell import StepProblem
+from pyrite.backend.cube.skeleton.recurrent_group import candidates as candidates_of_group
 from pyrite.backend.cube.skeleton.recurrent_step import (
     StepConfig,
     StepOperands,
-    StepProblem,
     candidates,
     pack,
     run_steps,
@@ -133,3 +134,44 @@ def test_units_beyond_the_last_are_packed_as_zeros(cpu):
     packed = cpu.download(pack(cpu.launcher, weights, problem, config)).reshape(2, -1)
     np.testing.assert_array_equal(packed[:, :5], cpu.download(weights)[0].T)
     assert not packed[:, 5:].any()
+
+
+# ---- a GPU ----
+
+GPU = Machine.gpu()
+
+
+def group_cases():
+    """Each config of some problems: rows, units and depths that fill workgroups or do not."""
+    for batch, size, groups in ((1, 1, 1), (5, 8, 3), (9, 9, 4), (33, 13, 1), (2, 70, 3)):
+        for config in candidates_of_group(StepProblem(batch, size, groups, size, float32), GPU):
+            yield batch, size, groups, config.rows
+
+
+@pytest.mark.parametrize(("batch", "size", "groups", "rows"), list(group_cases()))
+@pytest.mark.sample(6)
+def test_every_config_of_a_gpu_is_right_and_leaves_no_operand(batch, size, groups, rows):
+    problem = StepProblem(batch, size, groups, size, float32)
+    (config,) = (c for c in candidates_of_group(problem, GPU) if c.rows == rows)
+    assert_right(CubeBackend(InterpreterRuntime()), problem, config)
+
+
+def test_without_a_product_sums_are_zero_on_a_gpu():
+    problem = StepProblem(11, 7, 2, 7, float32)
+    config = select(problem, GPU)
+    assert_right(CubeBackend(InterpreterRuntime()), problem, config, has_product=False)
+
+
+def test_partial_sums_fit_in_the_memory_that_a_workgroup_shares():
+    for dtype in (float32, float64):
+        for groups in (1, 3, 4):
+            problem = StepProblem(64, 512, groups, 512, dtype)
+            for c in candidates_of_group(problem, GPU):
+                sums = c.threads(has_product=True) * groups * c.width
+                assert sums * dtype.itemsize <= GPU.shared_bytes
+
+
+def test_a_small_batch_is_cut_into_more_workgroups_than_a_large_one():
+    """Of 20 rows and 50 blocks 8 rows each fill the device; 1,000 rows need no more than 32."""
+    few, many = (select(StepProblem(n, 200, 4, 200, float32), GPU).rows for n in (20, 1000))
+    assert (few, many) == (8, 32)

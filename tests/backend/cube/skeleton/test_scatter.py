@@ -22,6 +22,7 @@ from pyrite.backend.cube.skeleton.scatter.config import (
 from pyrite.backend.device import Device
 from pyrite.errors import IndexRangeError
 from pyrite.op.rule import ADD, COLLISIONS, Collision
+from pyrite.runtime.interpreter import InterpreterRuntime
 from pyrite.tensor.creation import tensor
 from pyrite.testing.memory import contents
 from pyrite.types import FLOATS, INTEGERS, Array, bool_, int32
@@ -99,6 +100,10 @@ def test_a_write_outside_is_dropped_and_raised(fresh: Device) -> None:
         (GPU, Problem(1000, 768, 768_000), "segment"), (GPU, Problem(9, 1, 9), "element"),
         (GPU, Problem(9, 1, 9, is_atomic=True), "atomic"),
         (CPU, Problem(9, 1, 9, is_atomic=True), "line"),
+        (GPU, Problem(1 << 20, 1, 1000, is_atomic=True, has_identity=True), "shared"),
+        (GPU, Problem(1 << 20, 2, 1000, is_atomic=True, has_identity=True), "atomic"),
+        (GPU, Problem(1 << 20, 1, 5000, is_atomic=True, has_identity=True), "atomic"),
+        (GPU, Problem(1 << 13, 1, 1000, is_atomic=True, has_identity=True), "atomic"),
         (GPU, Problem(9, 1, 9, is_assigned=True), "element"),
         (GPU, Problem(1000, 1, 100, is_assigned=True), "atomic"),
         (GPU, Problem(1000, 1, 100_000, is_assigned=True), "segment"),
@@ -131,6 +136,45 @@ def test_atomics_of_integers_keep_no_order_and_need_none(
     write(backend.launcher, writes, target, ScatterConfig("atomic"))
 
     np.testing.assert_array_equal(backend.download(target), want)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+@pytest.mark.parametrize("reduction", ["add", "min", "max"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_copies_that_workgroups_share_are_joined(
+    fresh: Device, parts: int, reduction: Any, dtype: str
+) -> None:
+    """Places of two axes and updates seen from their ends, in steps of two; some are outside."""
+    backend = fresh.backend
+    assert isinstance(backend, CubeBackend)
+    rng = np.random.default_rng(parts)
+    # Sums of these wrap around.
+    x, updates = (rng.integers(0, 2**31, s).astype(dtype) for s in ((5, 7), (700,)))
+    rows, columns = (rng.integers(-n, n + 1, 700).astype(np.int32) for n in x.shape)
+    given = [tensor(a, device=fresh)[::-2]._handle for a in (rows, columns, updates)]
+    start = tensor(x, device=fresh)
+    target = dense(backend.launcher, start._handle, start._type)
+    writes = Writes(350, (), given[:2], [(0, ()), (1, ())], given[2], COLLISIONS[reduction], "out")
+    write(backend.launcher, writes, target, ScatterConfig("shared", 256, parts))
+
+    want = x.copy()
+    for row, column, update in zip(rows[::-2], columns[::-2], updates[::-2], strict=True):
+        if row < 5 and column < 7:
+            want[row, column] = IN_ORDER[reduction](want[row, column], update)
+    with pytest.raises(IndexRangeError, match="out"):
+        backend.synchronize()
+    np.testing.assert_array_equal(backend.download(target), want)
+
+
+def test_many_counts_of_few_numbers_are_made_in_copies_on_a_gpu() -> None:
+    """On the interpreter, which has GPUs' kernels and checks each access."""
+    device = Device(CubeBackend(InterpreterRuntime(Machine.gpu())))
+    x = np.random.default_rng(0).integers(-1, 4, 20_000).astype(np.int32)
+    assert select(Problem(len(x), 1, 3, is_atomic=True, has_identity=True), GPU).by == "shared"
+
+    counts = tensor(x, device=device).bincount(size=3)
+
+    np.testing.assert_array_equal(counts.numpy(), [(x == n).sum() for n in range(3)])
 
 
 def test_only_one_instruction_of_integers_is_atomic() -> None:

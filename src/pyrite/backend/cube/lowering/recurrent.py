@@ -1,4 +1,4 @@
-"""Recurrent layers of a CPU: all steps of a sequence as launches of one kernel.
+"""Recurrent layers: all steps of a sequence as launches of one kernel.
 
 As a body a step is a product of few rows, which reads its weights as they lie, and passes over its
 gates; here it is one kernel, on weights that are packed once for the sequence.  Formulas are those
@@ -17,15 +17,8 @@ from pyrite.backend.cube.skeleton.contraction import layout_of
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.copy import contiguous, copy, flattened
 from pyrite.backend.cube.skeleton.protocol import NOTHING, Fused, Stage
-from pyrite.backend.cube.skeleton.recurrent_step import (
-    Cell,
-    RecurrentStep,
-    StepOperands,
-    StepProblem,
-    pack,
-    run_steps,
-    select,
-)
+from pyrite.backend.cube.skeleton.recurrent_cell import Cell, RecurrentStep, StepProblem
+from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, pack, run_steps, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.kernel.template.operand import Digit, OperandMap
@@ -34,13 +27,16 @@ from pyrite.op import Attributes, Op
 from pyrite.types import TensorType
 
 #: Why these are not bodies.
-WHY = "cpu: a step is one kernel, on weights packed once for the sequence"
+WHY = "a step is one kernel, on weights packed once for the sequence"
+
+#: Tensors of a step's kernel: an LSTM that keeps its gates has the most.
+_BUFFERS = 9
 
 
 def are_for_steps(machine: Machine, inputs: Sequence[Input]) -> bool:
-    """Whether a layer is a CPU's, has elements, and is of one dtype in which it is computed."""
+    """Whether a layer has elements, is of one dtype in which it is computed, and can be bound."""
     tensors = [i for i in inputs if i is not None]
-    if machine.kind != "cpu" or not all(isinstance(t, CubeTensor) for t in tensors):
+    if machine.buffers < _BUFFERS or not all(isinstance(t, CubeTensor) for t in tensors):
         return False
     dtype = tensors[0].type.dtype
     return dtype.compute is dtype and all(

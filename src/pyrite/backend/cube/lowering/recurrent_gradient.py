@@ -1,4 +1,4 @@
-"""Gradients of recurrent layers on a CPU: steps as launches of one kernel, the last one first.
+"""Gradients of recurrent layers: steps as launches of one kernel, the last one first.
 
 What is added up over the units of a step is the cotangent of the hidden state before it; the cell's
 derivative is taken on these sums.  Gates that were not kept are made again by products of all steps
@@ -18,14 +18,8 @@ from pyrite.backend.cube.registry import lowers
 from pyrite.backend.cube.skeleton.contraction.matrix_product import multiply
 from pyrite.backend.cube.skeleton.copy import copy, flattened
 from pyrite.backend.cube.skeleton.fold import reduce_axes, sum_of
-from pyrite.backend.cube.skeleton.recurrent_step import (
-    RecurrentStep,
-    StepOperands,
-    StepProblem,
-    pack,
-    run_steps,
-    select,
-)
+from pyrite.backend.cube.skeleton.recurrent_cell import RecurrentStep, StepProblem
+from pyrite.backend.cube.skeleton.recurrent_step import StepOperands, pack, run_steps, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
 from pyrite.op import Attributes, Op

@@ -1,4 +1,4 @@
-"""One step of a recurrent layer as one kernel of a CPU: a product, and the cell on its sums.
+"""One step of a recurrent layer as one kernel: a product, and the cell on its sums.
 
     def cell(step: RecurrentStep) -> None:
         step.write(0, step.k.tanh(step.sums[0] + step.read(0)))
@@ -9,41 +9,37 @@
 
 A layer's steps are launches of one kernel, which differ in two numbers.  Weights are packed once
 for the whole sequence, as the inner loop reads them: for each block of columns, row after row, the
-vectors of all groups.  A group is what one gate adds up, so an invocation has the sums of all gates
-of some units of some rows in registers, and the cell is computed on them there.
+vectors of all groups.  A group is what one gate adds up.  On a CPU an invocation has the sums of
+all gates of some units of some rows in registers, and the cell is computed on them there; for a
+GPU's kernel see recurrent_group.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import Layout, Operand, bindings_of, iota, layout_of, workgroup_of
+from pyrite.backend.cube.skeleton import recurrent_group as together
 from pyrite.backend.cube.skeleton.protocol import Body
+from pyrite.backend.cube.skeleton.recurrent_cell import (
+    Cell,
+    RecurrentStep,
+    StepParameters,
+    StepProblem,
+)
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
-from pyrite.kernel.extent import EXTENT
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import vector
 from pyrite.kernel.symbol import require_known
 from pyrite.kernel.template.product import accumulate
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.runtime.protocol import Buffer
-from pyrite.types import DType, Number, TensorType
+from pyrite.types import Number, TensorType
 
 # ---- problems and configs ----
-
-
-@dataclass(frozen=True, slots=True)
-class StepProblem:
-    """For each of ``batch`` rows and ``size`` units a sum of ``depth`` products in each group."""
-
-    batch: int = field(metadata=EXTENT)
-    size: int
-    groups: int
-    depth: int
-    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +92,14 @@ _MOST_ROWS: Final = 12
 _MOST_VECTORS: Final = 6
 
 
-def select(problem: StepProblem, machine: Machine) -> StepConfig:
-    """Return the candidate with the least work."""
+#: How the kernel of a step is cut up: for a CPU, or for a GPU.
+Config = StepConfig | together.GroupConfig
+
+
+def select(problem: StepProblem, machine: Machine) -> Config:
+    """Return the candidate with the least work; on a GPU one that keeps it busy."""
+    if machine.kind == "gpu":
+        return together.select(problem, machine)
     return min(candidates(problem, machine), key=lambda config: _cost(problem, config))
 
 
@@ -112,7 +114,7 @@ def _cost(problem: StepProblem, config: StepConfig) -> float:
     return rows * -(-problem.size // config.panel)
 
 
-def blocks_of(problem: StepProblem, config: StepConfig) -> int:
+def blocks_of(problem: StepProblem, config: Config) -> int:
     """Return the number of blocks of columns."""
     return -(-problem.size // config.panel)
 
@@ -121,25 +123,30 @@ def blocks_of(problem: StepProblem, config: StepConfig) -> int:
 
 
 def pack(
-    launcher: Launcher, weights: CubeTensor, problem: StepProblem, config: StepConfig
+    launcher: Launcher, weights: CubeTensor, problem: StepProblem, config: Config
 ) -> CubeTensor:
     """Return weights (groups, size, depth), which lie anyhow, as the steps of a sequence read them.
 
     Units beyond the last are 0.
     """
-    blocks, vectors = blocks_of(problem, config), problem.groups * config.vectors
-    count = blocks * problem.depth * vectors * config.width
+    blocks = blocks_of(problem, config)
+    count = blocks * problem.depth * problem.groups * config.panel
+    workgroups = blocks
+    if isinstance(config, together.GroupConfig):
+        workgroups = -(-blocks * problem.depth // together.PACKING)
     target = launcher.empty(TensorType((count,), problem.dtype))
     launcher.launch_for(
         (problem, config, layout_of(weights)), "pack recurrent weights",
         lambda of, grid: _packing(of[0], of[1], of[2], grid),
-        [*bindings_of(weights), target.buffer], blocks,
+        [*bindings_of(weights), target.buffer], workgroups,
     )  # fmt: skip
     return target
 
 
-def _packing(problem: StepProblem, config: StepConfig, layout: Layout, grid: int) -> Kernel:
+def _packing(problem: StepProblem, config: Config, layout: Layout, grid: int) -> Kernel:
     """Return the kernel of `pack`.  Parameters: the weights, and where they go."""
+    if isinstance(config, together.GroupConfig):
+        return together.packing(problem, config, layout, grid)
     b = KernelBuilder("pack recurrent weights", grid=grid)
     x = Operand(b, "weights", layout, "read")
     packed = b.buffer("packed", problem.dtype, "write")
@@ -170,55 +177,12 @@ def _columns(
 # ---- steps ----
 
 
-class RecurrentStep:
-    """One vector of units of one row, inside the kernel: what a cell reads and writes.
-
-    An operand of three axes is (T, N, C) and is meant at this step, one of two (N, C), one of one
-    (C,); a group is a block of ``size`` on its last axis.
-    """
-
-    def __init__(
-        self, k: RecordingAlgebra, sums: Sequence[Value], sources: Sequence[Operand],
-        targets: Sequence[Operand], at: tuple[Value, Value, Value], size: int, width: int,
-        mask: Value | None,
-    ) -> None:  # fmt: skip
-        self.k = k
-        #: The sum of each group; 0 where there is no product.
-        self.sums = sums
-        self._sources, self._targets = sources, targets
-        self._at, self._size = at, size
-        self._width, self._mask = width, mask
-
-    def read(self, source: int, group: int = 0) -> Value:
-        """Return the elements of a source."""
-        operand = self._sources[source]
-        return operand.load_along(self._place(operand, group), self._width, mask=self._mask)
-
-    def current(self, target: int, group: int = 0) -> Value:
-        """Return what a target holds before it is written."""
-        operand = self._targets[target]
-        return operand.load_along(self._place(operand, group), self._width, mask=self._mask)
-
-    def write(self, target: int, value: Value, group: int = 0) -> None:
-        """Write elements of a target."""
-        operand = self._targets[target]
-        operand.store_along(self._place(operand, group), value, mask=self._mask)
-
-    def _place(self, operand: Operand, group: int) -> Value:
-        step, row, column = self._at
-        coordinates = [step, row, column + group * self._size]
-        return operand.at(coordinates[-len(operand.layout.strides) :])
-
-
-Cell = Callable[[RecurrentStep], None]
-
-
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
     """All that the kernel of a step depends on: what it sums, how, where operands lie, its cell."""
 
     problem: StepProblem
-    config: StepConfig
+    config: Config
     state: Layout | None
     sources: tuple[Layout, ...]
     targets: tuple[Layout, ...]
@@ -240,7 +204,7 @@ class StepOperands:
 
 
 def run_steps(
-    launcher: Launcher, name: str, variant: Hashable, problem: StepProblem, config: StepConfig,
+    launcher: Launcher, name: str, variant: Hashable, problem: StepProblem, config: Config,
     operands: StepOperands, cell: Cell, steps: Sequence[tuple[int, int]],
 ) -> None:  # fmt: skip
     """Run a cell at each step t, on the products of the state at another, one after the other.
@@ -260,30 +224,38 @@ def run_steps(
     workgroups = blocks_of(problem, config) * -(-problem.batch // config.rows)
     for step in steps:
         launcher.launch_for(
-            of, "recurrent step", lambda of, grid: _StepKernel(of, grid).build(),
+            of, "recurrent step", _kernel_of,
             [*bindings, *step], workgroups,
         )  # fmt: skip
 
 
-class _StepKernel:
-    """The kernel of a step."""
+def _kernel_of(of: StepLaunch, grid: int) -> Kernel:
+    """Return the kernel of a step."""
+    problem, config, name = of.problem, of.config, f"{of.cell.name} step"
+    size = 1
+    if isinstance(config, together.GroupConfig):
+        size = config.threads(has_product=of.state is not None)
+    b = KernelBuilder(name, workgroup_size=size, grid=grid)
+    parameters = StepParameters(b, problem, of.state, of.sources, of.targets, of.cell)
+    if isinstance(config, together.GroupConfig):
+        together.GroupStep(b, parameters, problem, config).write()
+    else:
+        _Step(b, parameters, problem, config).write()
+    return b.build()
 
-    def __init__(self, of: StepLaunch, grid: int) -> None:
-        b = self.b = KernelBuilder(f"{of.cell.name} step", grid=grid)
-        self.problem, self.config = of.problem, of.config
-        self.cell: Cell = of.cell.of
-        self.state: Operand | None = None
-        self.packed: Memory | None = None
-        if of.state is not None:
-            self.state = Operand(b, "state", of.state, "read")
-            self.packed = b.buffer("packed", of.problem.dtype, "read")
-        self.sources = [Operand(b, f"x{n}", x, "read") for n, x in enumerate(of.sources)]
-        self.targets = [Operand(b, f"out{n}", x, "read_write") for n, x in enumerate(of.targets)]
-        self.step = b.scalar("step", b.index_type.dtype)
-        self.before = b.scalar("before", b.index_type.dtype)
 
-    def build(self) -> Kernel:
-        """Return it."""
+class _Step:
+    """What one invocation of a CPU does in the kernel of a step."""
+
+    def __init__(
+        self, b: KernelBuilder, parameters: StepParameters, problem: StepProblem,
+        config: StepConfig,
+    ) -> None:  # fmt: skip
+        self.b, self.parameters = b, parameters
+        self.problem, self.config = problem, config
+
+    def write(self) -> None:
+        """Write the step."""
         b, config, problem = self.b, self.config, self.problem
         # The rows of the last tile are written out.
         whole, rest = problem.batch // config.rows, require_known(problem.batch % config.rows)
@@ -292,16 +264,15 @@ class _StepKernel:
         block, rows = number // count, number % count
         if not rest:
             self.tile(block, rows, config.rows)
-            return b.build()
+            return
         with b.if_(rows < whole) as branch:
             self.tile(block, rows, config.rows)
         with branch.else_():
             self.tile(block, rows, rest)
-        return b.build()
 
     def tile(self, block: Value, rows: Value, count: int) -> None:
         """Make the sums of some rows of a block of columns, and apply the cell to them."""
-        b, config, problem = self.b, self.config, self.problem
+        b, config, problem, of = self.b, self.config, self.problem, self.parameters
         places = [rows * config.rows + i for i in range(count)]
         sums = self.sums(block, places)
         k = RecordingAlgebra(b)
@@ -309,10 +280,10 @@ class _StepKernel:
         for i, row in enumerate(places):
             for v, (column, mask) in enumerate(_columns(b, block, problem, config)):
                 own = sums[i * vectors + v : (i + 1) * vectors : config.vectors]
-                at = (self.step, row, column)
-                self.cell(
+                at = (of.step, row, column)
+                of.cell(
                     RecurrentStep(
-                        k, own, self.sources, self.targets, at, problem.size, config.width, mask
+                        k, own, of.sources, of.targets, at, problem.size, config.width, mask
                     )
                 )
 
@@ -322,9 +293,10 @@ class _StepKernel:
         vectors = problem.groups * config.vectors
         zero = b.const(0, vector(problem.dtype, config.width))
         sums = [zero] * (len(rows) * vectors)
-        if self.state is None:
+        operand = self.parameters.state
+        if operand is None:
             return sums
-        state = [self.state.at([self.before, row, 0]) for row in rows]
+        state = [operand.at([self.parameters.before, row, 0]) for row in rows]
         whole = problem.depth // config.unroll * config.unroll
         first = block * problem.depth
         for start, stop, steps in ((0, whole, config.unroll), (whole, problem.depth, 1)):
@@ -341,16 +313,17 @@ class _StepKernel:
         self, sums: Sequence[Value], first: Value, state: Sequence[Value], depth: Value
     ) -> list[Value]:
         """Return the sums with the products at one place along the depth."""
-        assert self.state is not None
-        assert self.packed is not None
+        operand, packed = self.parameters.state, self.parameters.packed
+        assert operand is not None
+        assert packed is not None
         width = self.config.width
         vectors = self.problem.groups * self.config.vectors
         place = (first + depth) * (vectors * width)
-        weights = [self.packed.load(place + v * width, width=width) for v in range(vectors)]
-        stride = self.state.layout.strides[2]
+        weights = [packed.load(place + v * width, width=width) for v in range(vectors)]
+        stride = operand.layout.strides[2]
         found = []
         for i, row in enumerate(state):
-            x = self.b.splat(self.state.load(row + depth * stride), width)
+            x = self.b.splat(operand.load(row + depth * stride), width)
             for v in range(vectors):
                 found.append(accumulate(x, weights[v], sums[i * vectors + v]))
         return found

@@ -13,7 +13,7 @@ class Problem:
     """``writes`` on each of some ``lines``, to a target of so many ``elements``.
 
     ``is_atomic`` says that they meet by an atomic instruction of 32-bit integers, ``is_assigned``
-    that the last one stays.
+    that the last one stays, ``has_identity`` that some integer changes none that it meets.
     """
 
     writes: int
@@ -21,16 +21,18 @@ class Problem:
     elements: int
     is_atomic: bool = False
     is_assigned: bool = False
+    has_identity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ScatterConfig:
     """The unit that keeps the order, if any; see the head of this package.
 
-    Segments are cut at every ``chunk`` writes; ``parts`` are how many there are of those.
+    Segments are cut at every ``chunk`` writes; ``parts`` are how many there are of those.  Shared
+    are copies of ``chunk`` elements, by each of so many parts of the writes.
     """
 
-    by: Literal["line", "element", "segment", "atomic", "part"]
+    by: Literal["line", "element", "segment", "atomic", "part", "shared"]
     chunk: int = 0
     parts: int = 0
 
@@ -45,8 +47,36 @@ def candidates(problem: Problem, machine: Machine) -> list[ScatterConfig]:
     """Return the configs that are right."""
     found = [ScatterConfig("line"), ScatterConfig("element"), ScatterConfig("segment", 256)]
     found += [ScatterConfig("atomic")] * (problem.is_atomic or problem.is_assigned)
+    if machine.kind == "gpu" and problem.has_identity:
+        found += _shared(problem, machine)
     parts = min(machine.threads, _MOST_PARTS)
     return found + [ScatterConfig("part", parts=parts)] * (problem.is_atomic and parts > 1)
+
+
+def _shared(problem: Problem, machine: Machine) -> list[ScatterConfig]:
+    """Return how workgroups have copies of the elements, if these fit and there is one line.
+
+    Each has some writes for each element of its copy, which it fills and whose elements it joins.
+    """
+    capacity = max(1 << (problem.elements - 1).bit_length(), _LEAST_COPY)
+    if problem.lines != 1 or capacity * 4 > machine.shared_bytes:
+        return []
+    own = max(_OWN_WRITES * problem.elements, _OWN_ROUNDS * THREADS)
+    return [ScatterConfig("shared", capacity, max(min(problem.writes // own, _copies(machine)), 1))]
+
+
+def _copies(machine: Machine) -> int:
+    """Two for each workgroup that runs at once: their writes wait for memory."""
+    return 2 * machine.workgroups
+
+
+#: Invocations of a workgroup with a copy of its own; writes of each, at least, and of each element.
+THREADS: Final = 256
+_OWN_ROUNDS: Final = 8
+_OWN_WRITES: Final = 4
+#: Elements of the least copy, for kernels to be shared; and the fewest copies that are worth it.
+_LEAST_COPY: Final = 256
+_FEWEST: Final = 8
 
 
 def _is_divided(problem: Problem, parts: int) -> bool:
@@ -59,12 +89,15 @@ def _is_divided(problem: Problem, parts: int) -> bool:
 def select(problem: Problem, machine: Machine) -> ScatterConfig:
     """Return a config: by line, unless few lines would leave a large device idle.
 
-    A GPU has many cores, and atomics of its own: integers meet by them.  On a processor many of
+    A GPU has many cores, and atomics of its own: integers meet by them, and where many meet at few
+    elements in copies first.  On a processor many of
     them that go to few places are divided among its threads.
     """
     by = {config.by: config for config in candidates(problem, machine)}
     if machine.kind == "cpu" and "part" in by and _is_divided(problem, by["part"].parts):
         return by["part"]
+    if "shared" in by and by["shared"].parts >= _FEWEST:
+        return by["shared"]
     if machine.kind == "gpu" and problem.is_atomic:
         return by["atomic"]
     if machine.kind == "cpu" or problem.writes <= max(256, problem.lines // 4):

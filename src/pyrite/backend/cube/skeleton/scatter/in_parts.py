@@ -7,7 +7,7 @@ own, and the copies are joined to the target at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -15,32 +15,18 @@ from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.skeleton.copy import dense
 from pyrite.backend.cube.skeleton.each import Each, for_each
-from pyrite.backend.cube.skeleton.scatter.atomic import atomic_of
 from pyrite.backend.cube.skeleton.scatter.config import ScatterConfig
+from pyrite.backend.cube.skeleton.scatter.identity import identity_of
 from pyrite.backend.cube.skeleton.scatter.in_order import write_in_order
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.content import content_of
 from pyrite.op import Constant
-from pyrite.op.rule import Collision
-from pyrite.types import DType, Number, Shape, TensorType
+from pyrite.types import Number, Shape, TensorType
 
-_IDENTITIES: Final[Mapping[str, str]] = {"add": "zero", "min": "highest", "max": "lowest"}
 _BY_LINE: Final = ScatterConfig("line")
 #: Bytes of two cache lines, which processors fetch together.
 _LINES: Final = 128
-
-
-def identity_of(collision: Collision, dtype: DType) -> Number | None:
-    """Return what changes no integer that it meets, None for a collision without.
-
-    >>> from pyrite.op.rule.scatter import ADD, MULTIPLY
-    >>> from pyrite.types import int8
-    >>> identity_of(ADD, int8), identity_of(MULTIPLY, int8)
-    (0, None)
-    """
-    name = _IDENTITIES.get(atomic_of(collision, dtype) or "")
-    return 0 if name == "zero" else None if name is None else getattr(dtype, name)
 
 
 def write_in_parts(

@@ -54,7 +54,7 @@ def _meeting(dtype: DType, collision: Collision, config: ScatterConfig) -> DType
     """
     if collision is ASSIGN:
         return dtype.compute
-    wide = atomic_dtype(dtype) if dtype.is_bool or config.by == "atomic" else None
+    wide = atomic_dtype(dtype) if dtype.is_bool or config.by in ("atomic", "shared") else None
     return wide or dtype.compute
 
 

@@ -12,9 +12,11 @@ from pyrite.backend.cube.skeleton.scatter.atomic import (
     write_atomically,
 )
 from pyrite.backend.cube.skeleton.scatter.config import Problem, ScatterConfig, select
+from pyrite.backend.cube.skeleton.scatter.identity import identity_of
 from pyrite.backend.cube.skeleton.scatter.in_order import write_in_order
 from pyrite.backend.cube.skeleton.scatter.in_parts import write_in_parts
 from pyrite.backend.cube.skeleton.scatter.segmented import write_in_segments
+from pyrite.backend.cube.skeleton.scatter.shared import write_shared
 from pyrite.backend.cube.skeleton.scatter.writes import Writes
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.op.rule import ASSIGN, Collision
@@ -30,7 +32,8 @@ def problem_of(
     """
     is_atomic = dtype is not None and atomic_of(collision, dtype) is not None
     is_assigned = collision is ASSIGN
-    return Problem(writes, element_count(lines), elements, is_atomic, is_assigned)
+    has_identity = dtype is not None and identity_of(collision, dtype) is not None
+    return Problem(writes, element_count(lines), elements, is_atomic, is_assigned, has_identity)
 
 
 def write(
@@ -48,6 +51,8 @@ def write(
         write_in_segments(launcher, writes, target, config)
     elif config.by == "part":
         write_in_parts(launcher, writes, target, config)
+    elif config.by == "shared":
+        write_shared(launcher, writes, target, config)
     elif config.by != "atomic":
         write_in_order(launcher, writes, target, config)
     elif writes.collision is ASSIGN:
