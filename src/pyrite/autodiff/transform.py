@@ -157,7 +157,7 @@ def _backward(loss: Any, backend: Autodiff, leaves: Sequence[Tensor]) -> Gradien
 
 def _shaped(gradients: Gradients, arg: Any, *, is_one: bool) -> Any:
     if any(isinstance(leaf, Identified) for leaf in tree_leaves(arg)):
-        # Of one all: states that another module emitted are for its optimiser to refuse.
+        # One model gets all: its optimiser refuses states that another module emitted.
         return gradients if is_one else gradients.only(arg)
     return tree_map(lambda t: _gradient_or_zeros(gradients, t), arg)
 

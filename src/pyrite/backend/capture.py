@@ -16,7 +16,7 @@ from pyrite.op import TensorBase
 from pyrite.op.host_scalar import Choice, choices
 from pyrite.types import Number
 
-#: Of the tensors of an effect each one's name.
+#: The tensors of an effect, by name.
 Slots = Mapping[Hashable, TensorBase]
 
 

@@ -92,7 +92,7 @@ class Graph:
     nodes: tuple[Node, ...]
     #: The values that are wanted.
     results: tuple[int, ...]
-    #: Of each value its type, and the node that makes it, None for an input.
+    #: The type of each value, and the node that makes it, None for an input.
     types: tuple[TensorType, ...] = field(init=False, repr=False)
     makers: tuple[Node | None, ...] = field(init=False, repr=False)
 

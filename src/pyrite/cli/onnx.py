@@ -153,7 +153,7 @@ def _read(path: Path, of: Any) -> Array:
             return np.asarray(np.load(path, allow_pickle=False))
         with Image.open(path) as picture:
             return _pixels(picture, of)
-    # Of an empty .npy file NumPy raises EOFError; of one that claims to be huge, MemoryError.
+    # NumPy raises EOFError for an empty .npy file, and MemoryError for one that claims to be huge.
     except (OSError, ValueError, EOFError, MemoryError, UnidentifiedImageError) as error:
         raise DataError(
             f"run requires a .npy file or a picture, got {str(path)!r}: {error}"

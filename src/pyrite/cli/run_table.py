@@ -141,7 +141,7 @@ def _reading(run: RecordedRun, name: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """On one line, nothing that a terminal obeys, and of long paths the end."""
+    """Returns a text on one line, without what a terminal obeys; of a long path the end."""
     line = legible(text)
     return line if len(line) <= CELL else f"…{line[1 - CELL :]}"
 

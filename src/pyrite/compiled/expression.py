@@ -18,7 +18,7 @@ class _Operation(NamedTuple):
     """A source, by its effect and name, or a function of earlier values and of numbers."""
 
     function: Callable[..., Any] | None
-    #: Of a function its operands: the number of a value, and None; or -1 and a number.
+    #: The operands of a function: the number of a value, and None; or -1 and a number.
     operands: tuple[tuple[int, Any], ...]
     effect: Hashable
     name: tuple[Any, ...]

@@ -29,11 +29,11 @@ _LONG: Final = 256
 #: What stands for a name that is not there.
 MISSING: Final = object()
 
-#: Of a dataclass: its decorator makes them, from what is in a key already.
+#: What the decorator of a dataclass makes, from what is in a key already.
 _MADE: Final = frozenset(
     ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__")
 )
-#: Of every class: nothing that a value means.
+#: What every class has: nothing that a value means.
 _BOOKKEEPING: Final = frozenset(
     (
         "__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__annotations__",
@@ -109,7 +109,7 @@ class Reader:
         self.functions: list[tuple[types.FunctionType, Any, Any, Any]] = []
         self.is_watched = True
         self.is_lasting = True
-        #: Of what is being read, and was read: its number or key, and the value, to keep its id.
+        #: The number of what is being read, the key of what was, and the value, to keep its id.
         self._open: dict[int, int] = {}
         self._done: dict[int, tuple[Any, Hashable]] = {}
 
@@ -334,7 +334,7 @@ class Reader:
     def _own(self, value: Any, kind: type) -> Hashable:
         """Return the key of an object of ours, which are values or compared by identity.
 
-        Of a value it is that of the fields: equal ones may hold 0.0 and -0.0.
+        For a value it is that of the fields: equal ones may hold 0.0 and -0.0.
         """
         if kind in _VALUES or _is_value(kind):
             return (kind, *[self.of(getattr(value, name)) for name in _VALUES[kind]])

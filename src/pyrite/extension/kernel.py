@@ -133,7 +133,7 @@ class PythonKernel(CustomKernel[Member]):
         return self.grid is not None or self.counting is not None
 
     def runs_on(self, runtime: Runtime) -> bool:
-        """On every one."""
+        """Whether a runtime can run it: every one can."""
         return True
 
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Outputs:
 
     @property
     def names(self) -> set[str]:
-        """Those that hold something."""
+        """The names of outputs that hold something before."""
         return {*self.inputs, *self._numbers}
 
     def on_device(

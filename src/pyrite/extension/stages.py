@@ -25,7 +25,7 @@ class KernelStages(CustomKernel[object]):
         self.static = frozenset().union(*[kernel.static for kernel in kernels])
 
     def runs_on(self, runtime: Runtime) -> bool:
-        """On every one."""
+        """Whether a runtime can run it: every one can."""
         return True
 
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:

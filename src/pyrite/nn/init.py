@@ -80,7 +80,7 @@ def fans(shape: Shape) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Constant(Initializer):
-    """One value everywhere."""
+    """Fills a parameter with one value."""
 
     value: float
 

@@ -54,7 +54,7 @@ class LoRA(Module):
         """Return the base layer with the change in its weight, which is a parameter of its own."""
         base = self.base_layer
         change = self.lora_B.weight @ self.lora_A.weight * (self.alpha / self.rank)
-        # Of its own: what the base layer's weight is tied to was not adapted.
+        # A weight of its own: what the base layer's is tied to was not adapted.
         weight = Parameter((base.weight + change).detach(), trainable=base.weight.trainable)
         return base.replace(weight=weight)
 

@@ -128,8 +128,8 @@ def arrays_of(record: Record) -> Mapping[str, Array]:
 def read_safetensors(path: PathLike) -> Mapping[str, Array]:
     """Return the arrays of a record, or of any other safetensors file, by name.
 
-    Of tensors that share memory the library of the format keeps one, and says in the metadata which
-    name stands for which.
+    The library of the format keeps one of the tensors that share memory, and says in the metadata
+    which name stands for which.
 
     Raises RecordError for a file that cannot be read.
     """

@@ -17,9 +17,9 @@ import onnx.checker
 import onnx.inliner
 import onnx.shape_inference
 
-#: Of the child's address space, beside what the interpreter and ONNX take: bytes.
+#: Bytes of the child's address space, beside what the interpreter and ONNX take.
 MEMORY = 2 << 30
-#: Of the child's life, in seconds.
+#: Seconds that the child may live.
 SECONDS = 60
 
 #: Takes a model and the names of the functions of ONNX to keep; gives the model inferred.

@@ -119,7 +119,7 @@ class Sorter:
 def _key(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what tells attributes apart as they were given; None where that takes a closer look.
 
-    Of floats two zeros are equal, and NaN to nothing; arrays and lists change.
+    Two zeros among floats are equal, and NaN is equal to nothing; arrays and lists change.
     """
     if len(given) == 1 and not kwargs:  # as most are
         return _key_of_one(given[0])

@@ -286,7 +286,7 @@ def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence
     tensors = [i for i in inputs if isinstance(i, TensorBase)]
     unified = _unify(op, list(inputs), tensors)
     types = [i if i is None else i._type if isinstance(i, TensorBase) else i.type for i in unified]
-    # Of sizes an op keeps no more than their values, and so does what is made once for all calls.
+    # An op keeps no more of sizes than their values, and so does what is made once for all calls.
     attrs = {name: unmarked(value) for name, value in attrs.items()}
     if OPS.get(op.name) is op:
         _require_flags(op, attrs)

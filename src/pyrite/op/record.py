@@ -216,9 +216,9 @@ class Op:
     domain: tuple[Any, ...] | None = None
     samples: tuple[Sample, ...] = ()
     doc: str = field(default="", repr=False)
-    #: Of an application's op the rules on which plans and kernels depend, with all that they read.
+    #: The rules of an application's op on which plans and kernels depend, with all that they read.
     reads: Functions | None = field(default=None, repr=False)
-    #: Of an application's op its body, with all that it reads: kernels depend on that.
+    #: The body of an application's op, with all that it reads: kernels depend on that.
     body_reads: Functions | None = field(default=None, repr=False)
     #: What its scalar rule reads of where its element lies; see `pyrite.op.coordinates`.
     coordinates: tuple[str, ...] = field(default=(), init=False)
@@ -282,7 +282,7 @@ class CotangentRule:
     __slots__ = ("_attributes", "_count", "_function", "_rest", "_takes_all", "_wants")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        # Of the code itself: inspect.signature of every rule would be a tenth of the import.
+        # From the code itself: inspect.signature of every rule would be a tenth of the import.
         code = function.__code__
         named = code.co_argcount + code.co_kwonlyargcount
         self._function = function

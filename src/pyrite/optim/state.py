@@ -41,7 +41,7 @@ class OptimizerState:
     #: Steps made; the schedules' argument.
     steps: int
     parameters: dict[int, ParameterState]
-    #: Of each model stepped, the ids of what it holds.
+    #: For each model stepped, the ids of what it holds.
     models: list[frozenset[int]]
     #: Number of the group, 0 for none, of each parameter seen so far, by id.
     rules: dict[int, int]

@@ -33,8 +33,8 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
     return TensorType(x.shape, dtype)
 
 
-#: Of a half float: half the greatest relative distance of neighbours, the least number, and the
-#: greatest.
+#: For a half float: half the greatest relative distance of neighbours, the least number, and
+#: the greatest.
 _HALVES = {
     "float16": (2.0**-11, 2.0**-24, 65504.0),
     "bfloat16": (2.0**-8, 2.0**-133, 0xFF * 2.0**120),

@@ -82,7 +82,7 @@ def _of_shape(function: Callable[P, R]) -> Callable[P, R]:
     ),
 )
 def _full(value: Any, /, *, shape: Shape, dtype: DType) -> Tensor:
-    """One value everywhere."""
+    """Returns a tensor that has one value everywhere."""
     ...
 
 
@@ -168,7 +168,7 @@ def _host_array(data: Any) -> Array:
             "a torch.Tensor is read by pyrite.from_torch"
         ) from None
     if is_sequence and array.dtype.kind == "f" and type(_first(data)) is int:
-        # Of integers below and above 2 ** 63 NumPy makes floats.
+        # NumPy makes floats of integers below and above 2 ** 63.
         whole = np.asarray(data, dtype=object)
         if all(type(n) is int for n in whole.flat):
             return whole

@@ -93,7 +93,7 @@ class Indexing(Scattering, Arithmetic):
             return self._uploaded(np.stack([np.broadcast_to(a, shape) for a in arrays], -1))
         tensors = [self._as_tensor(a) for a in subscript.arrays]
         columns: list[Self] = [_stretched(t, shape).expand_dims(-1) for t in tensors]
-        # Of one tensor it would be a copy, which takes longer than to read or write by it.
+        # One tensor would be copied, which takes longer than to read or write by it.
         return columns[0] if len(columns) == 1 else concat(columns, -1)
 
     def _as_tensor(self, index: Index) -> Self:

@@ -22,7 +22,7 @@ from pyrite.tensor.normalization import along
 from pyrite.tensor.softmax import Softmax
 from pyrite.types import Array, Shape, TensorType, bool_, broadcast, normalize_axis
 
-#: Of losses by sample: their mean, their sum, or as they are.
+#: What is returned of losses by sample: their mean, their sum, or all of them.
 Reduction = Literal["mean", "sum", "none"]
 #: Class indices that mark samples without a target.
 Ignored = int | Sequence[int] | None

@@ -177,7 +177,7 @@ def _maximum_at(x: Array, tables: list[Array]) -> tuple[Array, Array]:
     for i in range(1, len(flat)):
         value = images.take(flat[i], axis=1)
         is_better = ~(value <= best) & (best == best)  # NaN beats numbers, nothing beats NaN
-        # Of -0.0 and 0.0 the maximum is their sum, 0.0; NumPy takes either.
+        # The maximum of -0.0 and 0.0 is their sum, 0.0; NumPy takes either.
         best = np.where((best == 0) & (value == 0), best + value, np.maximum(best, value))
         chosen = np.maximum(chosen, is_better * np.int32(i))
     indices = flat[chosen, np.arange(flat.shape[1])].astype(default_int.numpy)
@@ -289,7 +289,7 @@ class MaxPooling(TensorBase):
     ) -> tuple[T, T]:
         """`max_pool`, and the flat position of each maximum in its image; both (N, C, *S').
 
-        Of equal elements the first counts, and of several NaNs; 0.0 and -0.0 are equal.
+        The first of equal elements counts, and of several NaNs; 0.0 and -0.0 are equal.
         """
         ...
 

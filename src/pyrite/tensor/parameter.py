@@ -124,7 +124,7 @@ class Identified(Tensor):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        # Of its own slots only ``_handle`` is ever empty.
+        # Only ``_handle`` among its own slots is ever empty.
         if name != "_handle":
             return Tensor.__getattr__(self, name)  # type: ignore[attr-defined]
         with _lock:

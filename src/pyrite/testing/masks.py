@@ -38,7 +38,7 @@ def masked_stores(source: DType, to: DType, width: int) -> LaunchCase:
     """Return a program that casts a vector and stores it under masks of every kind."""
     author = _Author(source, to, width)
     for at, mask in author.accesses():
-        # Of each store alone: a conversion that others need too is not made a part of it.
+        # Each store has its own: a conversion that others need too is not made a part of it.
         value = author.convert(author.x.load(at, width=width))
         author.y.store(at, value, mask=mask)
     return author.program()

@@ -258,7 +258,7 @@ class RandomGraph:
         is_float = result.dtype.is_float
         is_whole = all(g.is_whole for g in given) and _is_whole(result)
         if is_float and step.rounds == "always":
-            # Of zeros too a softmax makes 1/n, and a gradient through it what cancels of that.
+            # A softmax makes 1/n of zeros too, and a gradient through it what cancels of that.
             is_whole &= any(_greatest(g.tensor) for g in given)
         is_sum_exact = step.rounds == "sums" and is_whole and all(_sums_are_exact(g) for g in given)
         is_exact = all(g.is_exact for g in given) and (

@@ -22,7 +22,7 @@ from pyrite.train.history import Goal, History, SplitResult
 from pyrite.types import Array
 
 FORMAT = 1
-"""Of what stands in a checkpoint's metadata; the file's own format is the Record's."""
+"""The version of a checkpoint's metadata; the file's own format is the Record's."""
 
 _NAME = re.compile(r"epoch-(\d+)(?:-step-(\d+))?\.safetensors")
 

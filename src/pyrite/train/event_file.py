@@ -10,7 +10,7 @@ anywhere:
   for NaN and infinities, so these are the strings "NaN", "Infinity" and "-Infinity".
 - A line ``resumed`` voids the lines before it that tell of later steps than its own.
 
-Of the steps, those are written whose readings are new: one in ``read_every``.
+Steps are written whose readings are new: one in ``read_every``.
 """
 
 from __future__ import annotations

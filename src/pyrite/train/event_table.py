@@ -258,7 +258,7 @@ def _numbers(values: Sequence[Any], kinds: frozenset[type]) -> Numbers:
     if str in found:
         values = [NUMBERS[value] if type(value) is str else value for value in values]
     column = np.array(values, np.float64)
-    # Of few columns is there anything that large, and so a reason to look at each value.
+    # Few columns have anything that large, and so a reason to look at each value.
     is_large = int in found and bool((np.abs(column) >= 2**53).any())
     if is_large and any(type(value) is int and abs(value) > 2**53 for value in values):
         raise ValueError

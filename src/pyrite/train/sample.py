@@ -29,7 +29,7 @@ from pyrite.tensor.tensor import Tensor
 IMAGE_SIDE = 512
 #: Characters of a text, of a name or caption, and of a cell.
 TEXT_LENGTH, NAME_LENGTH, CELL_LENGTH = 4000, 200, 60
-#: Of a table.
+#: The most rows and columns of a table.
 ROWS, COLUMNS = 50, 16
 
 Cell = str | int | float | None

@@ -58,7 +58,7 @@ class WGSLKernel(CustomKernel[Executable]):
         self.outputs = outputs
 
     def runs_on(self, runtime: Runtime) -> bool:
-        """On wgpu."""
+        """Whether a runtime can run it: wgpu can."""
         return isinstance(runtime, WgpuRuntime)
 
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:

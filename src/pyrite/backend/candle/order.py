@@ -55,7 +55,7 @@ def greatest(x: CandleTensor, axis: int) -> CandleTensor:
         return CandleTensor(x.data.max_keepdim(axis), x.dtype)
     is_nan = x != x
     found = CandleTensor(where(is_nan, -math.inf, x).data.max_keepdim(axis), x.dtype)
-    # Of zeros the sum is 0.0 unless all are -0.0.
+    # The sum of zeros is 0.0 unless all are -0.0.
     zeros = where(x == 0, x, -0.0)
     found = where(found == 0, CandleTensor(zeros.data.sum_keepdim([axis]), x.dtype), found)
     return where(holds_any(is_nan, axis), math.nan, found)

@@ -115,7 +115,7 @@ AnyDoubt = Doubt | Joint
 def joined(one: AnyDoubt | None, other: AnyDoubt) -> AnyDoubt:
     """Return the doubt of what comes of both: it fails if one of them does.
 
-    Of two of one word that are open it is the later: if the earlier failed, both will have.
+    If both are open and of one word, it is the later: if the earlier failed, both will have.
     """
     if one is None or one is other:
         return other
@@ -144,7 +144,7 @@ class Faults:
         self._last = self._launched = 0
         #: The words with launches that no read has looked after.
         self._open: dict[_Word, None] = {}
-        #: Of each thread its word, and the doubt of its last launch.
+        #: The word of each thread, and the doubt of its last launch.
         self._of_thread = threading.local()
 
     @property

@@ -143,7 +143,7 @@ class Operand:
     def store(self, place: Value, value: Value, *, mask: Value | None = None) -> None:
         """Write an element in the tensor's dtype at a place, or several at a vector of places.
 
-        Of several at one place the others are its neighbours on the last axis.
+        Where several stand at one place, the others are its neighbours on the last axis.
         """
         if place.width < value.width:
             self.store_along(place, value, mask=mask)

@@ -55,7 +55,7 @@ class Placement:
         return place.buffer if isinstance(place, Part) else place
 
 
-#: Of uses those that one launch writes where it reads them, or the other way round.
+#: For each use, those that one launch writes where it reads it, or the other way round.
 Apart = Mapping[int, Set[int]]
 
 #: Another plan is taken if it takes no more than that of what the best so far takes.

@@ -307,7 +307,7 @@ class _ProgramRun(GraphRun):
         self._recorder = recorder
         self._choose = choose
         self._places = {node: n for n, node in enumerate(graph.nodes)}
-        #: Of each launch its nodes, by their places in the graph.
+        #: The nodes of each launch, by their places in the graph.
         self.parts: list[tuple[int, ...]] = []
 
     def name_of(self, nodes: Sequence[Node]) -> str:

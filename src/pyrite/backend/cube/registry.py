@@ -50,7 +50,7 @@ SKELETONS: dict[type[Rule], Lowering] = {}
 CONDITIONS: dict[str, Condition] = {}
 #: Why each op has one under its name, for the table of rule classes.
 REASONS: dict[str, str] = {}
-#: Of lowerings whose kernels take an epilogue, what runs them with one.
+#: What runs a lowering with an epilogue, where its kernels take one.
 FINISHING: dict[Lowering, Finishing] = {}
 #: When the lowering of a class is better for a composite than its body.
 PREFERENCES: dict[type[Rule], Preference] = {}

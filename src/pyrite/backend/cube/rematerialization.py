@@ -26,7 +26,7 @@ from pyrite.backend.cube.launch_schedule import LaunchSchedule, NotedProgram, Oc
 #: An operand that nobody else wants any more is kept, not made again too, if it has no more than
 #: such a part of the bytes that are freed by it.  Both are tried: that of a layer is often less.
 SMALL: Final = (1 / 8, 1 / 2)
-#: Of so many values that wait at the launch with most it is tried to make one again.
+#: How many values that wait at the fullest launch are tried: is one made again?
 TRIED: Final = 16
 #: So many times as many launches as there are at first are made at most.
 MOST_TIMES: Final = 4
@@ -91,15 +91,15 @@ class _Look:
         self._program, self._calls, self._sizes = program, schedule.calls, schedule.sizes
         calls = schedule.calls
         self._stands_for, self._partial = schedule.stands_for, schedule.partial
-        #: Of each slot that has copies all that hold the same.
+        #: For each slot that has copies, all that hold the same.
         self._alike: dict[int, list[int]] = {}
         whole = [x for x in schedule.stands_for.items() if x[0] not in schedule.partial]
         for copy, of in whole:
             self._alike.setdefault(of, [of]).append(copy)
-        #: Of each slot the places of calls that touch it, and of those that write there.
+        #: For each slot the places of calls that touch it, and of those that write there.
         self.touched: dict[int, list[int]] = {}
         self.written: dict[int, list[int]] = {}
-        #: Of each call the slots that it reads, and those that it writes.
+        #: The slots that each call reads, and those that it writes.
         self._reads: list[Set[int]] = []
         self._writes: list[Set[int]] = []
         for place, call in enumerate(calls):

@@ -17,7 +17,7 @@ from pyrite.op.rule import Contract, Fold, Gather, Map, View
 BALANCE: Final = 10
 #: What goes over its operands several times, or in steps, is as if all were so many times as large.
 STEPS: Final = 8
-#: Of ops that are as fast as memory.
+#: The rules of ops that are as fast as memory.
 _SMOOTH: Final = (Fold, Gather, Map)
 
 

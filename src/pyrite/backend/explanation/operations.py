@@ -17,7 +17,7 @@ from pyrite.types import float32
 
 #: Workgroups of a launch whose operations are counted.
 _SAMPLES: Final = 5
-#: Of the kernel that measures: sums that do not wait for each other, rounds, and times that it runs
+#: In the kernel that measures: sums that do not wait for each other, rounds, and times that it runs
 #: after one that does not count.
 _SUMS, _ROUNDS, TIMES = 8, 512, 3
 #: Workgroups of it for each thread of a processor: some milliseconds.

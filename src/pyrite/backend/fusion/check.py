@@ -29,7 +29,7 @@ from pyrite.errors import DeviceError, IndexRangeError
 from pyrite.op import Handle, user_frame
 from pyrite.types import Array
 
-#: Of so many lines a warning says that a program is of them.
+#: The most lines that a warning names.
 MOST_LINES = 5
 
 

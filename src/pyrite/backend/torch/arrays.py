@@ -116,7 +116,7 @@ class TorchArrays:
             # There PyTorch has no products of integers.
             x, y = operands
             return exact_product(partial(torch.einsum, equation), x, y, _terms(equation, operands))
-        # Of integers PyTorch makes sums in int64.
+        # PyTorch sums integers in int64.
         return torch.einsum(equation, *operands).to(first.dtype)
 
     def is_any(self, mask: torch.Tensor) -> bool:

@@ -78,7 +78,7 @@ class Convolution(Native):
             settings = self._settings(g)
             if settings is not None:
                 return _told_transposed(g, weight, even, settings, shape[2:], **windows)
-            # Of the input only its shape is looked at.
+            # Only the shape of the input is looked at.
             like = g.new_empty(1).expand(shape)
             return _backward(g, like, weight, even, (True, False), **windows)[0]
 

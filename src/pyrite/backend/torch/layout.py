@@ -96,25 +96,26 @@ efficient_backward = kernel(
 
 # ---- norms ----
 
-#: Of g and the output.  The host's kernel of PyTorch 2.4 and 2.5 takes a strided output for dense.
+#: It takes g and the output.  The host's kernel of PyTorch 2.4 and 2.5 takes a strided output
+#: for dense.
 softmax_backward = kernel(_aten._softmax_backward_data, "dense", "dense")
 log_softmax_backward = kernel(_aten._log_softmax_backward_data, "dense", "dense")
-#: Of x, shape, weight and bias.
+#: It takes x, shape, weight and bias.
 layer_norm = kernel(torch.native_layer_norm, "dense", "any", "dense", "dense")
-#: Of g, x, shape, mean, rate, weight and bias.
+#: It takes g, x, shape, mean, rate, weight and bias.
 layer_norm_backward = kernel(
     _aten.native_layer_norm_backward,
     "dense", "dense", "any", "dense", "dense", "dense", "dense",
 )  # fmt: skip
-#: Of x, weight and bias; refuses an x that is not dense.
+#: It takes x, weight and bias; it refuses an x that is not dense.
 group_norm = kernel(torch.native_group_norm, "dense", "dense", "dense")
-#: Of g, x, mean, rate and weight.
+#: It takes g, x, mean, rate and weight.
 group_norm_backward = kernel(
     _aten.native_group_norm_backward, "dense", "dense", "dense", "dense", "dense"
 )
-#: Of x, weight, bias and running moments, which it writes.
+#: It takes x, weight, bias and running moments, which it writes.
 batch_norm = kernel(torch.native_batch_norm, "any", "dense", "dense")
-#: Of x, moments, weight and bias: cuDNN refuses vectors that are not dense.
+#: It takes x, moments, weight and bias: cuDNN refuses vectors that are not dense.
 batch_norm_by_moments = kernel(
     torch.nn.functional.batch_norm, "any", "dense", "dense", "dense", "dense"
 )
@@ -134,11 +135,11 @@ convolution_backward = kernel(_aten.convolution_backward)
 #: Of g and x; copies g into the order of x, of which only shape and order are looked at.
 avg_pool2d_backward = kernel(_aten.avg_pool2d_backward)
 avg_pool3d_backward = kernel(_aten.avg_pool3d_backward)
-#: Of g and indices: with many, these are sorted as if they were dense.
+#: It takes g and indices: if they are many, it sorts them as if they were dense.
 embedding_backward = kernel(_aten.embedding_dense_backward, "dense", "dense")
-#: Of data; its lengths are made here, dense.
+#: It takes data; its lengths are made here, dense.
 segment_reduce = kernel(torch.segment_reduce, "dense")
 threshold_backward = kernel(_aten.threshold_backward)
 silu_backward = kernel(_aten.silu_backward)
-#: Of g and x; the host's library fails on elements that overlap.
+#: It takes g and x; the host's library fails on elements that overlap.
 gelu_backward = kernel(_aten.gelu_backward, "dense", "dense")

@@ -115,7 +115,7 @@ class Normalization(Native):
     ) -> Any:
         batch, channels = x.shape[:2]
         size = x[0, 0].numel()
-        # Of three axes: where there are four, and one channel or pixel, strides may pass for
+        # With three axes: where there are four, and one channel or pixel, strides may pass for
         # channels last, and PyTorch's kernel for these ends the process without a gradient of x.
         flat = layout.dense(x).reshape(batch, channels, size)
         _, mean, rate = layout.group_norm(flat, None, None, batch, channels, size, num_groups, eps)

@@ -102,7 +102,7 @@ class Pooling(Gather):
         images, size = g.shape[0] * g.shape[1], element_count(sizes)
         rows, places = g.reshape(images, -1) if images else g, indices.to(torch.int64)
         if self.is_host or not images or _are_apart(windows):
-            # Of windows that share no element no sums are made, so their order is no matter.
+            # Windows that share no element add nothing up, so their order does not matter.
             out = g.new_zeros((images, size))
             if images:
                 out.scatter_add_(1, places.reshape(images, -1), rows)

@@ -166,7 +166,7 @@ def unsigned_cast(x: torch.Tensor, dtype: DType) -> Unsigned:
     above, inside = x >= 2.0**width, (x > 0) & (x < 2.0**width)
     high = x >= 2.0**63
     small = torch.where(inside & ~high, x, 0).to(torch.int64)
-    # Of a float at 2 ** 63 and above, what is over that fits an int64.
+    # What a float has above 2 ** 63 fits an int64.
     large = torch.where(inside & high, x - 2.0**63, 0).to(torch.int64) ^ TOP_BIT
     found = torch.where(inside & high, large, small)
     return Unsigned(torch.where(above, -1, found), width)

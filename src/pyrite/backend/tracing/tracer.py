@@ -58,7 +58,7 @@ class Handle(int):
 
 
 class _ShowsSizes:
-    """Of a tensor while a body is traced: its sizes are marked."""
+    """A tensor while a body is traced: its sizes are marked."""
 
     __slots__ = ()
 

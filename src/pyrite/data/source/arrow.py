@@ -62,7 +62,7 @@ def read_csv_table(
     def read(*, in_one_block: bool) -> Any:
         with open_file(path) as file:
             size = _require_closed_quotes(file)
-            # Of one block at once: 0 is the reader's own size, of a megabyte.
+            # One block for all: 0 is the reader's own size, a megabyte.
             block_size = min(size, _LARGEST_BLOCK) if in_one_block else 0
             return pyarrow.csv.read_csv(
                 file,

@@ -28,7 +28,7 @@ class Primal:
     def __init__(self, scope: DerivedScope, hidden: frozenset[Node]) -> None:
         self._scope = scope
         self._hidden = hidden
-        #: Of each region that is open, what stands for nodes in it.
+        #: For each open region, what stands for nodes in it.
         self._frames: list[dict[Node, Node]] = [{}]
 
     @contextmanager

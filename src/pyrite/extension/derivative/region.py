@@ -11,7 +11,7 @@ from pyrite.kernel.ir import Node, Region
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Of a body: the nodes with a derivative, and those that only a region inside of it sees."""
+    """The nodes of a body with a derivative, and those that only a region inside of it sees."""
 
     active: frozenset[Node]
     hidden: frozenset[Node]

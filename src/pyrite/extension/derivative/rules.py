@@ -59,7 +59,7 @@ def _none(k: RecordingAlgebra, g: Value, out: Value, *operands: Value) -> Cotang
     return (None,) * len(operands)
 
 
-#: Of opcodes whose operands are floats.
+#: The rules of opcodes whose operands are floats.
 OPCODES: Final[dict[str, Rule]] = {
     "add": lambda k, g, out, x, y: (g, g),
     "sub": lambda k, g, out, x, y: (g, -g),
@@ -74,7 +74,7 @@ OPCODES: Final[dict[str, Rule]] = {
     "floor": _none, "ceil": _none, "trunc": _none, "rint": _none,
 }  # fmt: skip
 
-#: Of the mathematics.  What has no entry has no derivative here.
+#: The rules of the mathematics.  What has no entry has no derivative here.
 MATHEMATICS: Final[dict[str, Rule]] = {
     "minimum": _lesser, "maximum": _greater, "copysign": _of_sign,
     "abs": OPCODES["abs"], "sqrt": OPCODES["sqrt"],

@@ -61,7 +61,7 @@ class Flow:
         if span is None:
             return Rounds(iter(items), names, state, running)
         if running is None or self._scope.walks_back:
-            # Of a loop that is left early the other rounds do nothing: its body is under a flag.
+            # If a loop is left early, its other rounds do nothing: its body is under a flag.
             return Counted(self._scope, span, Carry(self._scope, names, state, None), state)
         carry = Carry(self._scope, names, state, running)
         return Leaving(self._scope, span, carry, state, names.index(running))

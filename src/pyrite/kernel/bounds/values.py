@@ -28,7 +28,7 @@ class Values:
     ) -> None:
         self.kernel = kernel
         self.grid = (*grid, 1, 1)[:3]
-        #: Of arguments, loop counters, carried values and results.
+        #: What is known of arguments, loop counters, carried values and results.
         self.known: dict[Node, Interval] = {
             p: exactly(v) for p, v in arguments.items() if isinstance(v, int)
         }

@@ -14,7 +14,7 @@ How = Literal["written", "read"]
 class Race(NamedTuple):
     """Two invocations that touch one element with nothing that orders them."""
 
-    #: Of the touch, among those that were noted together.
+    #: The place of the touch among those that were noted together.
     position: int
     #: The invocation that touched the element before, and how; None where both write it at once.
     before: tuple[int, How] | None
@@ -34,13 +34,13 @@ class Memory:
     ) -> None:
         self.data = data
         self.size = size
-        #: Of the first elements whether they may be touched; without it all may be.
+        #: Whether each of the first elements may be touched; without it all may be.
         self.own = own
         #: Where the memory of each invocation begins in ``data``; a buffer has one beginning.
         self.base = base
         self.is_tracked = is_tracked
         if is_tracked:
-            # Of each element: who wrote and who read it, in which epoch of their workgroup.
+            # Who wrote and who read each element, in which epoch of their workgroup.
             self._touched: dict[How, tuple[Array, Array]] = {
                 "written": (np.full(len(data), -1), np.zeros(len(data), np.int64)),
                 "read": (np.full(len(data), -1), np.zeros(len(data), np.int64)),

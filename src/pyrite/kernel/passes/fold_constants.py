@@ -29,7 +29,7 @@ _FOLDED = frozenset(("alu", "cast", "bitcast", "select", "splat", "make", "extra
 class _Folder(Rewriter):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        #: Of control nodes that are gone, what they yielded.
+        #: What control nodes that are gone yielded.
         self.results: dict[Node, tuple[Node, ...]] = {}
 
     def visit(self, node: Node, inputs: tuple[Node, ...]) -> Node:

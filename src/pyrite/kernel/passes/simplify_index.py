@@ -60,7 +60,7 @@ class _Simplifier(Rewriter):
         super().__init__(kernel)
         self.workgroups = workgroups
         self.with_reciprocals = with_reciprocals
-        #: Of nodes of the new kernel.
+        #: What is known of nodes of the new kernel.
         self.known: dict[Node, Known] = {}
         for p in kernel.arguments:
             if p.value_type.dtype.is_integer:

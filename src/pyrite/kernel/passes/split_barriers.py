@@ -65,7 +65,7 @@ class _Splitter:
         self.allocations: list[Node] = []
         #: The memory of values that live across a barrier, an element for each lane.
         self.slots: dict[Node, Node] = {}
-        #: Of control nodes with barriers, which of their values go through slots.
+        #: Which values of control nodes with barriers go through slots.
         self.carried: dict[Node, list[tuple[int, Node]]] = {}
         self._choose_slots()
         #: What stands for nodes that are computed once for the workgroup.

@@ -100,7 +100,7 @@ class VectorMemory(NearLanes):
         return self.either(near, index, stored, stored)
 
     def atomic(self, node: Node, inputs: tuple[Node, ...]) -> Node:
-        """One after the other."""
+        """The lanes' atomics, one after the other."""
         has_mask = node.attr[1]
         memory, *operands = inputs[: len(inputs) - has_mask]
         type = node.value_type.with_width(self.width)

@@ -28,9 +28,9 @@ class NearLanes(VectorValues):
 
     def __init__(self, kernel: Kernel, width: int, varies: set[Node]) -> None:
         super().__init__(kernel, width, varies)
-        #: Of indices that are not in ``lanes``, how their elements nearly lie.
+        #: How the elements of indices that are not in ``lanes`` nearly lie.
         self.near: dict[Node, Near] = {}
-        #: Of wide comparisons of indices, what is compared.
+        #: What wide comparisons of indices compare.
         self.orders: dict[Node, tuple[str, Near, Near]] = {}
 
     def near_of(self, node: Node) -> Near | None:

@@ -27,9 +27,9 @@ class VectorValues(Rewriter):
         self.varies = varies
         self.index_type = scalar(kernel.index)
         self.wide: set[Node] = set()
-        #: Of wide values, how their elements follow each other where it is known.
+        #: How the elements of wide values follow each other, where that is known.
         self.lanes: dict[Node, Lanes] = {}
-        #: Of masks, a scalar that says whether any lane is active, where that is simple.
+        #: A scalar that says whether any lane of a mask is active, where that is simple.
         self.any_active: dict[Node, Node] = {}
         #: Which lanes are active; None for all.  At least one is, wherever memory is touched.
         self.mask: Node | None = None

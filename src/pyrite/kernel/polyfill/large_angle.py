@@ -43,7 +43,7 @@ def large_reduction(k: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 def _words(format: Format, word: DType) -> list[int]:
     """Return the bits of 2/π in words, first those that the least large number needs."""
-    # Of that number the first bit stands for 2; before the point 2/π has zeros.
+    # The first bit of that number stands for 2; before the point 2/π has zeros.
     zeros = format.bias + format.mantissa + 2 - LEAST_LARGE[format.column]
     places = 2 * format.bias - LEAST_LARGE[format.column]
     count = (1 << (places // word.bits).bit_length()) - 1 + _READ

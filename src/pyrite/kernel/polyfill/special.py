@@ -64,7 +64,7 @@ def erf(k: KernelBuilder, x: Value) -> Value:
         far = k.min(a, 4.0)
         square = a * a
         small = k.fma(a, polynomial(k, square, of(x, ERF)), a)
-        # Of a small erfc the error is far below the 1 that it is taken from, so its fourth root
+        # The error of a small erfc is far below the 1 that it is taken from, so its fourth root
         # serves, a polynomial: no exp, and nothing is divided.
         root = polynomial(k, far, of(x, ERFC_ROOT))
         square_root = root * root
@@ -202,7 +202,7 @@ def lgamma(k: KernelBuilder, x: Value) -> Value:
     above = _lgamma_above_zero(k, k.select(is_below, 1.0 - x, x))
     fraction = _fraction(k, x)
     sine, _ = _sin_cos_pi(k, fraction)
-    # Of a denormal, π times it has lost bits that its logarithm shows.
+    # π times a denormal has lost bits that its logarithm shows.
     a = abs(fraction)
     over_pi = k.select(a < 2.0**-30, a, abs(sine) * (1.0 / math.pi))
     mirrored = -log(k, over_pi) - above

@@ -95,7 +95,7 @@ class _DirectConvolution:
         assert is_symbol(self.packed.size) or self.packed.size <= self.size, config
         #: Blocks of whole vectors of positions, and the vectors that are left.
         self.whole, self.left = blocks(self.packed, c)
-        #: Of each output the parts of a row of out, one after the other.
+        #: For each output the parts of a row of out, one after the other.
         self.sums = b.private(self.accumulator, c.block_o * len(p.parts) * self.size)
 
     def write(self, number: Value) -> None:
@@ -262,7 +262,7 @@ class _DirectConvolution:
             exists = both(piece.is_row, self.is_row(p.parts[first].start, place))
             for i, value in enumerate(interleaved(sums)):
                 each = plus(place[-1], i * width) + iota(self.b, width)
-                # Of a single axis a piece may go on behind the rows of this tile.
+                # Along a single axis a piece may go on behind the rows of this tile.
                 is_within = piece.is_within and across == 1 and len(piece.coordinates) > 1
                 mask = None if exists is None else repeated(exists, width)
                 if not is_within:

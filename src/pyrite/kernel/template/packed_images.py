@@ -342,7 +342,7 @@ def copy_planes(
 ) -> None:  # fmt: skip
     """Fill a phase of one channel of some images, from ``at`` on, with zeros outside.
 
-    Of images from ``batch`` on, if it is given, all is zeros.  They are not read even under a mask:
+    Images from ``batch`` on, if it is given, are zeros.  They are not read even under a mask:
     where there is no memory, a processor takes 600 cycles to find that it need not read it.
     """
     b = source.builder

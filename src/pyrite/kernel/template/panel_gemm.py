@@ -132,7 +132,7 @@ class _PanelGemm:
         # A slab begins at a multiple of what is unrolled and of the vectors that are copied.
         unit = lcm(self.period, config.width if config.packs_x else 1, SQUARE)
         self.depth = rounded_up(config.block_k, unit)
-        # Of the small tiles of GPUs the columns are known: a division is dear there.
+        # The small tiles of GPUs know their columns: a division is dear there.
         is_small = config.invocations > 1
         self.block_n = require_known(config.block_n) if is_small else config.block_n
         #: Whether sums wait for further slabs: a kernel of its own, to spare others their stores.

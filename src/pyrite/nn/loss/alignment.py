@@ -12,7 +12,7 @@ from pyrite.tensor.transducer import rnnt_loss
 class CTCLoss(Loss):
     """-log of the probability of targets, over all alignments: (T, N, C), (N, S) -> ().
 
-    Of log-probabilities, as `log_softmax` gives them, with the class ``blank`` for nothing said.
+    It takes log-probabilities, as `log_softmax` gives them; the class ``blank`` says nothing.
     The mean is over samples, each divided by the number of its labels, as in PyTorch;
     ``"batch_mean"`` is not divided.  ``zero_infinity`` makes 0 of a loss that no alignment has.
 
@@ -53,7 +53,7 @@ class CTCLoss(Loss):
 class RNNTLoss(Loss):
     """-log of the probability that a transducer says the targets: (N, T, U + 1, C), (N, U) -> ().
 
-    Of log-probabilities, as `log_softmax` gives them, with the class ``blank`` for nothing said.
+    It takes log-probabilities, as `log_softmax` gives them; the class ``blank`` says nothing.
 
     Source: Graves 2012, arXiv:1211.3711, section 2.4.
     """

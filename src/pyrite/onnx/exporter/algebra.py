@@ -264,7 +264,7 @@ class OnnxAlgebra:
         angle = self.atan(self.where((x == 0) & (y == 0), 0, slope))
         turned = self.where(self.signbit(x), self.copysign(math.pi, y), 0)
         aimed = self.where(self.signbit(x), angle + turned, angle)
-        # Of y = 0 the sign is that of y, which 0 + pi has lost.
+        # Where y is 0 the sign is that of y, which 0 + pi has lost.
         flat = self.where(self.signbit(x), turned, y)
         return self.where((y == 0) & ~self.isnan(x), flat, aimed)
 
@@ -299,7 +299,7 @@ class OnnxAlgebra:
         x, n = self.pair(x, n)
         width = x.dtype.itemsize * 8
         if x.dtype.kind != "uint":
-            # Of what is not negative the bits are an unsigned number's; of others their inverse is.
+            # The bits of what is not negative are an unsigned number's; of others their inverse is.
             far = self.where((n >= width) | (n < 0), width - 1, n)
             bits = self._shifted(self.where(x < 0, ~x, x), far, "RIGHT")
             return self.where(x < 0, ~bits, bits)

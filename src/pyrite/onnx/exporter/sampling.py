@@ -1,4 +1,4 @@
-"""At which sizes a model is traced: three of each dynamic axis, and two more that judge.
+"""The sizes at which a model is traced: three of each dynamic axis, and two more that judge.
 
 The first is the example's.  The others are chosen so that the model takes them: one more and so on,
 one less and so on, or multiples, as a network that halves its input three times needs.

@@ -140,7 +140,7 @@ def _sum_of_steps(x: Term, term: Callable[[Term], Any]) -> Any:
 def nextafter(k: Any, x: Any, y: Any) -> Any:
     """Return the number next to x on the side of y, by arithmetic alone.
 
-    Of a normal x, |x| times a bit more than half a unit is a step that rounds to the neighbour.
+    For a normal x, |x| times a bit more than half a unit is a step that rounds to the neighbour.
     What is so small that the product would lose bits is scaled; below, units are all the same.
     Source: Rump, Zimmermann, Boldo and Melquiond 2009, "Computing predecessor and successor in
     rounding to nearest".

@@ -39,9 +39,9 @@ class Pattern:
 def rewritten(graph: Graph, patterns: Iterable[Pattern], view: GraphView) -> Graph:
     """Return a graph with what patterns find in its view; bodies stay as they are.
 
-    Of patterns that end in one node the first that fits is taken.  Nodes come in the order in which
-    they run, so that a pattern may be made of what was found before it.  Those that only a pattern
-    reads are left out.
+    If several patterns end in one node, the first that fits is taken.  Nodes come in the order in
+    which they run, so that a pattern may be made of what was found before it.  Those that only a
+    pattern reads are left out.
     """
     by_op: dict[str, list[Pattern]] = {}
     for pattern in patterns:

@@ -19,7 +19,7 @@ from typing import Protocol
 from pyrite.onnx.graph import Node, ValueType
 from pyrite.onnx.pattern.view import GraphView, is_one_of
 
-#: Of a value of which the file says nothing.
+#: The type of a value of which the file says nothing.
 UNKNOWN = ValueType()
 
 #: How far a number of a file may be from the one meant: it was rounded to float32.

@@ -16,7 +16,7 @@ from pyrite.types import Array
 
 Read = Callable[[], Array]
 
-#: Of each gate here, its place among ONNX's: i, o, f, c of an LSTM and z, r, h of a GRU.
+#: The place of each gate among ONNX's: i, o, f, c of an LSTM and z, r, h of a GRU.
 _ORDERS = {"RNN": (0,), "LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 
 

@@ -277,7 +277,7 @@ def _within(inner: Form, modulus: int, shape: Shape) -> Form:
     if 0 <= low and high < modulus:
         return kept
     found = min(kept, reduced, key=_extent(shape))
-    # Of what is negative, a processor's remainder is another.
+    # A processor's remainder of what is negative is another.
     return found + modulus * max(-(found.range(shape)[0] // modulus), 0)
 
 

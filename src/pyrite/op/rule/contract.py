@@ -96,7 +96,7 @@ class Contract(Rule):
     products: Callable[..., Products]
     #: Which of x, y and the result is computed from the other two, which are the inputs in order.
     role: int = 2
-    #: Of a transpose the shape of its result, from the shapes of its inputs and the attributes.
+    #: The shape of a transpose's result, from the shapes of its inputs and the attributes.
     missing: Callable[..., Shape] | None = None
     #: The attributes that a transpose alone has.
     extra: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ class Coordinate:
 class IndexRead:
     """An index, which an input holds at coordinates.
 
-    Of several ``axes`` it is the number of an element in row-major order, and stands for them.
+    With several ``axes`` it is the number of an element in row-major order, and stands for them.
     """
 
     input: int

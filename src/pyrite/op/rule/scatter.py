@@ -93,7 +93,7 @@ class Scatter(Writes):
     counts_from_end: bool = True
     drops: bool = False
     asked: Asked = None
-    #: Of updates that are added up, what promises that each goes to a tap of its own window, whose
+    #: For updates that are added up, what promises that each goes to a tap of its own window, whose
     #: position its index is; None, also as a result, promises nothing.
     windows: Callable[..., Windows | None] | None = None
 

@@ -123,7 +123,7 @@ class Executor:
         #: What the threads run.
         self._code = _load(compiler)
         addresses = self._code.addresses
-        #: Of a function that copies bytes: see its head.
+        #: The address of a function that copies bytes: see its head.
         self.copy_function = addresses["copy"]
         #: And of those of a launch that is counted when its turn comes.
         self._count, self._nothing = addresses["count"], addresses["nothing"]

@@ -115,7 +115,7 @@ def _rounds(node: Node) -> Amount:
 def _first(start: Node) -> str:
     """Return an expression of about the least value that an index has: what is unknown is 0.
 
-    Of the sums known terms count: the rest of a row begins at an offset and all whole vectors.
+    Known terms of sums count: the rest of a row begins at an offset and all whole vectors.
     """
     if start.kind == "alu" and start.attr == "add":
         x, y = map(_first, start.inputs)

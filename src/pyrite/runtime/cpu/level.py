@@ -32,7 +32,7 @@ _V2 = frozenset(("cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"))
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
-#: Of x86-64, the highest first.
+#: The levels of x86-64, the highest first.
 #: Source: x86-64 psABI, "Micro-Architecture Levels", https://gitlab.com/x86-psABIs/x86-64-ABI
 X86 = (
     Level("x86-64-v4", "x86-64-v4", _V4),
@@ -40,7 +40,7 @@ X86 = (
     Level("x86-64-v2", "x86-64-v2", _V2),
     Level("x86-64", "x86-64", frozenset()),
 )
-#: Of 64-bit Arm: what each has.
+#: The level of 64-bit Arm: what each has.
 ARM = (Level("armv8-a", "generic", frozenset()),)
 
 

@@ -28,10 +28,10 @@ from pyrite.runtime.protocol import Held, MemoryReport
 from pyrite.runtime.shortage import largest_of
 from pyrite.types import Array
 
-#: Of the beginning of each block: a cache line, and a vector of AVX-512.
+#: What the address of each block is a multiple of: a cache line, and a vector of AVX-512.
 ALIGNMENT: Final = 64
-#: Of a large one: a page.  A load that lies a little behind a store modulo 4096 waits for it, and
-#: blocks of 2 MB that follow each other by a cache line made norms take 1.25 times as long.
+#: The same for a large one: a page.  A load that lies a little behind a store modulo 4096 waits for
+#: it, and blocks of 2 MB that follow each other by a cache line made norms take 1.25 times as long.
 PAGE: Final = 4096
 #: From how many bytes on blocks begin a page.
 LARGE: Final = 1 << 16
@@ -203,7 +203,7 @@ class Allocator:
         with self._lock:
             ended = self._ended
             if len(ended) == 1 and ended[0].block.capacity == capacity and not for_host:
-                # Of the right size, as mostly in a chain of ops: nothing that is counted changes.
+                # Its size is right, as mostly in a chain of ops: nothing that is counted changes.
                 block = ended.popleft().block
             else:
                 block = self._taken(capacity, for_host=for_host)

@@ -67,7 +67,7 @@ class _Bytes:
         }  # fmt: skip
 
 
-#: Of a page that faults when it is touched; not in `mmap` of every Python.
+#: The access of a page that faults when it is touched; not in `mmap` of every Python.
 NO_ACCESS: Final = 0
 
 

@@ -66,7 +66,7 @@ class ApplicationQueue:
         """Return when what waits is submitted."""
         who = self._waiting
         if who is not None:
-            # Of no concern to a call of the application: every read of the results raises it.
+            # It does not concern a call of the application: every read of the results raises it.
             with suppress(PyriteError):
                 who.flush_for_application()
 

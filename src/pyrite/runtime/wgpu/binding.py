@@ -36,7 +36,7 @@ class BindGroups:
         #: Who keeps groups besides.
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._groups: OrderedDict[Key, Pointer] = OrderedDict()
-        #: Of each storage, by serial, the keys of its groups.
+        #: The keys of the groups of each storage, by serial.
         self._keys: defaultdict[int, set[Key]] = defaultdict(set)
 
     def __len__(self) -> int:

@@ -58,7 +58,7 @@ class Signature:
 
     @property
     def results(self) -> tuple[bool, ...]:
-        """Of each buffer whether a launch that does not run leaves it wrong."""
+        """For each buffer, whether a launch that does not run leaves it wrong."""
         return tuple(w and n not in self.error_words for n, w in enumerate(self.writes))
 
     def arguments(self, is_folded: bool) -> struct.Struct:

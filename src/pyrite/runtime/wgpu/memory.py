@@ -195,7 +195,7 @@ class Pool:
         #: program that repeats itself soon gets the same buffers each time, and its bind groups are
         #: known; last in, first out would shuffle them, as a step keeps other ones than it frees.
         self._free: defaultdict[int, list[tuple[int, Storage]]] = defaultdict(list)
-        #: Of the storages that somebody holds.  The pool must hold them too: garbage in a cycle, an
+        #: The storages that somebody holds.  The pool must hold them too: garbage in a cycle, an
         #: exception's frames above all, is finalized all at once, a ``wgpu.GPUBuffer`` with the
         #: lease that gives it back; what came back would be a buffer that is released.
         self._leases: set[Expiry] = set()

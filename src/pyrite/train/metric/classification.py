@@ -64,7 +64,7 @@ class Accuracy(SumMetric):
 class TopK(SumMetric):
     """The fraction of targets among the k highest scores: predictions (..., C), targets (...).
 
-    Of equal scores the one of the lower class comes first, as in ``Tensor.topk``.
+    Among equal scores the lower class comes first, as in ``Tensor.topk``.
     ignore_index: a target that does not count, as of padding.
     """
 
@@ -155,7 +155,7 @@ class _Counts(SumMetric):
 
 
 class Precision(_Counts):
-    """Of what was predicted, the fraction that was right."""
+    """The fraction of what was predicted that was right."""
 
     def score(self, hits: Any, predicted: Any, wanted: Any) -> NDArray[np.float64]:
         """Return hits / predicted."""
@@ -163,7 +163,7 @@ class Precision(_Counts):
 
 
 class Recall(_Counts):
-    """Of what was wanted, the fraction that was predicted."""
+    """The fraction of what was wanted that was predicted."""
 
     def score(self, hits: Any, predicted: Any, wanted: Any) -> NDArray[np.float64]:
         """Return hits / wanted."""

@@ -22,7 +22,7 @@ INK, PAPER, DEEP = (32, 33, 36), (255, 255, 255), (21, 83, 158)
 def confusion_picture(counts: NDArray[Any], names: Sequence[str]) -> NDArray[np.uint8]:
     """Return a picture (3, H, W) of counts (right class, predicted class).
 
-    Of classes too many to be read there are shades alone.
+    If the classes are too many to be read, there are shades alone.
     """
     classes = len(counts)
     cell = max(1, min(CELL, SIDE // classes))

@@ -15,8 +15,8 @@ from pyrite.train.metric.text import Text, TextMetric
 class _ErrorRate(TextMetric):
     """Edits / units of what was right, both summed over all texts; it may exceed 100 %.
 
-    Of several right texts the one with the fewest edits per unit counts.  NaN where nothing was
-    right to say and nothing was said, infinite where something was.
+    If there are several right texts, the one with the fewest edits per unit counts.  It is NaN
+    where nothing was right to say and nothing was said, infinite where something was.
     """
 
     unit = "%"

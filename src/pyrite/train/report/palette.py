@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-#: Of a run, or of a split where there is one run: told apart by people who see few colours
+#: Colours of runs, or of splits where there is one run: told apart by people who see few colours
 #: (Okabe & Ito 2008), and legible on white.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5195", "#777777")
 #: The same on a dark page.
 DARK = ("#4da3e0", "#ff8f4d", "#35c99b", "#e6a3c8", "#e6b422", "#8cd0f5", "#b48ad6", "#aaaaaa")
-#: Of texts and of axes on white.
+#: Colours of texts and of axes on white.
 INK, LINES = "#202124", "#dadce0"
 
 #: For matplotlib, and as a legend writes them.

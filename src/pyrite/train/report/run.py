@@ -86,14 +86,14 @@ class RecordedRun:
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
-        """With which arguments the caller began it: a name for each, with dots where they nest."""
+        """The arguments with which the caller began it, by name, with dots where they nest."""
         arguments = self.manifest.get("arguments")
         return dict(_flat(arguments)) if isinstance(arguments, dict) else {}
 
     def best(self, metric: str, split: str | None = None) -> tuple[int, Reading] | None:
         """Return the best reading of a metric and its epoch: of validation where there is one.
 
-        Of a metric that knows no better, the latest; None where it was not read.
+        If the metric knows no better, it is the latest; None where it was not read.
         """
         history = self.history
         for each in [split] if split else [s for s in ("valid", "train") if s in history.splits()]:

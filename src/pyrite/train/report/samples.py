@@ -12,13 +12,13 @@ from pyrite.train.report.html import Html, element, escaped, table
 from pyrite.train.report.run import RecordedRun
 from pyrite.train.sample import Cell, ImageSample, TableSample, TextSample
 
-#: Of a run, the latest.
+#: The most samples of a run that are shown, the latest.
 MOST = 60
 #: Bytes of a run's images on a page.
 IMAGES = 8 << 20
 #: The shorter side of small images, which are shown larger, in pixels: those of digits have 8.
 SIDE = 72
-#: Of an image that is shown larger, the longer side at most.
+#: The most pixels of the longer side of an image that is shown larger.
 WIDEST = 960
 
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -47,7 +47,7 @@ _PATIENCE = 2.0
 #: Seconds without growth after which the file of events is given up.
 _STUCK = 5.0
 
-#: Of these, lines are written when the dashboard has ended.
+#: Events of which lines are written when the dashboard has ended.
 _LAST_WORDS = (Resumed, CheckpointDamaged, Interrupted, StoppedEarly, RunEnded)
 
 

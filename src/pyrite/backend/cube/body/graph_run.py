@@ -380,7 +380,7 @@ def _siblings(inside: Set[Node], nodes: Sequence[Node], left: Sequence[Node]) ->
     own = set(nodes)
     made = {v for n in nodes for v in n.results if not is_view(n)}
     out = {v for n in left for v in n.results}
-    # Of each value to come: whether it is made of what is there, and of something in ``made``.
+    # For each value to come: whether what is there, with something in ``made``, makes it.
     ready: dict[int, bool] = {}
     found: list[int] = []
     for node in left:

@@ -119,7 +119,7 @@ class Region:
     atoms: Atoms = field(default_factory=Atoms)
     _axes: dict[int, Axes] = field(default_factory=dict)
     _support: dict[int, frozenset[Atom]] = field(default_factory=dict)
-    #: Of values their axes and support as resolved, and for which version of the atoms.
+    #: The axes and support of values as resolved, and for which version of the atoms.
     _resolved: dict[int, tuple[int, Axes, frozenset[Atom]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

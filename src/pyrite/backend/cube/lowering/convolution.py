@@ -75,7 +75,7 @@ def windowed(
     return WindowedProduct(w, left, right, target, lanes, is_transposed)
 
 
-#: Of a copy, as windows: with fewer a product is faster.
+#: The share of a copy that windows use: with less a product is faster.
 _LEAST_USED: Final = 0.55
 
 

@@ -163,7 +163,7 @@ class Accesses(Assembly):
         """
         if not element.startswith("i"):
             return x
-        # Of a whole register at least: of 16 bits LLVM 22 gives up on Arm.
+        # At least a whole register: LLVM 22 gives up on 16 bits on Arm.
         count = max(width, 128 // int(element[1:]))
         floats = ("float", count * int(element[1:]) // 32)
         type, opaque = vector(element, count), vector(*floats)

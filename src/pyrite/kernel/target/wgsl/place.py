@@ -1,6 +1,6 @@
 """Places of elements in a memory that WGSL sees as an array of vectors.
 
-Of an index that is a sum, the terms that are multiples of a vector's width are told from the rest,
+In an index that is a sum, the terms that are multiples of a vector's width are told from the rest,
 so that neighbouring places differ by constants.
 """
 

@@ -152,7 +152,7 @@ class Printer(Accesses, Control, Subgroups):
     def alu(self, node: Node) -> None:
         operands = [self.values[i] for i in node.inputs]
         if all(i.kind == "const" for i in node.inputs):
-            # Of literals alone it would be a constant expression, and an error where it overflows.
+            # Of literals it would be a constant expression, and an error where it overflows.
             operands[0] = tuple(self.let(piece) for piece in operands[0])
         spelled = [self.spell(node, pieces) for pieces in zip(*operands, strict=True)]
         self.define(node, spelled)

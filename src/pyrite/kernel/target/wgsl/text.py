@@ -35,13 +35,13 @@ class Text(ABC):
         self.is_folded = is_folded
         self.has_immediates = has_immediates
         self.values: dict[Node, Pieces] = {}
-        #: Of each control node, what its regions yielded.
+        #: What the regions of each control node yielded.
         self.results: dict[Node, Sequence[Pieces]] = {}
         self.memories: dict[Node, str] = {}
         self.vector_widths = vector_widths(kernel)
         self.module: list[str] = []
         self.lines: list[str] = []
-        #: Of each region being printed, indices over the width of a vector: see `quotient`.
+        #: For each region being printed, indices over the width of a vector: see `quotient`.
         self.quotients: list[dict[tuple[Node, int], str]] = []
         self.depth = 1
         self.numbered = 0

@@ -70,7 +70,7 @@ class Pace:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Of the split under way, over the last steps that were told."""
+        """Seconds for a step of the split under way, over the last that were told."""
         if len(self._recent) < 2:
             return None
         (began, first, _), (ended, last, _) = self._recent[0], self._recent[-1]
@@ -78,13 +78,13 @@ class Pace:
 
     @property
     def items_per_step(self) -> float:
-        """Of training, the mean over the last steps that were told; 0 where they tell none."""
+        """Items in a step of training, the mean of the last ones told; 0 where they tell none."""
         items = [count for count in self._items if count]
         return sum(items) / len(items) if items else 0.0
 
     @property
     def training_seconds(self) -> float | None:
-        """Of a step of training, over the last that were told."""
+        """Seconds for a step of training, over the last that were told."""
         return self._train
 
     def epoch_left(self, now: float) -> float | None:

@@ -200,7 +200,7 @@ class RunState:
     @_take.register
     def _(self, event: Sampled, time: float) -> None:
         name = (event.split, event.sample.name)
-        # Of pictures and tables a line says only where they are: told in each epoch, such lines
+        # A line says only where pictures and tables are: told in each epoch, such lines
         # would leave no room for others.
         if isinstance(event.sample, TextSample) or name not in self._sampled:
             self._say(time, "info", "", f"sample of {event.split}: {_in_words(event.sample)}")

@@ -153,7 +153,7 @@ def _axes(index: IndexMap) -> frozenset[int]:
     return frozenset[int]().union(*(form.axes for form in _forms(index)))
 
 
-#: Of each axis how far it moves in memory, and in which windows.
+#: How far each axis moves in memory, and in which windows.
 Moves = list[tuple[int, tuple[tuple[int, int], ...]]]
 
 

@@ -50,7 +50,7 @@ class Problem:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of the outputs, then those of what is reduced."""
+        """The strides of the outputs, then those of what is reduced."""
         return self.output_strides + self.reduced_strides
 
     def axis_along(self, config: ReductionConfig) -> int:

@@ -22,7 +22,7 @@ class _Problem:
     """What the kernel depends on, besides its operands: the source, then its index tensors."""
 
     place: Place
-    #: Of which input each further operand is.
+    #: The input that each further operand is.
     operands: tuple[int, ...]
     counts_from_end: bool
     can_fail: bool

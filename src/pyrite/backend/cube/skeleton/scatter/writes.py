@@ -19,7 +19,7 @@ from pyrite.kernel import Value
 from pyrite.op.rule import ASSIGN, Collision, Coordinate, IndexRead, Place
 from pyrite.types import Number, Shape, bool_, element_count
 
-#: Of an axis of the target the operand that holds its indices, and where in a vector of them.
+#: The operand that holds the indices of an axis, and where they are in a vector of them.
 Read = tuple[int, tuple[int, ...]]
 
 

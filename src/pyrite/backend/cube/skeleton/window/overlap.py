@@ -54,7 +54,7 @@ class Folding:
         self.windows: list[Range] = [
             axis.over(self.b, p) for axis, p in zip(axes, self.row, strict=False)
         ]
-        #: Of the elements whose sums are being made, the last a vector if there are several.
+        #: The elements whose sums are being made; the last is a vector if they are several.
         self.positions: list[Value] = []
 
     def write(self, end: Callable[[Value], Value]) -> None:
