@@ -31,6 +31,16 @@ def device(request: pytest.FixtureRequest, interpreter: Device) -> Device:
     return pyrite.device(request.param)
 
 
+@pytest.fixture(params=["interpreter", "cpu", "wgpu", "numpy"])
+def anywhere(request: pytest.FixtureRequest, interpreter: Device) -> Device:
+    """As `device`, and where Python itself runs the kernel."""
+    if request.param == "interpreter":
+        return interpreter
+    if problem := device_problem(request.param):
+        pytest.skip(problem)
+    return pyrite.device(request.param)
+
+
 @pytest.fixture
 def op_of() -> Callable[[Callable[..., None]], Callable[..., Tensor]]:
     """From a kernel ``(k, x, n, out)`` to its op: one number for each row of x."""

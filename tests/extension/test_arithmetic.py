@@ -87,10 +87,12 @@ def faults(found: Array, wanted: dict[str, Array], x: Array, y: Any) -> list[str
     return wrong
 
 
-@pytest.mark.sample(3, by="device")
+@pytest.mark.sample(3, by="anywhere")
 @pytest.mark.parametrize("dtype", COMPUTED, ids=NAMES)
 @pytest.mark.parametrize("form", ["elements", "number"])
-def test_operators_of_values_are_those_of_tensors(device: Device, dtype: DType, form: str) -> None:
+def test_operators_of_values_are_those_of_tensors(
+    anywhere: Device, dtype: DType, form: str
+) -> None:
     """The second operand is loaded for each element, or one for all."""
     every, wanted, known = numbers(dtype), operations(dtype), []
     pairs = [(a, b) for a in every for b in every]
@@ -101,7 +103,7 @@ def test_operators_of_values_are_those_of_tensors(device: Device, dtype: DType, 
     @kernel(workgroup_size=SIZE, grid=lambda x, *_: (-(-x.size // SIZE),))
     def all_of_them(k: KernelScope, x: TensorArgument, y: TensorArgument, out: Any) -> None:
         i = k.global_id()
-        with k.if_(i < x.size):
+        if i < x.size:
             for row, (name, operation) in enumerate(wanted.items()):
                 other = y[i] if form == "elements" else y[0]
                 out[row, i] = made(k, applied(operation, name, x[i], other), dtype)
@@ -115,18 +117,18 @@ def test_operators_of_values_are_those_of_tensors(device: Device, dtype: DType, 
 
     seconds = [y] if form == "elements" else [y[n : n + 1] for n in range(len(y))]
     for second in seconds:
-        got = op(tensor(x, dtype, device), tensor(second, dtype, device)).numpy()
+        got = op(tensor(x, dtype, anywhere), tensor(second, dtype, anywhere)).numpy()
         other = second if form == "elements" else second.repeat(len(x))
         values = {n: on_tensors(f, n, x, other, dtype) for n, f in wanted.items()}
         known += faults(got, values, x, other)
     assert not known
 
 
-@pytest.mark.sample(3, by="device")
+@pytest.mark.sample(3, by="anywhere")
 @pytest.mark.parametrize("dtype", COMPUTED, ids=NAMES)
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["x op 3", "3 op x"])
 def test_operators_of_a_value_and_a_number_are_those_of_tensors(
-    device: Device, dtype: DType, is_reversed: bool
+    anywhere: Device, dtype: DType, is_reversed: bool
 ) -> None:
     x, wanted = np.array(numbers(dtype), dtype.numpy), operations(dtype)
     wanted = {name: f for name, f in wanted.items() if name not in UNARY}
@@ -138,7 +140,7 @@ def test_operators_of_a_value_and_a_number_are_those_of_tensors(
     @kernel(workgroup_size=SIZE, grid=lambda x, *_: (1,))
     def all_of_them(k: KernelScope, x: TensorArgument, out: Any) -> None:
         i = k.global_id()
-        with k.if_(i < x.size):
+        if i < x.size:
             for row, operation in enumerate(wanted.values()):
                 for column, constant in enumerate(constants):
                     out[row, column, i] = made(k, turned(operation)(x[i], constant), dtype)
@@ -150,7 +152,7 @@ def test_operators_of_a_value_and_a_number_are_those_of_tensors(
         """Every operator, with every constant."""
         ...
 
-    got = op(tensor(x, dtype, device)).numpy()
+    got = op(tensor(x, dtype, anywhere)).numpy()
 
     wrong = []
     for column, constant in enumerate(constants):
@@ -258,9 +260,9 @@ def intrinsic_arity(name: str) -> int:
     return function.nin if is_ufunc else len(inspect.signature(function).parameters)
 
 
-@pytest.mark.sample(2, by="device")
+@pytest.mark.sample(2, by="anywhere")
 @pytest.mark.parametrize("dtype", [*COMPUTED, as_dtype("bool")], ids=[*NAMES, "bool"])
-def test_mathematics_is_that_of_tensors_or_an_error(device: Device, dtype: DType) -> None:
+def test_mathematics_is_that_of_tensors_or_an_error(anywhere: Device, dtype: DType) -> None:
     every = [False, True] if dtype.is_bool else numbers(dtype)
     pairs = [(a, b) for a in every for b in every]
     x, y = (np.array(v, dtype.numpy) for v in zip(*pairs, strict=True))
@@ -268,9 +270,9 @@ def test_mathematics_is_that_of_tensors_or_an_error(device: Device, dtype: DType
     for name in INTRINSICS:
         if not takes(name, dtype):
             with pytest.raises(KernelError, match=rf"^k\.math\.{name} requires"):
-                of_intrinsic(name, dtype)(tensor(x, dtype, device), tensor(y, dtype, device))
+                of_intrinsic(name, dtype)(tensor(x, dtype, anywhere), tensor(y, dtype, anywhere))
             continue
-        got = of_intrinsic(name, dtype)(tensor(x, dtype, device), tensor(y, dtype, device))
+        got = of_intrinsic(name, dtype)(tensor(x, dtype, anywhere), tensor(y, dtype, anywhere))
         with np.errstate(all="ignore"):
             function = getattr(NumPyAlgebra(), name)
             wanted = function(x, y) if intrinsic_arity(name) == 2 else function(x)
@@ -315,15 +317,15 @@ def of_intrinsic(name: str, dtype: DType) -> Any:
     return op
 
 
-@pytest.mark.sample(2, by="device")
+@pytest.mark.sample(2, by="anywhere")
 @pytest.mark.parametrize("dtype", COMPUTED, ids=NAMES)
-def test_casts_are_those_of_tensors(device: Device, dtype: DType) -> None:
+def test_casts_are_those_of_tensors(anywhere: Device, dtype: DType) -> None:
     every = numbers(dtype)
     if dtype.is_float:
         every += [1e10, -1e10, 3e30, -3e30, 2.0**31, -(2.0**31), 255.5, 65_537.0]
     x = np.array(every, dtype.numpy)
     for to in DTYPES:
-        if not device.backend.supports(TensorType((), to)):
+        if not anywhere.backend.supports(TensorType((), to)):
             continue
 
         @kernel
@@ -336,10 +338,10 @@ def test_casts_are_those_of_tensors(device: Device, dtype: DType) -> None:
             ...
 
         wanted = pyrite.tensor(x, device="numpy").astype(to).numpy()
-        assert op(tensor(x, dtype, device)).numpy().tolist() == wanted.tolist(), to
+        assert op(tensor(x, dtype, anywhere)).numpy().tolist() == wanted.tolist(), to
 
 
-def test_division_as_in_c_has_names(device: Device) -> None:
+def test_division_as_in_c_has_names(anywhere: Device) -> None:
     @kernel
     def parted(k: KernelScope, x: TensorArgument, y: Any, whole: Any, rest: Any) -> None:
         whole[k.at] = k.math.truncated_divide(x[k.at], y[k.at])
@@ -352,7 +354,7 @@ def test_division_as_in_c_has_names(device: Device) -> None:
 
     low = -(2**31)
     x, y = pyrite.tensor([7, -7, 7, -7, 7, low]), pyrite.tensor([2, 2, -2, -2, 0, -1])
-    whole, rest = op(x.astype("int32").to(device), y.astype("int32").to(device))
+    whole, rest = op(x.astype("int32").to(anywhere), y.astype("int32").to(anywhere))
 
     assert whole.tolist() == [3, -3, -3, 3, 0, low]
     assert rest.tolist() == [1, -1, 1, -1, 0, 0]
@@ -360,7 +362,7 @@ def test_division_as_in_c_has_names(device: Device) -> None:
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0])
 def test_floats_are_divided_by_a_zero_of_the_kernel_as_by_one_of_data(
-    device: Device, zero: float
+    anywhere: Device, zero: float
 ) -> None:
     @kernel
     def divided(k: Any, x: Any, out: Any) -> None:
@@ -374,7 +376,7 @@ def test_floats_are_divided_by_a_zero_of_the_kernel_as_by_one_of_data(
     x = np.array([1.0, -1.0, 0.0, np.inf, np.nan], np.float32)
     with np.errstate(all="ignore"):
         expected = x / np.float32(zero)
-    np.testing.assert_array_equal(by_zero(pyrite.tensor(x, device=device)).numpy(), expected)
+    np.testing.assert_array_equal(by_zero(pyrite.tensor(x, device=anywhere)).numpy(), expected)
 
 
 @pytest.mark.sample(1)
@@ -396,3 +398,28 @@ def test_divmod_is_both_quotient_and_rest(device: Device, dtype: str) -> None:
 
     wanted = np.stack([*np.divmod(x, x.dtype.type(3)), *np.divmod(x.dtype.type(17), x)], 1)
     assert np.array_equal(op(pyrite.tensor(x, device=device)).numpy(), wanted)
+
+
+@pytest.mark.parametrize("name", ["truncated_divide", "popcount", "pow", "maximum", "abs", "sign"])
+def test_mathematics_of_coordinates_is_that_of_integers(anywhere: Device, name: str) -> None:
+    """Where Python runs the kernel a coordinate is an int, without a dtype."""
+
+    @kernel
+    def one(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        (i,) = k.at
+        function = getattr(k.math, name)
+        value = function(i - 3) if name in ("popcount", "abs", "sign") else function(i - 3, 2)
+        out[i] = value + x[i]
+
+    @custom_op(infer=lambda x: x, kernels=[one])
+    def op(x: Tensor, /) -> Tensor:
+        """That of each coordinate less 3."""
+        ...
+
+    at = np.arange(-3, 5, dtype=np.int32)
+    wanted = {
+        "truncated_divide": np.trunc(at / 2), "popcount": np.bitwise_count(at.view(np.uint32)),
+        "pow": at**2, "maximum": np.maximum(at, 2), "abs": np.abs(at), "sign": np.sign(at),
+    }  # fmt: skip
+    got = op(pyrite.zeros((8,), dtype="int32", device=anywhere))
+    assert got.tolist() == wanted[name].tolist()

@@ -565,6 +565,46 @@ def test_subgroups_that_only_some_come_by_are_left_to_the_next_on_the_cpu() -> N
     assert [*special.refusals()] == ["cpu"]
 
 
+def with_a_loop_by_hand(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+    with k.for_(0, 1) as loop:
+        out[k.global_id()] = loop.index * 0.0 + 1.0
+
+
+@pytest.mark.parametrize("function", [with_subgroups, with_subgroups_of_some, with_a_loop_by_hand])
+def test_what_python_cannot_run_is_left_to_the_next_on_numpy(function: Any) -> None:
+    special, general = kernel(**FOUR)(function), kernel(**FOUR)(portable)
+
+    @custom_op(infer=same, kernels=[special, general])
+    def op(x: Tensor, /) -> Tensor:
+        """Which of them is it?"""
+        ...
+
+    @custom_op(infer=same, kernels=[special])
+    def alone(x: Tensor, /) -> Tensor:
+        """There is no other."""
+        ...
+
+    x = pyrite.ones((8,), device="numpy")
+    assert op(x).tolist() == [2.0] * 8
+    assert [*special.refusals()] == ["numpy"]
+    with pytest.raises(UnsupportedKernelError, match="recorded for a device"):
+        alone(x)
+
+
+def test_a_name_that_no_kernel_knows_is_not_left_to_the_next_on_numpy() -> None:
+    @kernel(**FOUR)
+    def wrong(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:
+        out[k.global_id()] = k.exp(x[k.global_id()])
+
+    @custom_op(infer=same, kernels=[wrong, kernel(**FOUR)(portable)])
+    def op(x: Tensor, /) -> Tensor:
+        """A mistake."""
+        ...
+
+    with pytest.raises(AttributeError, match=r"use k\.math\.exp"):
+        op(pyrite.ones((8,), device="numpy"))
+
+
 def test_a_mistake_is_not_left_to_the_next(interpreter: Device) -> None:
     @kernel
     def wrong(k: KernelScope, x: TensorArgument, out: TensorArgument) -> None:

@@ -246,6 +246,33 @@ def of_an_input(k: Any, x: Any, out: Any) -> None:
     x.atomic("add", k.at, 1)
 
 
+def of_nothing(k: Any, x: Any, out: Any) -> None:
+    out.atomic("add", k.at, x[k.at])
+
+
+def of_what_it_was(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = out.atomic("exchange", k.at, x[k.at])
+
+
+@pytest.mark.parametrize("function", [of_nothing, of_what_it_was])
+@pytest.mark.parametrize("name", ["numpy", "cpu", "wgpu"])
+def test_an_atomic_of_what_holds_nothing_is_an_error(function: Any, name: str) -> None:
+    """Its result would be what was in memory before."""
+    if problem := device_problem(name):
+        pytest.skip(problem)
+    with pytest.raises(KernelError, match=r"holds nothing before; say what: kernel\(fill="):
+        op_of(kernel(function))(pyrite.ones((3,), device=name))
+
+
+def test_an_atomic_of_what_the_kernel_stored_is_none(device: Device) -> None:
+    @kernel
+    def stored(k: Any, x: Any, out: Any) -> None:
+        out.atomic("store", k.at, 1.0)
+        out.atomic("add", k.at, x[k.at])
+
+    assert op_of(stored)(pyrite.ones((3,), device=device)).tolist() == [2.0] * 3
+
+
 @pytest.mark.parametrize(("function", "form", "words"), [
     (unread, {}, r"reads of inputs, got one of output 'out'; .* kernel\(fill=\{'out': 0\}"),
     (unread, {"fill": {"y": 0}}, r"requires inout= and fill= to name its outputs \(out\), got 'y'"),

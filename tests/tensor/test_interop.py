@@ -204,7 +204,7 @@ def test_values_are_given_without_a_copy(everywhere: pyrite.Device) -> None:
     for view, part in ((x, wanted), (x.mT, wanted.T), (x[1:, ::2], wanted[1:, ::2])):
         array = view.numpy()
         np.testing.assert_array_equal(array, part)
-        again = (view.numpy(), np.asarray(view), np.from_dlpack(view, copy=False))
+        again = (view.numpy(), np.asarray(view), np.from_dlpack(view))
         assert {address(other) == address(array) for other in again} == {is_same}
         for other in (array, *again):
             with pytest.raises(ValueError, match="read-only"):
@@ -292,3 +292,31 @@ def test_the_tables_word_for_sharing_is_true() -> None:
     row = next(line for line in readme.splitlines() if "shares memory with NumPy" in line)
 
     assert [cell.strip() for cell in row.split("|")[2:7]] == ["yes", "yes", "", "`torch:cpu`", ""]
+
+
+def test_memory_that_is_not_the_hosts_is_not_shared_by_a_copy(everywhere: pyrite.Device) -> None:
+    x = pyrite.arange(4, dtype="float32", device=everywhere)
+    if everywhere.backend.root.shares_with_numpy:
+        assert address(np.from_dlpack(x, copy=False)) == address(x.numpy())
+        return
+    with pytest.raises(BufferError, match="requires host memory to share, got memory of"):
+        np.from_dlpack(x, copy=False)
+    assert np.from_dlpack(x).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_a_tensor_stays_where_it_is(everywhere: pyrite.Device, copy: bool | None) -> None:
+    for x in (
+        pyrite.arange(4, device=everywhere),
+        pyrite.ones((2,), dtype="bfloat16", device=everywhere),
+    ):
+        taken = from_dlpack(x, copy=copy)
+        assert (taken.device, taken.dtype) == (x.device, x.dtype)
+        assert taken.tolist() == x.tolist()
+
+
+def test_a_tensor_of_another_device_is_copied_where_that_is_allowed() -> None:
+    x = pyrite.arange(4, device="numpy")
+    assert from_dlpack(x, device="cpu").device == pyrite.device("cpu")
+    with pytest.raises(BufferError, match="a tensor of cpu to share its memory, got one of numpy"):
+        from_dlpack(x, device="cpu", copy=False)

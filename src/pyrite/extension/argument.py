@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from pyrite.backend.cube.operand import Layout, Operand
 from pyrite.errors import KernelError
-from pyrite.extension.mistake import not_iterable, require_own, shown
+from pyrite.extension.mistake import holds_nothing, not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.vector import gathered, rows_of, spread
@@ -163,8 +163,11 @@ class TensorArgument:
         invocations come is not specified, and so the sum of floats is not to the last bit.  Sums
         and extremes of floats are made by exchanges, which take a try for each that comes between.
         """
+        holds_something = self._access != "write" or self.is_written or name == "store"
         self._require_output()
         self._require_atomic(name)
+        if not holds_something:
+            raise KernelError(holds_nothing(name, self.name))
         made, wanted = self.stored(value), self.stored(expected)
         if self._access != "atomic":
             raise AtomicWanted(self.name)

@@ -33,7 +33,13 @@ from pyrite.backend.device import DeviceLike
 from pyrite.backend.device import device as as_device
 from pyrite.config import config
 from pyrite.content import Functions, NoContentError
-from pyrite.errors import DeviceError, DTypeError, KernelError, UnsupportedDTypeError
+from pyrite.errors import (
+    DeviceError,
+    DTypeError,
+    KernelError,
+    UnsupportedDTypeError,
+    UnsupportedKernelError,
+)
 from pyrite.extension.counting import COUNTS, Counting
 from pyrite.extension.direct import DirectArgument, run
 from pyrite.extension.lanes import LaneScope
@@ -184,10 +190,14 @@ class PythonKernel(CustomKernel[Member]):
             self._require_counts(names[len(arrays) :])
             grid = self.counting.of_arrays(names, every)
         points = self.points(made[0].shape) if grid is None else ()
-        run(
-            self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size, grid=grid,
-            points=points,
-        )  # fmt: skip
+        try:
+            run(
+                self.function, self.name, tensors, dict(attrs), sizes=self.workgroup_size,
+                grid=grid, points=points,
+            )  # fmt: skip
+        except UnsupportedKernelError as error:
+            self.refuse("numpy", str(error))
+            raise
         made_of = [t for t in tensors[len(arrays) :] if t is not None]
         require_writes(self.name, made_of, self.outputs.names, self.follows)
 

@@ -137,12 +137,7 @@ class Mathematics(RecordingAlgebra):
                 "use Python's math"
             )
         type = self._scope._common_type(f"k.math.{name}", operands)
-        takes, cast = _takes(name, type.dtype)
-        if not takes:
-            raise KernelError(
-                f"k.math.{name} requires {cast}, got {type}; cast it: k.cast(x, "
-                f"{'float32' if 'float' in cast else 'int32'!r})"
-            )
+        require_taken(name, type.dtype, str(type))
         return tuple(self._scope.value(x, type) for x in operands)
 
     def _plain(self, x: Any) -> Any:
@@ -166,7 +161,17 @@ _NUMBERS: Final = (
 )  # fmt: skip
 
 
-def _takes(name: str, dtype: DType) -> tuple[bool, str]:
+def require_taken(name: str, dtype: DType, given: str) -> None:
+    """Raise KernelError unless an intrinsic takes a dtype."""
+    is_taken, cast = takes(name, dtype)
+    if not is_taken:
+        raise KernelError(
+            f"k.math.{name} requires {cast}, got {given}; cast it: k.cast(x, "
+            f"{'float32' if 'float' in cast else 'int32'!r})"
+        )
+
+
+def takes(name: str, dtype: DType) -> tuple[bool, str]:
     """Return whether an intrinsic takes a dtype, and which it takes."""
     if name in _INTEGERS:
         return dtype.is_integer, "integers"

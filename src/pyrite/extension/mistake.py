@@ -150,3 +150,11 @@ def require_own(builder: KernelBuilder, name: str, operands: Iterable[Any]) -> N
 def _is_below(one: KernelBuilder, other: KernelBuilder) -> bool:
     """Whether they write into one kernel: see `pyrite.extension.mathematics.Plain`."""
     return getattr(one, "scope", one) is getattr(other, "scope", other)
+
+
+def holds_nothing(atomic: str, output: str) -> str:
+    """Return what is wrong with an atomic that combines with what was never written."""
+    return (
+        f"{output}.atomic({atomic!r}, ...) requires an output that holds something, got one that "
+        f"holds nothing before; say what: kernel(fill={{{output!r}: 0}})"
+    )

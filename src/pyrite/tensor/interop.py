@@ -5,11 +5,12 @@
 ``from_dlpack(a)``               shares where the device can, else copies
 ``from_dlpack(a, copy=False)``   shares, or raises BufferError
 ``from_dlpack(a, copy=True)``    copies
+``from_dlpack(x)`` of a tensor   x, where it is or on ``device=``
 ``from_torch(t)``                shares, on the torch device where t is; ``copy=True`` copies
 ``x.torch()``                    the memory of x on a torch device, else a copy on the host
 ``x.numpy()``, ``np.asarray(x)`` a read-only view, or a copy where the device is not the host
-``np.from_dlpack(x)``            the memory of x, read-only
-``torch.from_dlpack(x)``         the memory of x; PyTorch does not keep read-only memory safe
+``np.from_dlpack(x)``            as ``x.numpy()``; ``copy=False`` shares, or raises BufferError
+``torch.from_dlpack(x)``         the same; PyTorch does not keep read-only memory safe
 ===============================  ===========================================================
 
 While memory is shared its owner must not write to it: a tensor is a value, and ops may run later
@@ -63,6 +64,8 @@ def from_dlpack(
     >>> shared.numpy().tolist()
     [7.0, 0.0]
     """
+    if isinstance(x, Tensor):
+        return _moved(x, device, copy)
     array = _host_view(x, copy)
     if copy is True:
         return tensor(array, device=device)
@@ -76,6 +79,17 @@ def from_dlpack(
             f"{_hindrance(array)}; let it copy"
         )
     return tensor(array, device=device)
+
+
+def _moved(x: Tensor, device: DeviceLike, copy: bool | None) -> Tensor:
+    """Return a tensor on a device; a value is its own copy."""
+    moved = x if device is None else x.to(device)
+    if copy is False and moved.device != x.device:
+        raise BufferError(
+            f"from_dlpack requires a tensor of {moved.device} to share its memory, got one of "
+            f"{x.device}; let it copy"
+        )
+    return moved
 
 
 def _hindrance(array: Array) -> str:

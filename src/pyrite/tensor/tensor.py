@@ -363,6 +363,11 @@ class Tensor(
         A consumer that asks for a version before 1.0 could write to it, and gets a copy.  Raises
         BufferError where sharing is not possible.
         """
+        if copy is False and not self._backend.root.shares_with_numpy:
+            raise BufferError(
+                f"__dlpack__ requires host memory to share, got memory of {self.device}; let it "
+                "copy"
+            )
         exported = self._exported()
         is_shared = copy is not True and max_version is not None and max_version >= (1, 0)
         if not is_shared and copy is False:

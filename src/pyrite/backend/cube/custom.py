@@ -75,6 +75,8 @@ class CustomKernel(ABC, Generic[F]):
         #: The vjp of an op that it makes, where that is derived.
         self.derivative: Callable[..., Any] | None = None
         self._forms: WeakKeyDictionary[Launcher, dict[Hashable, F | _Refused]] = WeakKeyDictionary()
+        #: Why it was refused where nothing is compiled, by the names of devices.
+        self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -130,12 +132,17 @@ class CustomKernel(ABC, Generic[F]):
     def refusals(self) -> dict[str, str]:
         """Return why devices cannot run it, by their names: what comes after it was taken there."""
         with self._lock:
-            return {
+            return self._refused | {
                 launcher.runtime.name: found.why
                 for launcher, forms in self._forms.items()
                 for found in forms.values()
                 if isinstance(found, _Refused)
             }
+
+    def refuse(self, device: str, why: str) -> None:
+        """Note why a device that compiles nothing cannot run it."""
+        with self._lock:
+            self._refused[device] = why
 
     @abstractmethod
     def names_of(self, op: Op, outputs: int) -> tuple[str, ...]:

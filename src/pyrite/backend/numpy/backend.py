@@ -15,7 +15,7 @@ import numpy as np
 from pyrite.backend.evaluation import coordinates_for, evaluate
 from pyrite.backend.numpy.arrays import NumPyArrays
 from pyrite.backend.protocol import Backend
-from pyrite.errors import DeviceError
+from pyrite.errors import DeviceError, UnsupportedKernelError
 from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.types import Array, DType, TensorType, dtype
 
@@ -125,11 +125,24 @@ def _operand(value: Any) -> Array | None:
 def _of_kernels(
     op: Op, arrays: Sequence[Array | None], attrs: Attributes, out: tuple[TensorType, ...] | None
 ) -> Sequence[Array] | None:
-    """Return the results of the first of an op's kernels that Python runs, without a reference."""
+    """Return the results of the first of an op's kernels that Python runs, without a reference.
+
+    Raises UnsupportedKernelError, the last one's, where Python can run none of them.
+    """
     if op.reference is not None or out is None:
         return None
-    found = (kernel.results(op, arrays, attrs, out) for kernel in op.kernels)
-    return next((results for results in found if results is not None), None)
+    refused = None
+    for kernel in op.kernels:
+        try:
+            results: Sequence[Array] | None = kernel.results(op, arrays, attrs, out)
+        except UnsupportedKernelError as error:
+            refused = error
+            continue
+        if results is not None:
+            return results
+    if refused is not None:
+        raise refused
+    return None
 
 
 def _referred(op: Op, arrays: Sequence[Array | None], attrs: Attributes) -> Sequence[Any]:

@@ -93,6 +93,7 @@ class Torch(
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = _working(device)
+        self.shares_with_numpy = self.device.type == "cpu"  # type: ignore[misc]
         index = f":{self.device.index}" if self.device.index else ""
         self.name = f"torch:{self.device.type}{index}"
         self.faults = Faults()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyrite.errors import IndexRangeError, KernelError
-from pyrite.extension.mistake import shown
+from pyrite.extension.mistake import holds_nothing, shown
 from pyrite.extension.vector import gathered, rows_of, spread
 from pyrite.kernel.builder.number import numbers_of
 from pyrite.types import Array, DType, Number, Shape
@@ -74,7 +74,10 @@ class DirectArgument:
 
     def atomic(self, name: str, coordinates: Any, value: Any = 0, *, expected: Any = 0) -> Any:
         """Change one element; return what it was."""
+        holds_something = self._is_readable or self.is_written or name == "store"
         self._require_output()
+        if name in _ATOMIC and not holds_something:
+            raise KernelError(holds_nothing(name, self.name))
         return changed(name, self._array, self._inside(coordinates), value, expected)
 
     def _require_output(self) -> None:

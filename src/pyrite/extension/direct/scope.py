@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyrite.backend.numpy.algebra import NumPyAlgebra
-from pyrite.errors import KernelError
+from pyrite.errors import KernelError, UnsupportedKernelError
 from pyrite.extension.direct.memory import DirectMemory
+from pyrite.extension.mathematics import require_taken, takes
+from pyrite.extension.scope import KernelScope
 from pyrite.kernel.interpret.memory import undefined
-from pyrite.types import DType, DTypeLike, Shape
+from pyrite.types import DType, DTypeLike, Shape, int32
 from pyrite.types import dtype as as_dtype
+
+#: What a kernel may rightly use, and Python cannot run: the op's next kernel may do without.
+RECORDED = frozenset(
+    "for_ if_ while_ subgroup_ballot subgroup_broadcast subgroup_lane subgroup_reduce "
+    "subgroup_scan subgroup_shuffle subgroup_size".split()
+)
 
 
 class Group:
@@ -45,8 +53,13 @@ class DirectScope:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            """Name what only a recording has."""
-            raise KernelError(
+            """Refuse what only a recording has."""
+            if not hasattr(KernelScope, name):
+                use = f"; use k.math.{name}" if hasattr(NumPyAlgebra, name) else ""
+                message = f"'KernelScope' object has no attribute {name!r}{use}"
+                raise AttributeError(message, name=name, obj=self)
+            kind = UnsupportedKernelError if name in RECORDED else KernelError
+            raise kind(
                 f"k.{name} requires a kernel that is recorded for a device, got one that Python "
                 "runs on numpy; write if, for and while, or run it on cpu"
             )
@@ -193,19 +206,57 @@ class _Mathematics:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            function = getattr(NumPyAlgebra(), name)
+            function = getattr(NumPyAlgebra(), name, None)
+            if function is None:
+                message = f"'Mathematics' object has no attribute {name!r}"
+                raise AttributeError(message, name=name, obj=self)
 
             def compute(*operands):
-                return function(*self._met(operands))
+                met = self._met(name, operands)
+                if name not in _APART:
+                    _require_one_dtype(name, met)
+                found = function(*met)
+                # A number, where NumPy made an array of none of its axes.
+                return found[()] if isinstance(found, np.ndarray) else found
 
             return compute
 
-    def _met(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        dtype = next((x.dtype for x in operands if isinstance(x, np.generic)), self._number.numpy)
+    def truncated_divide(self, x: Any, y: Any) -> Any:
+        """Return x / y rounded towards 0, as C's division of integers; 0 for y = 0."""
+        x, y = self._met("truncated_divide", (x, y))
+        _require_one_dtype("truncated_divide", (x, y))
+        if x.dtype.kind == "f":
+            return np.trunc(x / y)
+        return x * 0 if y == 0 else (x - np.fmod(x, y)) // y
+
+    def _met(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return operands of which numbers of Python, as coordinates are, have a dtype.
+
+        That of the others; int32 of integers alone, where the function takes it.
+        """
+        dtype = next((x.dtype for x in operands if isinstance(x, np.generic)), None)
+        if dtype is None:
+            are_whole = not any(isinstance(x, float) for x in operands)
+            dtype = (int32 if are_whole and takes(name, int32)[0] else self._number).numpy
         return tuple(
             dtype.type(x) if isinstance(x, float | int) and not isinstance(x, np.generic) else x
             for x in operands
         )
+
+
+#: Those of which an operand is a dtype, a condition or a number.
+_APART = ("where", "cast", "constant", "bitcast")
+
+
+def _require_one_dtype(name: str, operands: tuple[Any, ...]) -> None:
+    """Raise KernelError unless all are of one dtype, and the function takes it."""
+    dtypes = list(dict.fromkeys(as_dtype(x.dtype) for x in operands))
+    if len(dtypes) > 1:
+        raise KernelError(
+            f"k.math.{name} requires operands of one type, got {dtypes[0].name} and "
+            f"{dtypes[1].name}; cast one: k.cast(x, {dtypes[0].name!r})"
+        )
+    require_taken(name, dtypes[0], dtypes[0].name)
 
 
 def _of(sizes: Shape, axis: int, other: int) -> int:
