@@ -180,3 +180,70 @@ def test_the_interpreter_has_the_ir_and_numpy_nothing(interpreter: Device) -> No
     assert "kernel scaled(x: float32 read" in scaled.source(interpreter, [type], [type], factor=2.0)
     with pytest.raises(DeviceError, match="source requires a device that makes kernels, got numpy"):
         scaled.source("numpy", [type], [type], factor=2.0)
+
+
+# ---- what the interpreter finds, told by the user's lines ----
+
+
+def grouped(function: Callable[..., None]) -> Callable[..., Any]:
+    return op_of(kernel(workgroup_size=8, grid=lambda *_: (2,))(function))
+
+
+def without_barrier(k: Any, x: Any, out: Any) -> None:
+    tile = k.shared("float32", 8)
+    lane = k.local_id()
+    tile[lane] = x[lane]
+    if k.workgroup_id() == 0:
+        out[lane] = tile[7 - lane]
+
+
+def two_writers(k: Any, x: Any, out: Any) -> None:
+    out[k.local_id() % 4] = x[0]
+
+
+def written_after_read(k: Any, x: Any, out: Any) -> None:
+    tile = k.shared("float32", 8)
+    tile[k.local_id()] = x[0]
+    k.barrier()
+    total = tile[0]
+    tile[0 * k.local_id()] = total
+    if k.workgroup_id() == 0:
+        out[k.local_id()] = total
+
+
+@pytest.mark.parametrize(
+    ("function", "offset", "wrong"),
+    [
+        (without_barrier, 5, r"element 7 of the memory of (\S+):\d+ was written by invocation 7 "
+         "with no barrier between, read at {} by invocation 0 of workgroup 0; put one between"),
+        (two_writers, 1, "two invocations write element 0 of out, written at {} by invocation 0 of "
+         "workgroup 0; let one of them, or change it by an atomic"),
+        (written_after_read, 5, r"element 0 of the memory of (\S+):\d+ was read by invocation 7 "
+         "with no barrier between, written at {} by invocation 0 of workgroup 0; put one between"),
+    ],
+    ids=["without barrier", "two writers", "written after read"],
+)  # fmt: skip
+def test_a_race_is_told_by_the_line_the_invocations_and_what_to_do(
+    interpreter: Device, function: Any, offset: int, wrong: str
+) -> None:
+    code = function.__code__
+    line = f"{code.co_filename}:{code.co_firstlineno + offset}"
+
+    with pytest.raises(KernelError, match=wrong.format(line)) as failed:
+        grouped(function)(pyrite.ones((8,), device=interpreter))
+    assert failed.value.location == line
+
+
+def test_workgroups_are_not_in_order(interpreter: Device) -> None:
+    @kernel(workgroup_size=8, grid=lambda *_: (2,), fill={"out": 0})
+    def handed_on(k: Any, x: Any, out: Any) -> None:
+        i = k.global_id()
+        out[i] = x[i]
+        k.barrier("storage")
+        out[i] = out[15 - i]
+
+    with pytest.raises(
+        KernelError, match=r"was written by invocation 7 of workgroup 1 with nothing between that "
+        "orders workgroups, read at .* in a stage, or an op, after it",
+    ):  # fmt: skip
+        op_of(handed_on)(pyrite.ones((16,), device=interpreter))

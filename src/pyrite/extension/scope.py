@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from pyrite.backend.cube.operand import invocation_of, unravel
@@ -33,6 +34,9 @@ from pyrite.types import DType, DTypeLike, Number, bool_, float32, int32, uint32
 from pyrite.types import dtype as as_dtype
 
 T = TypeVar("T")
+
+#: What reads and writes memory.
+_TOUCHES = frozenset(("load", "store", "atomic"))
 
 #: Elements of one private memory.
 MOST_PRIVATE = 4096
@@ -72,6 +76,8 @@ class KernelScope(Reporting):
         self._ended: set[Node] = set()
         #: The lines of barriers.
         self._barriers: dict[Node, str] = {}
+        #: The lines at which memory is made and touched.
+        self._lines: dict[Node, str] = {}
         self._is_by_element = False
         #: Whether the function is at work, which declares no parameters.
         self.is_written = False
@@ -194,7 +200,11 @@ class KernelScope(Reporting):
                 f"shared requires int32 or uint32 for access='atomic', got {found.name}; count in "
                 "whole numbers, or add up in turns between barriers"
             )
-        return Scratch(self, super().shared(found, size, access=access).node, size)
+        return self._scratch(super().shared(found, size, access=access), size)
+
+    def _scratch(self, memory: Memory, size: int) -> Scratch:
+        self._lines[memory.node] = user_location()
+        return Scratch(self, memory.node, size)
 
     def _require_memory(self, name: str, size: int, most: int) -> None:
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= most:
@@ -208,7 +218,7 @@ class KernelScope(Reporting):
         size = _known(size)
         # On a CPU it is of the stack.
         self._require_memory("private", size, MOST_PRIVATE)
-        return Scratch(self, super().private(as_dtype(dtype), size).node, size)
+        return self._scratch(super().private(as_dtype(dtype), size), size)
 
     def _argument(self, symbol: Symbol, dtype: DType) -> Value:
         """Return a number of the launch.  Raises KernelError where it is none of the dtype."""
@@ -287,6 +297,8 @@ class KernelScope(Reporting):
         """Append a node, or return the equal pure node that is in scope already."""
         self._require_open(inputs)
         node = super().emit(kind, type, inputs, attr, regions)
+        if kind in _TOUCHES and self.is_written:
+            self._lines[node] = user_location()
         # An if_ may still get an else_.
         broken = None if kind == "if" else broken_rule(node, self._head)
         if broken is not None:
@@ -321,7 +333,7 @@ class KernelScope(Reporting):
 
     def build(self) -> Kernel:
         """Return the kernel.  Raises KernelError for a barrier that some never reach."""
-        kernel = super().build()
+        kernel = replace(super().build(), lines=self._lines)
         if self._barriers:
             for node in stray_barriers(kernel):
                 self._refuse_barrier(self._barriers[node])

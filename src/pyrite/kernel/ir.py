@@ -77,8 +77,8 @@ duty: a target may trap, clamp or corrupt; `interpret` reports.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -331,7 +331,8 @@ class Kernel:
     """A program for every invocation of a grid of workgroups.
 
     ``parameters`` are the ``buffer`` and ``argument`` nodes in the order of binding.  ``grid`` is
-    the number of axes (1 to 3) on which workgroups are counted; the others are 1.
+    the number of axes (1 to 3) on which workgroups are counted; the others are 1.  ``lines`` has
+    the user's ``file:line`` of nodes, where that was noted: for messages, it means nothing.
     """
 
     name: str
@@ -340,6 +341,7 @@ class Kernel:
     workgroup_size: tuple[int, int, int] = (1, 1, 1)
     grid: int = 1
     index: DType = int32
+    lines: Mapping[Node, str] = field(default_factory=dict, repr=False)
 
     @property
     def buffers(self) -> tuple[Node, ...]:

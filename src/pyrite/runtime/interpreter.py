@@ -82,10 +82,10 @@ class InterpreterRuntime:
         self._is_closed = False
 
     def compile(self, kernel: Kernel) -> InterpretedKernel:
-        """Return the kernel, verified."""
+        """Return the kernel, verified; an equal one where its lines are the same."""
         self._require_open()
         found = self._executables.get(kernel.digest)
-        if found is None:
+        if found is None or list(found.kernel.lines.values()) != list(kernel.lines.values()):
             found = self._executables[kernel.digest] = InterpretedKernel(verify(kernel))
         return found
 

@@ -10,7 +10,6 @@ import numpy as np
 from pyrite.kernel.interpret.arithmetic import Arithmetic
 from pyrite.kernel.interpret.memory import How, Memory, first, undefined
 from pyrite.kernel.ir import Node, Type, dtype_of
-from pyrite.kernel.text import name_nodes
 from pyrite.types import Array
 
 
@@ -75,8 +74,12 @@ class Access(Arithmetic):
         """Raise KernelError if an element that is touched is wrong."""
         if wrong.any():
             at = np.argwhere(wrong)[0]
-            name = name_nodes(self.kernel)[node.inputs[0]]
-            self.fault(node, f"{name}[{index[tuple(at)]}] is {why}", int(at[0]))
+            self.fault(node, f"{self._element(node, index[tuple(at)])} is {why}", int(at[0]))
+
+    def _element(self, node: Node, index: int) -> str:
+        """Return what an element that a node touches is called."""
+        name, line = self.told(node.inputs[0])
+        return f"element {index} of the memory of {line}" if line else f"{name}[{index}]"
 
     def touch(self, node: Node, memory: Memory, how: How, where: Array, mask: Array) -> None:
         """Note what is read or written; a fault where nothing orders it with another touch."""
@@ -91,15 +94,26 @@ class Access(Arithmetic):
         if race is None:
             return
         element = int(elements[race.position])
-        what = f"two invocations write element {element}"
-        if race.before is not None:
-            other, before = race.before
-            name = name_nodes(self.kernel)[node.inputs[0]]
-            what = (
-                f"{name}[{element % memory.size}] was {before} by invocation {other % size} "
-                "with no barrier between"
-            )
-        self.fault(node, what, int(lane[race.position]))
+        at = int(lane[race.position])
+        if race.before is None:
+            name, line = self.told(node.inputs[0])
+            where = f"the memory of {line}" if line else name
+            self.fault(
+                node, f"two invocations write element {element % memory.size} of {where}", at,
+                "let one of them, or change it by an atomic",
+            )  # fmt: skip
+        other, before = race.before
+        what = (
+            f"{self._element(node, element % memory.size)} was {before} by invocation "
+            f"{other % size}"
+        )
+        if other // size == self.group[at]:
+            self.fault(node, f"{what} with no barrier between", at, "put one between")
+        self.fault(
+            node,
+            f"{what} of workgroup {other // size} with nothing between that orders workgroups", at,
+            "read what others write in a stage, or an op, after it",
+        )  # fmt: skip
 
     def atomic(self, node: Node) -> None:
         name, has_mask = node.attr

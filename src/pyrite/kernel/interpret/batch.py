@@ -13,6 +13,9 @@ from pyrite.kernel.ir import Kernel, Node, Region
 from pyrite.kernel.text import line_of, name_nodes
 from pyrite.types import Array
 
+#: What nodes do to memory, as it is told.
+_DOES = {"load": "read", "store": "written", "atomic": "changed at once"}
+
 
 class Batch(ABC):
     """Some workgroups of a launch, in lockstep: one element of each array for each invocation."""
@@ -56,8 +59,28 @@ class Batch(ABC):
         value = self.values[node]
         return np.broadcast_to(value, (self.lanes, *value.shape[1:]))
 
-    def fault(self, node: Node, what: str, lane: int | None = None) -> NoReturn:
-        """Raise KernelError for what a node does, in the invocation of a lane."""
+    def told(self, memory: Node) -> tuple[str, str | None]:
+        """Return the name of a memory, and where the user made it, if that was noted."""
+        return name_nodes(self.kernel)[memory], self.kernel.lines.get(memory)
+
+    def fault(self, node: Node, what: str, lane: int | None = None, fix: str = "") -> NoReturn:
+        """Raise KernelError for what a node does, in the invocation of a lane.
+
+        It is told with the user's line where that is known, and else as the text of the kernel.
+        """
+        noted = self.kernel.lines.get(node)
+        if noted is not None:
+            who = (
+                f" by invocation {self.local[lane]} of workgroup {self.group[lane]}"
+                if lane is not None
+                else ""
+            )
+            does = _DOES.get(node.kind, "run")
+            error = KernelError(
+                f"kernel {self.kernel.name!r}: {what}, {does} at {noted}{who}{fix and f'; {fix}'}"
+            )
+            error.location = noted
+            raise error
         name, line = name_nodes(self.kernel).get(node), line_of(self.kernel, node)
         where = f"{node.kind} {name}" if name else node.kind
         if lane is not None:
