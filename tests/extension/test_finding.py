@@ -125,6 +125,51 @@ def test_a_check_that_fails_is_raised_with_its_line(
     assert line is None or location.endswith(f":{line}")
 
 
+@kernel(workgroup_size=(8, 2), grid=lambda *_: (3, 2))
+def bounded(k: Any, x: Any, out: Any) -> None:
+    i, j = k.global_id(1), k.global_id(0)
+    k.check(x[i, j] < 9.0, "too large")
+    k.check(x[i, j] > -9.0, "too small")
+    out[i, j] = x[i, j]
+
+
+@kernel
+def bounded_each(k: Any, x: Any, out: Any) -> None:
+    k.check(x[k.at] < 9.0, "too large")
+    k.check(x[k.at] > -9.0, "too small")
+    out[k.at] = x[k.at]
+
+
+@pytest.mark.parametrize("at", [(0, 0), (2, 17), (3, 23)])
+@pytest.mark.parametrize(("number", "words"), [(10.0, "too large"), (-10.0, "too small")])
+def test_a_check_tells_the_invocation(
+    device: Device, at: tuple[int, int], number: float, words: str
+) -> None:
+    x = np.zeros((4, 24), np.float32)
+    x[at] = number
+    x[::-1, ::-1][at] = -10.0  # of several that fail it is one of the first check
+    (i, j), (a, b) = ((n, m) for n, m in (at, (3 - at[0], 23 - at[1])))
+    others = rf"|\({a}, {b}\)" if number < 0 else ""
+
+    with pytest.raises(KernelError, match=rf"^{words}, in .*, element (\({i}, {j}\){others})\n"):
+        op_of(bounded_each)(pyrite.tensor(x, device=device)).numpy()
+    x[3 - at[0], 23 - at[1]] = 0.0
+    where = rf"invocation \({j % 8}, {i % 2}\) of workgroup \({j // 8}, {i // 2}\)"
+    with pytest.raises(KernelError, match=f"^{words}, in kernel 'bounded', {where}\n"):
+        op_of(bounded)(pyrite.tensor(x, device=device)).numpy()
+
+
+def test_a_launch_after_one_that_failed_tells_nothing_of_its_own(device: Device) -> None:
+    first, then = (np.zeros((2, 3), np.float32) for _ in range(2))
+    first[0, 1], then[1, 2] = -10.0, 10.0
+    op = op_of(bounded_each)
+    x, y = (op(pyrite.tensor(a, device=device)) for a in (first, then))
+
+    for made in (y, x):
+        with pytest.raises(KernelError, match=r"^too small, .* element \(0, 1\)\n"):
+            made.numpy()
+
+
 def test_checks_that_hold_change_nothing(device: Device) -> None:
     x = pyrite.tensor([1.0, 4.0, 2.0, 0.0, 9.0, 0.0, 0.0, 0.0, 0.0, 6.0], device=device)
     want = [np.sqrt(v) + x.tolist()[int(v)] for v in [1.0, 4.0, 2.0, 0.0, 9.0]]

@@ -16,6 +16,7 @@ recorded (`pyrite.extension.rewriting`).  On ``numpy`` it runs as Python itself
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from types import FunctionType
@@ -46,7 +47,7 @@ from pyrite.extension.lanes import LaneScope
 from pyrite.extension.outputs import Outputs, type_of
 from pyrite.extension.printing import WORDS, empty_words
 from pyrite.extension.problem import Family, Member, Problem, Served, call_key, problem_of
-from pyrite.extension.reporting import Check
+from pyrite.extension.reporting import Check, noted_invocation
 from pyrite.extension.rewriting import source_of
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.writing import Writing, require_writes
@@ -332,12 +333,44 @@ class PythonKernel(CustomKernel[Member]):
                 problem, lambda are_known: self._compile(launcher, call, grid, problem, are_known)
             ),
         )  # fmt: skip
-        faults = [self._fault(call.op, member, failure) for failure in member.failures]
+        told = self._place_of(call, grid)
+        faults = [
+            self._fault(call.op, member, failure, position, told)
+            for position, failure in enumerate(member.failures)
+        ]
         return Served(member, faults, problem.extents, problem.paths)
 
-    def _fault(self, op: Op, member: Member, failure: Check | None) -> str:
+    def _place_of(self, call: Call, grid: tuple[int, ...]) -> Callable[[int], str]:
+        """Return what tells the place of an invocation from its number."""
+        if not self.runs_by_grid:
+            points = self.points(call.outputs[0].shape)
+            return lambda number: f"element {places_in(points, number)}"
+        sizes = self.workgroup_size
+        counts = grid if self.counting is None else None
+
+        def told(number: int) -> str:
+            group, local = divmod(number, math.prod(sizes))
+            where = str(group) if counts is None else str(places_in(counts[::-1], group)[::-1])
+            return f"invocation {places_in(sizes[::-1], local)[::-1]} of workgroup {where}"
+
+        return told
+
+    def _fault(
+        self,
+        op: Op,
+        member: Member,
+        failure: Check | None,
+        position: int,
+        told: Callable[[int], str],
+    ) -> str:
         if failure is not None:
-            return CheckFault(f"{failure.message}, in kernel '{self.name}'", failure.location)
+
+            def where(note: int) -> str:
+                number = noted_invocation(note, position)
+                return "" if number is None else f", {told(number)}"
+
+            message = f"{failure.message}, in kernel '{self.name}'"
+            return CheckFault(message, failure.location, where)
         return (
             f"{op.name} requires every index of {', '.join(member.tested)} in its kernel "
             f"'{self.name}' to be inside, got one outside; read by x.get(i, j), which is 0 there, "
@@ -419,3 +452,16 @@ class PythonKernel(CustomKernel[Member]):
                 f"kernel '{self.name}' requires static= to name attributes of {call.op.name}, got "
                 f"{', '.join(unknown)}; it has {', '.join(call.attrs) or 'none'}"
             )
+
+
+def places_in(sizes: Shape, number: int) -> Shape:
+    """Return the coordinates of the element of a number in row-major order.
+
+    >>> places_in((2, 3), 4)
+    (1, 1)
+    """
+    found: list[int] = []
+    for size in reversed(sizes):
+        number, place = divmod(number, max(size, 1))
+        found.insert(0, place)
+    return tuple(found)

@@ -14,6 +14,7 @@ import numpy as np
 from pyrite.backend.cube.operand import workgroup_of
 from pyrite.errors import KernelError
 from pyrite.extension.arithmetic import Arithmetic
+from pyrite.extension.mathematics import Plain
 from pyrite.extension.mistake import shown
 from pyrite.kernel import Memory, Value
 from pyrite.types import Array, DType, int32, uint32, uint64
@@ -50,11 +51,8 @@ class Prints:
             )
         self.calls.append(tuple(p.dtype if isinstance(p, Value) else str(p) for p in parts))
         plain = scope.plain
-        size = plain.invocations
-        invocation = workgroup_of(plain) * size + plain.local_index() if size > 1 else None
         number = plain.const(len(self.calls), uint32)
-        who = workgroup_of(plain) if invocation is None else invocation
-        words = [number, plain.cast(who, uint32)]
+        words = [number, plain.cast(invocation_number(plain), uint32)]
         words += [plain.of(w.node) for v in values for w in _words(scope, v)]
         at = plain.cast(memory.atomic("add", 0, plain.const(len(words), uint32)), int32)
         fits = at <= WORDS - len(words)
@@ -82,6 +80,13 @@ class Prints:
                     said.append(str(_value(words[at : at + count], part)))
                     at += count
             yield invocation, " ".join(said) + "\n"
+
+
+def invocation_number(plain: Plain) -> Value:
+    """Return the number of an invocation among all of a launch."""
+    size = plain.invocations
+    group = workgroup_of(plain)
+    return group * size + plain.local_index() if size > 1 else group
 
 
 def _words(scope: Arithmetic, value: Value) -> list[Value]:

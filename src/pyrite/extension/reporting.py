@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyrite.errors import KernelError
 from pyrite.extension.arithmetic import Arithmetic
 from pyrite.extension.mistake import require_own, shown
-from pyrite.extension.printing import Prints
+from pyrite.extension.printing import Prints, invocation_number
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.ir import BOOL, Kernel
 from pyrite.kernel.passes import most_rounds, report_rounds
@@ -20,6 +20,23 @@ class Check(NamedTuple):
 
     message: str
     location: str
+
+
+#: A note is the rank of a failure in a launch, which falls, and so many bits of an invocation.
+RANKS: Final = 16
+NOTE_BITS: Final = 28
+#: What stands for all invocations from there on.
+MOST_NOTED: Final = 2**NOTE_BITS - 1
+
+
+def noted_invocation(note: int, position: int) -> int | None:
+    """Return the invocation in which the failure of a position failed, None if that is unknown.
+
+    >>> noted_invocation((15 << 28) | 7, 0), noted_invocation((15 << 28) | 7, 1)
+    (7, None)
+    """
+    rank, who = note >> NOTE_BITS, note & MOST_NOTED
+    return who if rank == RANKS - 1 - position and who < MOST_NOTED else None
 
 
 #: What is wrong where a device ends loops.
@@ -86,7 +103,26 @@ class Reporting(Arithmetic):
             raise KernelError(
                 f"check requires a bool of the kernel, as i < n, got {shown(condition)}"
             )
-        self._report(~condition, Check(message, user_location()))
+        self._note_invocation(~condition, check := Check(message, user_location()))
+        self._report(~condition, check)
+
+    def _note_invocation(self, failed: Value, what: Check) -> None:
+        """Write which invocation it is beside the error word, where nothing has failed before.
+
+        Numbers of failures fall: who raises the word is of the first launch that fails, and of its
+        failures the greatest number is the first.  So is the greatest note.
+        """
+        word, number = self._reported(what)
+        rank = RANKS - 1 - [*self.failures].index(what)
+        if rank < 1:
+            return
+        plain = self.plain
+        memory, code = Memory(plain, word.node), plain.of(number.node)
+        with plain.if_(plain.of(failed.node)):
+            before = memory.atomic("max", 0, code)
+            who = plain.min(plain.cast(invocation_number(plain), uint32), MOST_NOTED)
+            with plain.if_(before < code):
+                memory.atomic("max", 1, who | (rank << NOTE_BITS))
 
     def print(self, *parts: Any) -> None:
         """Print texts and values when the launch is done, in the order of invocations.

@@ -6,7 +6,8 @@ dropped.  So what it writes is in doubt, as is all that is computed from that, u
 looked at the word.  From then on it is good, or every read of it raises the error, which names the
 op and the user's line.
 
-Each thread has a word, which keeps the first failure.  The checked launches of the thread between
+Each thread has a word, which keeps the first failure, and beside it what a check of an application
+says of that: which invocation it was.  The checked launches of the thread between
 that one and the read that notices it cannot be told apart, so what they wrote raises the same
 error, right or wrong.  What no checked launch had a part in is never in doubt, and what other
 threads launched only where it is used.
@@ -28,6 +29,8 @@ from pyrite.types import Array, uint32
 
 #: What the first launch of a word puts there; later ones put less, as the word keeps the greatest.
 _GREATEST: Final = 2**32 - 1
+#: Numbers of a word: what failed, and what a check says of it.
+_SIZE: Final = 2
 #: So many launches share a word at most: none of them puts 0, which says that none failed.
 _LAUNCHES: Final = 2**31
 #: When no read has looked after so many launches, the next one waits for a look: all are noted.
@@ -36,15 +39,20 @@ _OPEN: Final = 2**14
 WORDS: Final = 64
 
 
+#: From what a check left beside the word to the text of where it failed, if that is known.
+Where = Callable[[int], str]
+
+
 class CheckFault(str):
     """What a check of an application's kernel says; ``location`` is its line."""
 
     location: str
+    where: Where
 
-    def __new__(cls, message: str, location: str) -> CheckFault:
-        """Return a message with a line."""
+    def __new__(cls, message: str, location: str, where: Where) -> CheckFault:
+        """Return a message with a line, and what tells where it failed."""
         made = super().__new__(cls, message)
-        made.location = location
+        made.location, made.where = location, where
         return made
 
 
@@ -208,7 +216,7 @@ class Faults:
             given = [doubt for word in self._open for doubt in word.open.values()]
             return Look(self, tuple(self._open), self._launched, given)
 
-    def settle(self, word: _Word, last: int, value: int) -> None:
+    def settle(self, word: _Word, last: int, value: Array) -> None:
         """Note what a look after the launches up to ``last`` found in a word."""
         with self._lock:
             # What a word says that was set would hide the failures of launches to come.
@@ -227,14 +235,14 @@ class Faults:
         if word is None or word.is_spent:
             if len(self._open) >= WORDS:
                 self._settle_at_once(tuple(self._open))
-            buffer = self._runtime.upload(np.zeros(1, np.uint32))
+            buffer = self._runtime.upload(np.zeros(_SIZE, np.uint32))
             word = self._of_thread.word = _Word(buffer, self._last + 1)
         return word
 
     def _settle_at_once(self, words: tuple[_Word, ...]) -> None:
         values = self._runtime.read_all([one for word in words for one in word.wanted])
-        for word, (value,) in zip(words, values, strict=True):
-            self.settle(word, self._last, int(value))
+        for word, value in zip(words, values, strict=True):
+            self.settle(word, self._last, value)
 
 
 class Look:
@@ -263,22 +271,23 @@ class Look:
             return found
         count = len(found) - len(self.words)
         for word, value in zip(self.words, found[count:], strict=True):
-            self._faults.settle(word, self.last, int(value[0]))
+            self._faults.settle(word, self.last, value)
         _require_sound(self._doubts)
         return found[:count]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error says, and the user's line."""
+    """What an error says, the user's line, and what a check left beside the word."""
 
     message: str
     location: str
+    note: int = 0
 
     def error(self) -> PyriteError:
         """Return a new error."""
         if isinstance(self.message, CheckFault):
-            failed = KernelError(self.message)
+            failed = KernelError(self.message + self.message.where(self.note))
             failed.location = self.message.location
             failed.add_note(f"the kernel was run at {self.location}")
             return failed
@@ -304,17 +313,18 @@ class _Word:
     @property
     def wanted(self) -> Wanted:
         """What is to be read to know it."""
-        return [(self.buffer, uint32, (1,))]
+        return [(self.buffer, uint32, (_SIZE,))]
 
     def value_of(self, number: int) -> int:
         """Return what a launch puts there if it fails."""
         return _GREATEST - (number - self.first)
 
-    def settle(self, last: int, value: int) -> bool:
+    def settle(self, last: int, found: Array) -> bool:
         """Note what a read after the launches up to ``last`` found; return whether one failed.
 
         Ended by Ctrl-C, it is made good by the next read.
         """
+        value, note = map(int, found)
         failed = self.first + (_GREATEST - value) if value else None
         if failed is None:
             for number in [n for n in self.open if n <= last]:
@@ -322,7 +332,7 @@ class _Word:
                 del self.open[number]
         elif failed in self.open:
             first = self.open[failed]
-            failure = Failure(first.message, first.location)
+            failure = Failure(first.message, first.location, note)
             for number, doubt in self.open.items():
                 doubt.settle(failure if number >= failed else None)
             self.open.clear()
