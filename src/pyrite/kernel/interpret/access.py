@@ -97,9 +97,9 @@ class Access(Arithmetic):
         at = int(lane[race.position])
         if race.before is None:
             name, line = self.told(node.inputs[0])
-            where = f"the memory of {line}" if line else name
+            of = f"the memory of {line}" if line else name
             self.fault(
-                node, f"two invocations write element {element % memory.size} of {where}", at,
+                node, f"two invocations write element {element % memory.size} of {of}", at,
                 "let one of them, or change it by an atomic",
             )  # fmt: skip
         other, before = race.before
