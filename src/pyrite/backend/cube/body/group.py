@@ -98,15 +98,19 @@ def passes(region: Region, group: Group) -> list[list[Node]]:
     return found
 
 
-def elements_of(region: Region, group: Group, wanted: Sequence[int]) -> set[int]:
-    """Return the values along the row that a pass makes to have some."""
+def elements_of(
+    region: Region, group: Group, wanted: Sequence[int], *, but: int | None = None
+) -> set[int]:
+    """Return the values along the row that a pass makes to have some, ``but`` one and its own."""
     along = set(group.length)
     nodes = {v: node for node in region.nodes for v in node.results}
     found: set[int] = set()
     left = list(wanted)
     while left:
         value = left.pop()
-        if value in found or value not in nodes or along.isdisjoint(region.support(value)):
+        if value in found or value not in nodes or value == but:
+            continue
+        if along.isdisjoint(region.support(value)):
             continue
         found.add(value)
         left += nodes[value].values

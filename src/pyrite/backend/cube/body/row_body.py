@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pyrite.backend.cube.body.evaluate import evaluate
-from pyrite.backend.cube.body.group import Group, bound_fold, elements_of, kept_value, passes
+from pyrite.backend.cube.body.evaluate import evaluate, weight_of
+from pyrite.backend.cube.body.group import (
+    KEPT_WEIGHT,
+    Group,
+    bound_fold,
+    elements_of,
+    kept_value,
+    passes,
+)
 from pyrite.backend.cube.body.region import Region, is_view
 from pyrite.backend.cube.body.row import BodyRow
 from pyrite.backend.cube.operand import iota
@@ -58,7 +65,14 @@ class RowBody:
         for value, store in zip(self.group.numbers, numbers, strict=True):
             store(self.number(value))
         if elements or summed:
-            self.row.write(lambda at: self._write(at, elements))
+            is_light = self._weight((*self.group.elements, *summed)) < KEPT_WEIGHT
+            self.row.write(lambda at: self._write(at, elements), is_light=is_light)
+
+    def _weight(self, wanted: Sequence[int]) -> int:
+        """Return about how many instructions the elements take, but for what is kept."""
+        made = elements_of(self.region, self.group, wanted, but=self.kept)
+        nodes = {self._nodes[value] for value in made}
+        return sum(weight_of(n, self.region.graph.types) for n in nodes if n.op.is_elementwise)
 
     def _write(self, at: At, elements: Sequence[Any]) -> None:
         for value, store in zip(self.group.elements, elements, strict=True):

@@ -149,7 +149,7 @@ def _write(row: GroupRow, eps: float, argnums: Sequence[int]) -> None:
         row.targets[0](at, found * spread(rate, at))
 
     if row.targets:
-        row.write(write)
+        row.write(write, is_light=True)
     if 1 in kept:
         row.scale(kept[1], rate)
 

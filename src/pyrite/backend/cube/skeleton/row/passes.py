@@ -11,6 +11,9 @@ from pyrite.kernel import KernelBuilder, Value
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.types import DType, Number
 
+#: Bytes that a processor fetches together.
+LINE = 64
+
 
 class RowPasses:
     """One row, inside the kernel.
@@ -158,11 +161,15 @@ class RowPasses:
         self._times += 1
         return self._times == 2 and self.config.keeps and self.config.lanes == 1
 
-    def _fetch(self, first: Value) -> None:
-        """Ask for vectors of the next row: the memory has nothing to do while one is computed."""
+    def _fetch(self, first: Value, vector: int = 0) -> None:
+        """Ask for vectors of the next row: the memory has nothing to do while one is computed.
+
+        Of several ``vector`` says which one: those that share a line ask for it once.
+        """
         row, self._row = self._row, self._row + 1
         for x in self._fetched:
-            x.prefetch(self._place(x, self._at(first)))
+            if vector * self.config.width * x.layout.dtype.itemsize % LINE == 0:
+                x.prefetch(self._place(x, self._at(first)))
         self._row = row
 
     # ---- passes ----
@@ -186,32 +193,48 @@ class RowPasses:
         """Return how many elements of a piece are in whole steps."""
         return self.b.index(self.piece_size - self.piece_size % step)
 
-    def write(self, body: Callable[[At], None]) -> None:
-        """Run a body that stores, for each of the row's vectors."""
-        self._each(body, fetches=self._begin())
+    def write(self, body: Callable[[At], None], *, is_light: bool = False) -> None:
+        """Run a body that stores, for each of the row's vectors.
 
-    def _each(self, body: Callable[[At], None], *, fetches: bool = False) -> None:
+        One ``is_light`` that takes few instructions: on a processor it is written out for several
+        vectors, as else a loop's own are as many.
+        """
+        is_together = is_light and self.config.lanes == 1
+        self._each(body, self.config.vectors if is_together else 1, fetches=self._begin())
+
+    def _each(self, body: Callable[[At], None], vectors: int = 1, *, fetches: bool = False) -> None:
         for at in self._turns:
             body(at)
         if self._turns:
             return
 
+        def run(first: Value, vector: int) -> None:
+            if fetches:
+                self._fetch(first, vector)
+            body(self._at(first))
+
         def over_piece(_: Values) -> Values:
-            self._write_piece(body, fetches)
+            if self._is_one:
+                body(self._only_vector())
+            else:
+                self._write_piece(body, run, vectors)
             return ()
 
         self._over_pieces(over_piece)
 
-    def _write_piece(self, body: Callable[[At], None], fetches: bool) -> None:
-        if self._is_one:
-            body(self._only_vector())
-            return
+    def _write_piece(
+        self, body: Callable[[At], None], run: Callable[[Value, int], None], vectors: int
+    ) -> None:
         b, width = self.b, self.config.width
         step, whole = self.config.lanes * width, self._whole(width)
-        with b.for_(self._first, whole, step=step) as loop:
-            if fetches:
-                self._fetch(loop.index)
-            body(self._at(loop.index))
+        first: Value | int = 0
+        if vectors > 1:
+            first = self._whole(step * vectors)
+            with b.for_(self._first, first, step=step * vectors) as loop:
+                for i in range(vectors):
+                    run(loop.index + i * step if i else loop.index, i)
+        with b.for_(self._first + first, whole, step=step) as loop:
+            run(loop.index, 0)
         if self._is_ragged:
             with b.for_(whole + self._first, self.piece_size, step=step) as rest:
                 body(self._masked(rest.index))

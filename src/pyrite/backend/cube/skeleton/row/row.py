@@ -129,9 +129,9 @@ class Row(RowPasses):
     ) -> Values:
         """Return states, one after another, that have taken in the vectors of a piece by turns."""
 
-        def loaded(first: Value) -> Values:
+        def loaded(first: Value, vector: int = 0) -> Values:
             if fetches:
-                self._fetch(first)
+                self._fetch(first, vector)
             return make(self._at(first))
 
         b, size = self.b, len(empty)
@@ -146,7 +146,7 @@ class Row(RowPasses):
             with b.for_(self._first, first, step=step * vectors, carried=states) as loop:
                 taken: list[Value] = []
                 for i in range(vectors):
-                    of = loaded(loop.index + i * step if i else loop.index)
+                    of = loaded(loop.index + i * step if i else loop.index, i)
                     taken += join(loop.carried[i * size : (i + 1) * size], of)
                 loop.yield_(*taken)
             states = [*loop.results]
