@@ -8,7 +8,7 @@ import pytest
 
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import device_problem
-from pyrite.kernel.machine import Machine
+from pyrite.kernel.machine import MOST_JOINED, Machine
 from pyrite.kernel.target.llvm import LLVMTarget
 from pyrite.runtime.cpu.guarded import GuardedCpuRuntime
 from pyrite.runtime.cpu.host import machine_of
@@ -57,4 +57,14 @@ def test_a_gpu_reports_what_it_grants() -> None:
         pytest.skip(problem)
     device = pytest.importorskip("pyrite.runtime.wgpu.adapter").open_device(limits="default")
     rounds = 65_535 if "llvmpipe" in device.name else None
-    assert device.machine == Machine.gpu(rounds=rounds, most_joined=1)
+    joined = 1 if device.is_software else MOST_JOINED
+    assert device.machine == Machine.gpu(rounds=rounds, most_joined=joined)
+
+
+def test_hardware_takes_several_small_launches_at_once_and_software_none() -> None:
+    adapter = pytest.importorskip("pyrite.runtime.wgpu.adapter")
+    limits = adapter.DEFAULT_LIMITS
+    software, hardware = (
+        adapter.Device(None, "x", is_one, limits, frozenset()) for is_one in (True, False)
+    )
+    assert (software.machine.most_joined, hardware.machine.most_joined) == (1, MOST_JOINED)

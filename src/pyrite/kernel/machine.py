@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 #: The sizes of workgroups that every WebGPU device can run, and that are worth trying.
 _WORKGROUP_SIZES: Final = (256, 128, 64, 32)
+#: Launches that one kernel may make at most.
+MOST_JOINED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Machine:
     argument_bytes: int = 1 << 12
     #: Launches that one kernel may make, each on workgroups of its own.  One where an invocation
     #: spends time on branches that it does not take, as on a GPU that is a program (llvmpipe).
-    most_joined: int = 16
+    most_joined: int = MOST_JOINED
     #: Rounds of loops after which each loop of an invocation ends, whatever its condition: Mesa's
     #: llvmpipe does so and tells nobody.
     rounds: int | None = None
@@ -72,7 +74,7 @@ class Machine:
         buffers: int = 8,
         rounds: int | None = None,
         argument_bytes: int = 1 << 12,
-        most_joined: int = 16,
+        most_joined: int = MOST_JOINED,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(

@@ -17,6 +17,7 @@ from pyrite.runtime.protocol import BundledLaunch, Fixed
 from pyrite.runtime.wgpu import WgpuRuntime, bundle_memory, submission
 from pyrite.runtime.wgpu import bundle as bundle_module
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER
+from pyrite.runtime.wgpu.timestamps import Timestamps
 from pyrite.types import float32
 
 
@@ -273,3 +274,21 @@ def test_a_launch_may_read_and_write_one_operand(runtime: WgpuRuntime, scale: Ke
         bundle.launch([x])
 
     np.testing.assert_array_equal(runtime.read(x, float32, (64,)), 64 * ONES)
+
+
+def test_launches_that_are_timed_have_the_numbers_of_their_run(
+    runtime: WgpuRuntime, scale: Kernel
+) -> None:
+    """Each has a pass of its own, also where the set of buffers is known as a table."""
+    bundle, memory = doubled_twice(runtime, scale), runtime.bundle_memory([256, 256], [0])
+    operands = [runtime.upload(ONES), *memory.buffers(), 0.0]
+    timestamps = Timestamps(runtime.device)
+    found = []
+    for factor in (1.0, 2.0, 3.0, 4.0):
+        operands[3] = factor
+        with runtime.timed(timestamps):
+            bundle.launch(operands)
+        found.append(runtime.read(operands[2], float32, (64,))[0])
+
+    assert found == [2.0, 4.0, 6.0, 8.0]
+    assert len(timestamps.read()) == 8

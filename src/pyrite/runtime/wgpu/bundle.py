@@ -18,6 +18,7 @@ from pyrite.runtime.wgpu.executable import Executable, Variant
 from pyrite.runtime.wgpu.memory import Buffer
 from pyrite.runtime.wgpu.queue import SUBMIT_AFTER, Queue
 from pyrite.runtime.wgpu.submission import Call, Calls, Immediates, Launch, Launches
+from pyrite.runtime.wgpu.varying_numbers import LaunchNumbers, VaryingNumbers
 
 #: Appends a launch of any kind: what a runtime does for one alone.
 LaunchOne = Callable[[Executable, list[Buffer], Immediates | None, Sequence[int], bool], None]
@@ -73,13 +74,15 @@ class _Piece:
     """So many of the launches as are submitted together.
 
     ``buffers`` are what they touch among the operands, ``results`` what they leave wrong if they do
-    not run, ``varying`` the places of launches whose numbers vary, ``names`` their kernels.
+    not run, ``varying`` the places of launches whose numbers vary, ``numbers`` where these lie,
+    ``names`` their kernels.
     """
 
     steps: tuple[_Prepared, ...]
     buffers: tuple[int, ...]
     results: tuple[int, ...]
     varying: tuple[int, ...]
+    numbers: VaryingNumbers
     names: tuple[str, ...]
 
 
@@ -123,7 +126,9 @@ class WgpuBundle:
                 self._launch_each(operands)
                 return
             for piece, calls in zip(self._pieces, self._calls(buffers, operands), strict=True):
-                if piece.varying:
+                if piece.varying and calls.rows is not None:
+                    calls = calls.with_block(piece.numbers, piece.numbers.block(operands))
+                elif piece.varying:
                     numbers = {n: piece.steps[n].arguments(operands) for n in piece.varying}
                     calls = calls.with_numbers(numbers)
                 counts["launches"] += len(calls)
@@ -229,10 +234,19 @@ def _piece(steps: Sequence[_Prepared]) -> _Piece:
         for step in steps
         for n, is_result in zip(step.buffers, step.executable.results, strict=True)
     ]
+    varying = [n for n, step in enumerate(steps) if step.numbers and step.packed is None]
     return _Piece(
         tuple(steps),
         tuple(dict.fromkeys(n for n, _ in pairs)),
         tuple(dict.fromkeys(n for n, is_result in pairs if is_result)),
-        tuple(n for n, step in enumerate(steps) if step.numbers and step.packed is None),
+        tuple(varying),
+        VaryingNumbers([_numbers_of(n, steps[n]) for n in varying]),
         tuple(step.executable.name for step in steps),
     )
+
+
+def _numbers_of(place: int, step: _Prepared) -> LaunchNumbers:
+    executable = step.executable
+    grid = [Fixed(step.grid[0])] if step.is_folded else []
+    letters = executable.signature.letters(step.is_folded)
+    return LaunchNumbers(place, executable.name, letters, [*step.numbers, *grid])

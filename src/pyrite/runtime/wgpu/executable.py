@@ -63,8 +63,12 @@ class Signature:
 
     def arguments(self, is_folded: bool) -> struct.Struct:
         """Return how its numbers are laid out in memory; the last of a folded one is the grid."""
+        return struct.Struct("@" + self.letters(is_folded))
+
+    def letters(self, is_folded: bool) -> str:
+        """Return the same as letters of struct."""
         letters = [_LETTERS[dtype.name] for dtype in self.parameters if dtype is not None]
-        return struct.Struct("@" + "".join(letters) + ("I" if is_folded else ""))
+        return "".join(letters) + ("I" if is_folded else "")
 
 
 @dataclass(frozen=True, slots=True)

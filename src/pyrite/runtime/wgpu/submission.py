@@ -21,6 +21,8 @@ from pyrite.runtime.wgpu.memory import Buffer, Contents
 from pyrite.runtime.wgpu.native import NativeError, Pointer, captured, ffi, lib
 from pyrite.runtime.wgpu.native_calls import ROW, address_of, loop
 from pyrite.runtime.wgpu.timestamps import Timestamps
+from pyrite.runtime.wgpu.varying_numbers import VaryingNumbers
+from pyrite.types import Array
 
 #: Bytes of three counts of workgroups.
 GRID_BYTES: Final = 12
@@ -162,11 +164,14 @@ class Calls:
     To make a row takes longer than to call from Python.
     """
 
-    __slots__ = ("held", "rows")
+    __slots__ = ("_block", "_varying", "held", "rows")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.held = list(calls)
         self.rows: Any = None
+        #: Of a table that has them the numbers that vary, and where they lie.
+        self._block: Array | None = None
+        self._varying: VaryingNumbers | None = None
 
     def __len__(self) -> int:
         return len(self.held)
@@ -180,22 +185,38 @@ class Calls:
             row = self.rows[n]
             row["pipeline"], row["group"] = address_of(pipeline), address_of(group)
             row["grid"] = grid
-            self._put(n, numbers)
+            if numbers is not None:
+                row["numbers"], row["nbytes"] = numbers.address, numbers.nbytes
 
     def with_numbers(self, numbers: Mapping[int, Immediates | None]) -> Calls:
         """Return the runs with other numbers at some places."""
-        made = object.__new__(Calls)
-        made.held = self.held.copy()
-        made.rows = None if self.rows is None else self.rows.copy()
+        made = Calls(self.held)
         for n, given in numbers.items():
             pipeline, group, _, grid = made.held[n]
             made.held[n] = (pipeline, group, given, grid)
-            made._put(n, given)
         return made
 
-    def _put(self, n: int, numbers: Immediates | None) -> None:
-        if numbers is not None and self.rows is not None:
-            self.rows["numbers"][n], self.rows["nbytes"][n] = numbers.address, numbers.nbytes
+    def with_block(self, varying: VaryingNumbers, block: Array) -> Calls:
+        """Return the runs of a table with the numbers of a block of `VaryingNumbers`."""
+        made = object.__new__(Calls)
+        made.held, made._varying, made._block = self.held, varying, block
+        made.rows = self.rows.copy()
+        made.rows["numbers"][varying.places] = varying.starts + np.uint64(block.ctypes.data)
+        made.rows["nbytes"][varying.places] = varying.sizes
+        return made
+
+    def listed(self) -> list[Call]:
+        """Return the runs one by one."""
+        varying, block = self._varying, self._block
+        if varying is None or block is None:
+            return self.held
+        found = self.held.copy()
+        rows = zip(varying.places, varying.starts, varying.sizes, strict=True)
+        for n, start, size in rows:
+            pipeline, group, _, grid = found[n]
+            data = block[int(start) : int(start) + int(size)].tobytes()
+            found[n] = (pipeline, group, Immediates(data), grid)
+        return found
 
 
 class Launches:
@@ -251,7 +272,7 @@ class Launches:
         set_numbers = lib.wgpuComputePassEncoderSetImmediates
         dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
         null, current = ffi.NULL, encoder.pipeline
-        for pipeline, group, numbers, (x, y, z) in self.calls.held:
+        for pipeline, group, numbers, (x, y, z) in self.calls.listed():
             if pipeline is not current:
                 current = pipeline
                 set_pipeline(compute_pass, pipeline)
@@ -263,7 +284,7 @@ class Launches:
 
     def _encode_timed(self, encoder: Encoder) -> None:
         """Append each in a pass of its own."""
-        for name, call in zip(self._names, self.calls.held, strict=True):
+        for name, call in zip(self._names, self.calls.listed(), strict=True):
             pipeline, group, numbers, grid = call
             Launch(name, pipeline, group, grid, numbers, None, [], ()).encode(encoder)
 
