@@ -55,6 +55,9 @@ class Config:
     #: Ops on the devices ``cpu`` and ``wgpu`` are recorded, and run as programs of many: see
     #: `pyrite.Fusion`.  Read when a device is first used.
     fusion: bool = False
+    #: A program that is new runs as its ops so many times before it is compiled, in a pause; with 0
+    #: it is compiled when it first runs.  For devices by name; read when one is first used.
+    fusion_after: int = 2
     #: When a fused program is compared with its ops one by one: "off", the "first" time that it
     #: runs, or "always".  One that gives something else is not used any more.  Read when a device
     #: is first used.
@@ -78,7 +81,7 @@ class Config:
     def __setattr__(self, name: str, value: object) -> None:
         if name == "threads" and value is not None:
             _require_threads("config.threads", value)
-        if name in ("cache_megabytes", "image_pixels"):
+        if name in ("cache_megabytes", "fusion_after", "image_pixels"):
             _require_count(f"config.{name}", value)
         if name == "fusion_check":
             require_check("config.fusion_check", value)
@@ -145,8 +148,9 @@ def _count(name: str, text: str) -> int:
 
 
 def _require_count(name: str, count: object) -> None:
-    if type(count) is not int or count < 1:
-        raise ArgumentError(f"{name} requires a whole number of 1 or more, got {count!r}")
+    least = 0 if name.lower().endswith("fusion_after") else 1
+    if type(count) is not int or count < least:
+        raise ArgumentError(f"{name} requires a whole number of {least} or more, got {count!r}")
 
 
 #: How a setting is read from the environment, by its annotation; a text as it is.

@@ -6,7 +6,7 @@ makes few of many.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyrite.op import Constant, Executor, Handle, Op, Plan
@@ -88,6 +88,21 @@ class Compiling:
         None for what is to be expanded, and for results of which only a run knows the types.
         """
         return None
+
+    #: Whether a program takes long to compile, so that what is new runs as its ops first.
+    compiles_programs: bool = False
+
+    def compile_later(self, job: Callable[[], None]) -> None:
+        """Have a job run in a pause by a thread, as `compiles_programs` asks for."""
+        job()
+
+    def without_memory(self, handle: Handle) -> Handle:
+        """Return what is enough of an input to compile for such inputs, and holds no memory."""
+        return handle
+
+    def is_in_doubt(self, handle: Handle) -> bool:
+        """Whether an index outside may have made it wrong."""
+        return False
 
     def compile(
         self, graph: Graph, inputs: Sequence[Any], donated: Collection[int] = ()

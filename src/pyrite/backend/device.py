@@ -247,8 +247,8 @@ def _open(name: str) -> Backend:
             backend = make(which) if which else make()
             if entry.fuses and config.fusion:
                 # By name: Fusion stands above devices.
-                fused: Callable[[Backend], Backend] = _FUSION.load()
-                backend = fused(backend)
+                fused: Callable[..., Backend] = _FUSION.load()
+                backend = fused(backend, after=config.fusion_after)
             # A device may have several names: torch:cuda and torch:cuda:0 are one.
             _opened[name] = _opened.setdefault(backend.name, backend)
         return _opened[name]

@@ -51,6 +51,7 @@ from pyrite.op.location import Site as Site
 from pyrite.op.location import located as located
 from pyrite.op.location import public as public
 from pyrite.op.location import raised_at as raised_at
+from pyrite.op.location import tell_lines as tell_lines
 from pyrite.op.location import user_frame as user_frame
 from pyrite.op.location import user_location as user_location
 from pyrite.op.location import user_site as user_site
@@ -129,6 +130,7 @@ __all__ = [
     "restrictions",
     "rules_key",
     "sample",
+    "tell_lines",
     "types_of_results",
     "user_frame",
     "user_location",

@@ -10,6 +10,7 @@ import functools
 import inspect
 import reprlib
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -192,8 +193,28 @@ def raised_at(error: BaseException) -> tuple[str | None, bool]:
     return found, is_ours
 
 
+class _Told(threading.local):
+    """What says which line a call is of that runs later than it was made."""
+
+    line: Callable[[], str] | None = None
+
+
+_told = _Told()
+
+
+def tell_lines(line: Callable[[], str] | None) -> Callable[[], str] | None:
+    """Have `user_location` and `user_site` be what is told, in this thread: of calls put off.
+
+    Return what told them before, which is to be put back.
+    """
+    before, _told.line = _told.line, line
+    return before
+
+
 def user_location() -> str:
-    """Return ``file:line`` of the innermost frame outside Pyrite."""
+    """Return ``file:line`` of the innermost frame outside Pyrite, or that of a call put off."""
+    if (told := _told.line) is not None:
+        return told()
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -215,11 +236,13 @@ class Site(NamedTuple):
         return f"{of.co_filename}:{next(lines, None) or of.co_firstlineno}"
 
 
-def user_site(known: int) -> Site:
+def user_site(known: int) -> Site | str:
     """Return the site that `user_location` tells, where so many callers are known to be Pyrite's.
 
     Frames that are looked at cost most here, 0.2 microseconds each.
     """
+    if (told := _told.line) is not None:
+        return told()
     frame = _user_frame_from(sys._getframe(known + 1))
     return Site(frame.f_code, frame.f_lasti)
 

@@ -13,7 +13,7 @@ import pytest
 import pyrite
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.cube import ahead as module
-from pyrite.backend.cube.ahead import CompileAhead
+from pyrite.backend.cube.ahead import CompileAhead, breathe
 from pyrite.backend.device import Device
 from pyrite.config import config
 from pyrite.kernel.machine import Machine
@@ -210,3 +210,55 @@ def run(way: str, device: Any, x: Any, weight: Any, g: Any, how: Any) -> pyrite.
     if way == "gradient of the weight":
         return x._convolution_weight_gradient(g, kernel_size=(3, 3), **how)
     return x.convolution(weight, **how)
+
+
+# ---- programs, which come first and in slices ----
+
+
+def test_a_first_job_comes_before_others_and_rests_between_its_slices(
+    ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SLICE", 0.0)
+    rests: list[float] = []
+    monkeypatch.setattr(ahead, "_rest", lambda seconds, look=0.0: rests.append(seconds))
+    begin, done = threading.Event(), list[str]()
+
+    def program() -> None:
+        for _ in range(3):
+            breathe()
+        done.append("program")
+
+    ahead.submit("blocks", lambda: (begin.wait(10), None)[1])
+    ahead.submit("later", lambda: done.append("later"))
+    ahead.submit_first(program)
+    breathe()
+    assert not rests, "nobody rests outside of the thread"
+    begin.set()
+    ahead.finish()
+    assert done == ["program", "later"]
+    assert len(rests) >= 3
+
+
+def test_a_first_job_ends_where_it_breathes_when_the_process_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SLICE", 0.0)
+    ahead = CompileAhead()
+    begun, goes_on, done = threading.Event(), threading.Event(), list[str]()
+
+    def program() -> None:
+        begun.set()
+        goes_on.wait(10)
+        breathe()
+        done.append("program")
+
+    ahead.submit_first(program)
+    assert begun.wait(10)
+    stopping = threading.Thread(target=ahead.stop)
+    stopping.start()
+    while not ahead._is_stopped:
+        sleep(0.001)
+    goes_on.set()
+    stopping.join(10)
+    assert not stopping.is_alive()
+    assert done == []

@@ -16,7 +16,7 @@ from pyrite import Tensor, nn, optim
 from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device
 from pyrite.backend.fusion import Fusion
-from pyrite.backend.fusion import pending as pending_module
+from pyrite.backend.fusion import recorded as recorded_module
 from pyrite.config import config
 from pyrite.errors import IndexRangeError, ShapeError
 from pyrite.runtime.interpreter import InterpreterRuntime
@@ -413,7 +413,7 @@ def test_pending_calls_hold_no_results_and_finished_ones_no_inputs() -> None:
 
 
 def test_a_tree_of_calls_is_begun_anew(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_module, "MOST_KNOWN", 20)
+    monkeypatch.setattr(recorded_module, "MOST_KNOWN", 20)
     x = pyrite.tensor(floats(2, 2), device=device)
     for n in range(1, 30):
         y = x.reshape((4,)) if n % 2 else x

@@ -26,9 +26,30 @@ PAUSE: Final = 0.2
 #: How long the thread rests after a job, by the time that this took, while the process computes:
 #: what waits for Python's lock is slowed down by no more than 3 %.
 REST: Final = 30.0
+#: Programs are compiled in slices of so many seconds of work, with rests between them by the time
+#: that a slice took; so somebody who wants Python's lock waits no longer than a slice.
+SLICE: Final = 0.002
+SLICE_REST: Final = 9.0
 #: Seconds in which it looks whether the process computes, and the share of them that says so.
 LOOK: Final = 0.02
 BUSY: Final = 0.2
+
+
+class Stopped(BaseException):
+    """The process ends, and nobody wants any more what a job makes."""
+
+
+_here = threading.local()
+
+
+def breathe() -> None:
+    """Let others have Python's lock for a while, in a job that is compiled in slices.
+
+    It is called where no lock is held, and does nothing in other threads.
+    """
+    rest: Callable[[], None] | None = getattr(_here, "rest", None)
+    if rest is not None:
+        rest()
 
 
 class CompileAhead:
@@ -37,12 +58,17 @@ class CompileAhead:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
+        #: Those that come before all others.
+        self._first: deque[Job] = deque()
         self._known: Recent[Hashable, bool] = Recent(KERNELS)
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self._latest = 0.0
         #: How many wait until all is done.
         self._waiting = 0
+        #: Whether a job runs, and when its slice began, by the thread's own time.
+        self._is_running = False
+        self._began = 0.0
 
     def note(self) -> None:
         """Note that somebody waits for a kernel, unless it is compiled ahead."""
@@ -54,23 +80,36 @@ class CompileAhead:
         if not config.ahead:
             return
         with self._changed:
-            if self._is_stopped or self._known.get(key):
-                return
-            self._known.put(key, True)
-            self._jobs.append(job)
-            self._changed.notify_all()
-            if self._thread is None:
-                # A thread that is cut off inside a compiler takes the process with it.
-                self._thread = threading.Thread(target=self._run, name="pyrite-ahead", daemon=True)
-                self._thread.start()
-                atexit.register(self.stop)
+            if not self._is_stopped and not self._known.get(key):
+                self._known.put(key, True)
+                self._jobs.append(job)
+                self._start()
+
+    def submit_first(self, job: Job) -> None:
+        """Have a job run in the next pause, before those that nobody may ask for, in slices.
+
+        It calls `breathe` between pieces of its work.
+        """
+        with self._changed:
+            if not self._is_stopped:
+                self._first.append(job)
+                self._start()
+
+    def _start(self) -> None:
+        """Say that there are jobs; the lock is held."""
+        self._changed.notify_all()
+        if self._thread is None:
+            # A thread that is cut off inside a compiler takes the process with it.
+            self._thread = threading.Thread(target=self._run, name="pyrite-ahead", daemon=True)
+            self._thread.start()
+            atexit.register(self.stop)
 
     def finish(self) -> None:
         """Wait until all jobs are done, which then come without rests."""
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._jobs or self._is_stopped)
+            self._changed.wait_for(lambda: self._is_done or self._is_stopped)
             self._waiting -= 1
 
     def stop(self) -> None:
@@ -81,22 +120,42 @@ class CompileAhead:
         if self._thread is not None:
             self._thread.join()
 
+    @property
+    def _is_done(self) -> bool:
+        return not (self._jobs or self._first or self._is_running)
+
     def _run(self) -> None:
-        while (job := self._next()) is not None:
+        while (found := self._next()) is not None:
+            job, is_first = found
             others: list[Job] = []
-            start = thread_time()
+            start = self._began = thread_time()
+            _here.rest = self._breathe if is_first else None
             # Whoever needs the kernel meets the error.
-            with suppress(Exception):
+            with suppress(Exception, Stopped):
                 others = [*(job() or ())]
             with self._changed:
-                self._jobs.popleft()
+                self._is_running = False
                 self._jobs.extendleft(reversed(others))
                 self._changed.notify_all()
-                self._rest(REST * (thread_time() - start))
+                self._rest(
+                    SLICE_REST * (thread_time() - self._began) if is_first
+                    else REST * (thread_time() - start)
+                )  # fmt: skip
 
-    def _rest(self, seconds: float) -> None:
+    def _breathe(self) -> None:
+        """Rest if the slice is over.  Raises Stopped where the process ends."""
+        spent = thread_time() - self._began
+        if spent < SLICE:
+            return
+        with self._changed:
+            if self._is_stopped:
+                raise Stopped
+            self._rest(SLICE_REST * spent, look=SLICE)
+        self._began = thread_time()
+
+    def _rest(self, seconds: float, look: float = LOOK) -> None:
         """Wait so long, or until nothing else computes; not while somebody waits for the jobs."""
-        look, spent = min(LOOK, seconds), process_time()
+        look, spent = min(look, seconds), process_time()
         if self._changed.wait_for(self._is_hurried, look):
             return
         if process_time() - spent > BUSY * look:
@@ -105,10 +164,13 @@ class CompileAhead:
     def _is_hurried(self) -> bool:
         return self._is_stopped or self._waiting > 0
 
-    def _next(self) -> Job | None:
-        """Return the next job in a pause; None when there will be none."""
+    def _next(self) -> tuple[Job, bool] | None:
+        """Return the next job in a pause, and whether it is a first one; None when all is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._is_stopped)
+            self._changed.wait_for(lambda: self._jobs or self._first or self._is_stopped)
             while not self._is_stopped and (rest := self._latest + PAUSE - monotonic()) > 0:
                 self._changed.wait(rest)
-            return None if self._is_stopped else self._jobs[0]
+            if self._is_stopped:
+                return None
+            self._is_running, is_first = True, bool(self._first)
+            return (self._first if is_first else self._jobs).popleft(), is_first

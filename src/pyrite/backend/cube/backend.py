@@ -10,7 +10,7 @@ Named for CubeCL, whose place in Burn it takes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Recording, Replay
 from pyrite.backend.cube.recording_key import key_of, key_of_plan
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
-from pyrite.backend.cube.rehearsal import kind_of, rehearse
+from pyrite.backend.cube.rehearsal import kind_of, rehearse, without_memory
 from pyrite.backend.cube.skeleton.elementwise import elementwise
 from pyrite.backend.cube.slot import Slot
 from pyrite.backend.cube.tensor import CubePrimitive, CubeTensor, MemoryHandle
@@ -58,6 +58,7 @@ class CubeBackend(Backend):
     """A runtime as a backend.  A handle is a `CubeTensor`."""
 
     plans_memory = True
+    compiles_programs = True
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -311,6 +312,18 @@ class CubeBackend(Backend):
             return found
 
         return compile_graph(self.launcher, graph, inputs, body_of, choose, donated)
+
+    def compile_later(self, job: Callable[[], None]) -> None:
+        """Have a job run in a pause, before kernels that nobody asked for yet."""
+        self.launcher.ahead.submit_first(job)
+
+    def without_memory(self, handle: Any) -> Any:
+        """Return a tensor of the same type and layout."""
+        return without_memory(handle)
+
+    def is_in_doubt(self, handle: CubeTensor) -> bool:
+        """Whether an index outside may have made it wrong."""
+        return handle.doubt is not None
 
     def memory(self) -> DeviceMemory:
         """Return how much memory is in use, and by which tensors."""

@@ -248,7 +248,8 @@ class Launcher:
         wanted = (content_of(key), axes)
         executable = self._executables.get(wanted)
         if executable is None:
-            with self._lock:
+            # Apart from the lock of the tables, as in `_made`.
+            with self._compiling:
                 executable = self._executables.get(wanted)
                 if executable is None:
                     executable = self._compiled(build(axes))

@@ -12,6 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
+from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import Use, least_bytes
 
 #: A plan that takes no more than this much of what any one takes is not improved.
@@ -87,6 +88,7 @@ def in_one_block(
         if tensors and len(rooms) == len(results):
             continue
         for order in _orders(inner, TRIES if tensors else 0):
+            breathe()
             found = _packed(rooms, inner, order, alignment)
             if best is None or found.nbytes < WORTH_SHARING * best.nbytes:
                 best = found

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyrite.backend.budget import memory_limit
 from pyrite.backend.compiling import Sites
+from pyrite.backend.cube.ahead import breathe
 from pyrite.backend.cube.block import peak_of
 from pyrite.backend.cube.body import GraphRun
 from pyrite.backend.cube.fault import AnyDoubt, joined
@@ -251,6 +252,7 @@ def compile_graph(
     names = tuple([node.op.name for node in graph.nodes])
     run = _ProgramRun(recorder, whole, choose, [names[n] for n in nodes])
     run.realise_results()
+    breathe()
     results = [x for v in whole.results if isinstance(x := run.real[v], CubeTensor)]
     assert len(results) == len(whole.results), "a number is no result"
     of_faults = [run.parts[n][-1] for n in recorder.launches_of_faults]
@@ -317,10 +319,12 @@ class _ProgramRun(GraphRun):
 
     def lowering(self, node: Node, inputs: Sequence[Input]) -> Lowering:
         """Return what runs a node alone."""
+        breathe()
         return self._choose(node.op, inputs, node.attrs)
 
     def note(self, nodes: Sequence[Node]) -> None:
         """Say that the launches since the last time are of these nodes."""
+        breathe()
         part = tuple([self._places[node] for node in nodes])
         self.parts += [part] * (self._recorder.launches - len(self.parts))
 

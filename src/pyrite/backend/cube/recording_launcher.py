@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from pyrite.backend.cube.ahead import Job
+from pyrite.backend.cube.ahead import Job, breathe
 from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.guard import GuardedBundle, guarding
 from pyrite.backend.cube.in_place import last_of, overwritten
@@ -129,6 +129,7 @@ class RecordingLauncher(Launcher):
         workgroups: int, fault: str | None = None,
     ) -> None:  # fmt: skip
         """Note a launch."""
+        breathe()
         grid = self.machine.grid(workgroups)
         executable = self.executable(key, build, len(grid))
         self._launches.append(NotedLaunch(executable, self._with_fault(bindings, fault), grid))
@@ -139,6 +140,7 @@ class RecordingLauncher(Launcher):
         knows_first: bool = False, writes_once: bool = False,
     ) -> None:  # fmt: skip
         """Note a launch of a kernel for problems of many extents."""
+        breathe()
         grid = self.machine.grid(workgroups)
         member, extents = self._launcher.member(
             problem, key, build, len(grid), knows_first=knows_first and self.comes_first
@@ -212,9 +214,11 @@ class RecordingLauncher(Launcher):
         """Make one launch of several where that is less; return of each which these were."""
         kept = [self._slot(r) for r in results]
         groups = launch_groups(self._launches, kept, self.machine)
-        self._launches = [
-            joined_launch(self._launcher, [self._launches[n] for n in group]) for group in groups
-        ]
+        joined: list[NotedLaunch] = []
+        for group in groups:
+            breathe()
+            joined.append(joined_launch(self._launcher, [self._launches[n] for n in group]))
+        self._launches = joined
         places = {n: place for place, group in enumerate(groups) for n in group}
         self.launches_of_faults = [places[n] for n in self.launches_of_faults]
         return groups

@@ -17,7 +17,7 @@ from pyrite.backend.explanation.launched import Launched, listeners
 from pyrite.backend.explanation.operations import peak_operations
 from pyrite.backend.explanation.trace import chrome_event
 from pyrite.backend.fallback import fallbacks
-from pyrite.backend.fusion.decorator import FUSED, Fusion
+from pyrite.backend.fusion.decorator import FUSED
 from pyrite.kernel import Kernel
 from pyrite.kernel.text import to_text
 from pyrite.runtime.protocol import Runtime
@@ -103,8 +103,8 @@ class Explanation:
     """What `explain` found: kernels by the time that they took, and what was waited for.
 
     ``syncs`` are reads that waited, ``fallbacks`` ops that NumPy ran.  Under `Fusion` ``plans`` are
-    the programs that were made, and ``hits`` the runs of those that were there.  Printed it is a
-    table.
+    the programs that were made, ``hits`` the runs of those that were there, and ``as_ops`` how
+    often calls ran one by one, as they were new.  Printed it is a table.
     """
 
     launched: list[Launched] = field(default_factory=list, repr=False)
@@ -112,6 +112,7 @@ class Explanation:
     fallbacks: dict[tuple[str, str], int] = field(default_factory=dict)
     plans: int = 0
     hits: int = 0
+    as_ops: int = 0
 
     @property
     def kernels(self) -> list[KernelUse]:
@@ -149,7 +150,9 @@ class Explanation:
             for use in self.kernels
         ]  # fmt: skip
         fallen = {f"{device}: {op}": n for (device, op), n in self.fallbacks.items()}
-        counts = {"syncs": self.syncs, "plans": self.plans, "hits": self.hits}
+        counts = {
+            "syncs": self.syncs, "plans": self.plans, "hits": self.hits, "as_ops": self.as_ops,
+        }  # fmt: skip
         return json.dumps({"kernels": kernels, **counts, "fallbacks": fallen}, indent=1)
 
     def chrome_trace(self) -> str:
@@ -187,7 +190,10 @@ class Explanation:
                 Text(_few(use.taken_by)),
             )
         waited = f"{len(self.launched)} launches, {self.seconds * 1e3:.3f} ms each alone, "
-        waited += f"{self.plans} new programs, {self.hits} known, {self.syncs} reads that waited"
+        waited += f"{self.plans} new programs, {self.hits} known, "
+        if self.as_ops:
+            waited += f"{self.as_ops} ran as ops: new, "
+        waited += f"{self.syncs} reads that waited"
         for (device, op), count in self.fallbacks.items():
             waited += f", {op} {count} times in NumPy for {device}"
         out = StringIO()
@@ -220,9 +226,14 @@ def _short(line: str) -> str:
     return f"{Path(path).name}:{number}"
 
 
-def _fused() -> dict[Fusion, tuple[int, int]]:
-    """Return how many runs each device with fusion had, and how many programs were made."""
-    return {b: (b.recorded.runs, b.recorded.compiled) for b in list(FUSED)}
+def _fused() -> Counter[str]:
+    """Return how often calls ran on all devices with fusion, how, and what was made for that."""
+    counts: Counter[str] = Counter()
+    for recorded in [b.recorded for b in list(FUSED)]:
+        new, made = recorded.new_runs, recorded.compiled
+        counts.update(new=new, plans=made)
+        counts["hits"] += recorded.runs - new - (made - recorded.compiled_ahead)
+    return counts
 
 
 @contextmanager
@@ -250,9 +261,9 @@ def explain() -> Iterator[Explanation]:
         # By identity: two explanations may have told the same so far.
         listeners[:] = [x for x in listeners if getattr(x, "__self__", None) is not found.launched]
         found.syncs = sync_count() - before
-        runs = {b: n - fused.get(b, (0, 0))[0] for b, (n, _) in _fused().items()}
-        found.plans = sum(n - fused.get(b, (0, 0))[1] for b, (_, n) in _fused().items())
-        found.hits = sum(runs.values()) - found.plans
+        now = _fused()
+        now.subtract(fused)
+        found.plans, found.hits, found.as_ops = now["plans"], now["hits"], now["new"]
         found.fallbacks = {
             k: n - fallen.get(k, 0) for k, n in fallbacks().items() if n > fallen.get(k, 0)
         }

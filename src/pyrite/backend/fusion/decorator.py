@@ -15,15 +15,16 @@ from weakref import WeakSet
 
 from pyrite.backend.device import Device, DeviceLike, device
 from pyrite.backend.fusion.deferred import DeferredRun
+from pyrite.backend.fusion.eager import NOT_EAGER, EagerCalls, read_external
 from pyrite.backend.fusion.lazy import External, Lazy
-from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, RecordedCalls, captured_read
+from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, captured_read
+from pyrite.backend.fusion.recorded import RecordedCalls
 from pyrite.backend.fusion.task_calls import CallsHere
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
-from pyrite.errors import CompileError
+from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import Handle, Op, Plan, TensorBase, different_devices, public
-from pyrite.op.rule import View
 from pyrite.types import Array, TensorType
 
 #: All that there are.
@@ -40,7 +41,7 @@ class Fusion(Backend):
     name = "fusion"
     inner: Backend
 
-    def __init__(self, inner: Backend, *, check: Check | None = None) -> None:
+    def __init__(self, inner: Backend, *, check: Check | None = None, after: int = 0) -> None:
         self.inner = inner
         self.name = inner.name
         self.level = inner.level
@@ -49,7 +50,12 @@ class Fusion(Backend):
         self.falls_back = inner.falls_back  # type: ignore[misc]
         self.shares_with_numpy = inner.shares_with_numpy  # type: ignore[misc]
         self.keeps_budget = inner.plans_memory
-        self.recorded = RecordedCalls(inner, config.fusion_check if check is None else check)
+        self.recorded = RecordedCalls(
+            inner,
+            config.fusion_check if check is None else check,
+            after,
+        )
+        self._begin = EagerCalls if self.recorded.after else PendingCalls
         self._calls = CallsHere()
         FUSED.add(self)
 
@@ -66,6 +72,23 @@ class Fusion(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
         """Record a call; one that no program can hold runs at once, behind what it needs."""
+        here = self._calls.of_thread
+        here.turn()
+        if here.deferred is not None:
+            here.finish()
+        calls = here.pending
+        if calls is None or calls.is_done:
+            calls = here.pending = self._begin(self.recorded)
+        if calls.__class__ is EagerCalls:
+            found: Any = calls.execute(op, inputs, plan)
+            if found is not NOT_EAGER:
+                made: Sequence[Lazy] | None = found
+                return made
+            here.pending = PendingCalls(self.recorded)
+        return self._recorded(op, inputs, plan)
+
+    def _recorded(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
+        # Behind what runs at once: see eager.py.
         while True:
             pending = self._pending()
             is_external = False
@@ -85,17 +108,10 @@ class Fusion(Backend):
                 None if op.body is not None and not op.kernels else self._at_once(op, inputs, plan)
             )
         if is_external:
-            self._read_external(op, made)
+            read_external(op, made)
         if (is_external or pending.at.count >= MOST_CALLS) and not pending.is_captured:
             pending.run()
         return made
-
-    @staticmethod
-    def _read_external(op: Op, made: Sequence[Lazy]) -> None:
-        """Note that the memory of a view is an application's as well."""
-        if isinstance(op.rule, View):
-            for view in made:
-                view.__class__ = External
 
     def execute_many(
         self, op: Op, calls: Sequence[tuple[Sequence[Handle], Plan]]
@@ -122,7 +138,7 @@ class Fusion(Backend):
         if here.deferred is not None:
             here.finish()
         pending = here.pending
-        if pending is None or pending.is_done:
+        if not isinstance(pending, PendingCalls) or pending.is_done:
             pending = here.pending = PendingCalls(self.recorded)
         return pending
 
@@ -169,9 +185,15 @@ class Fusion(Backend):
         Raises CompileError in a function that is captured, also for what is computed already: a
         replay would not look again.
         """
-        if self._is_captured:
-            raise captured_read()
-        self.finish()
+        here = self._calls.of_thread
+        here.turn()
+        if (pending := here.pending) is not None:
+            if pending.is_captured:
+                raise captured_read()
+            if pending.__class__ is EagerCalls:
+                pending.note_read(handle)
+        if here.deferred is not None:
+            here.finish()
         return self.computed(handle)
 
     def holding(self, value: Handle) -> Lazy:
@@ -273,12 +295,18 @@ _NOWHERE = (None, 0)
 
 
 @public
-def fusion(where: DeviceLike = None, *, check: Check | None = None) -> Device:
+def fusion(
+    where: DeviceLike = None, *, check: Check | None = None, after: int | None = None
+) -> Device:
     """Return the same device with ops that run as programs of many: see `Fusion`.
 
     ``check`` says when programs are compared with their ops one by one: ``"first"``, when they
     first run, ``"always"``, or ``"off"``; None is as ``pyrite.config.fusion_check`` says.  One that
     gives something else runs as its ops from then on, with a `QuarantineWarning`.
+
+    A program that is new runs as its ops, and is compiled in a pause once it came again ``after``
+    so many times.  With 0 it is compiled when it first runs: so it is by default, but for a device
+    that has Fusion by name, where ``pyrite.config.fusion_after`` says it.
 
     >>> import pyrite
     >>> x = pyrite.tensor([1.0, 2.0], device=pyrite.fusion("cpu"))
@@ -286,9 +314,13 @@ def fusion(where: DeviceLike = None, *, check: Check | None = None) -> Device:
     True
     """
     require_check("fusion(check=...)", check)
+    if after is not None and (type(after) is not int or after < 0):
+        raise ArgumentError(f"fusion requires after to be a whole number from 0 on, got {after!r}")
     found = device(where)
     if not isinstance(found.backend, Fusion):
-        return Device(Fusion(found.backend, check=check))
-    if check in (None, found.backend.recorded.check):
+        return Device(Fusion(found.backend, check=check, after=after or 0))
+    known = found.backend.recorded
+    if check in (None, known.check) and after in (None, known.after):
         return found
-    return Device(Fusion(found.backend.inner, check=check))
+    after = known.after if after is None else after
+    return Device(Fusion(found.backend.inner, check=check, after=after))

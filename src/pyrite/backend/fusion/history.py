@@ -14,6 +14,9 @@ from pyrite.backend.graph import Graph, Input, Literal, Node, content_of_node
 from pyrite.op import Op, Plan
 from pyrite.types import TensorType
 
+#: Calls that begin so are noted until they were new so many times; then one in so many times.
+MOST_MISSES, SELDOM = 4, 32
+
 
 @dataclass(frozen=True, slots=True)
 class Number:
@@ -67,6 +70,17 @@ class Call:
             found.append(call)
             call = call.before
         return found[::-1]
+
+
+@dataclass(slots=True)
+class Start:
+    """What is known of calls that begin with one: how often they came, and what became of it."""
+
+    times: int = 0
+    #: How often in a row it came to nothing: the calls were new, or are not worth a program.
+    misses: int = 0
+    #: Whether there is a program that begins so.
+    leads: bool = False
 
 
 class Lines(Mapping[int, str]):

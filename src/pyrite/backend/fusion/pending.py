@@ -9,77 +9,20 @@ from weakref import ref
 
 from pyrite.backend.compiling import Begun, Known, Program
 from pyrite.backend.explanation import listeners
-from pyrite.backend.fusion.history import Call, Lines, Number, Operand, graph_of
+from pyrite.backend.fusion.history import Call, Lines, Number, Operand
 from pyrite.backend.fusion.lazy import Lazy
-from pyrite.backend.graph import Graph, Literal, reaching
-from pyrite.backend.memory import ProgramMemory
-from pyrite.backend.protocol import Backend
-from pyrite.config import Check
+from pyrite.backend.fusion.new_program import NewProgram, program_of
+from pyrite.backend.fusion.recorded import RecordedCalls
+from pyrite.backend.graph import Literal
 from pyrite.content import NoContentError, content_of
 from pyrite.errors import ArgumentError, CompileError
 from pyrite.op import Constant, Handle, Op, Plan, is_host_scalar, rules_key, user_location, value_of
-from pyrite.recent import Recent
 from pyrite.types import bool_
 
-#: Of so many programs the memory is told.
-MOST_TOLD = 3
-#: Programs that a device holds at least.
-PROGRAMS = 1024
 #: So many calls run, wanted or not.
 MOST_CALLS = 2048
 #: So many programs are found by the last call, for other results that are held, or layouts.
 MOST_FORMS = 16
-#: A tree of so many calls is begun anew.
-MOST_KNOWN = 1 << 16
-
-
-class RecordedCalls:
-    """What a device has recorded before: the tree of calls, and the programs by content."""
-
-    def __init__(self, inner: Backend, check: Check = "off") -> None:
-        self.inner = inner
-        self.check = check
-        self.root = Call()
-        self.calls = 0
-        self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
-        #: How many programs were made, and how many runs there were.
-        self.compiled = self.runs = 0
-        #: Of those programs that take most.
-        self.largest: list[ProgramMemory] = []
-
-    def begin(self) -> Call:
-        """Return where calls begin."""
-        if self.calls > MOST_KNOWN:
-            self.root, self.calls = Call(), 0
-        return self.root
-
-    def _note_memory(self, memory: ProgramMemory | None) -> None:
-        if memory is not None:
-            found = sorted([*self.largest, memory], key=lambda m: -m.planned)
-            self.largest = found[:MOST_TOLD]
-
-    def program(
-        self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call,
-        donated: Sequence[int] = (),
-    ) -> Program:  # fmt: skip
-        """Return the program of the graph of calls up to a last one, for inputs that lie so.
-
-        ``donated`` are inputs whose memory results may take.
-        """
-        donated = tuple(donated) if self.check == "off" else ()
-        content = (graph.key, layouts, donated)
-        program = self.programs.get(content)
-        if program is None:
-            program = self.inner.compile(graph, inputs, donated)
-            if self.check != "off":
-                # Imported here for its weight: what checks writes files.
-                from pyrite.backend.fusion.check import CheckedProgram
-
-                program = CheckedProgram(self.inner, graph, program, self.check)
-            self.programs.put(content, program)
-            self._note_memory(program.memory(Lines(last, {})))
-            self.compiled += 1
-        return program
 
 
 class PendingCalls:
@@ -91,7 +34,7 @@ class PendingCalls:
 
     __slots__ = (
         "_begun", "_places", "_results", "at", "donated", "inputs", "is_captured", "is_done",
-        "lock", "numbers", "recorded", "sites",
+        "is_whole", "lock", "numbers", "recorded", "sites",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedCalls, *, is_captured: bool = False) -> None:
@@ -101,6 +44,8 @@ class PendingCalls:
         self.is_done = False
         #: Whether they are those of a function that is captured, and cannot run before it returns.
         self.is_captured = is_captured
+        #: Whether they are a whole function, which is compiled when it first runs.
+        self.is_whole = is_captured
         #: The tensors that it takes, its numbers, its results, and lines by the number of a call.
         self.inputs: list[Lazy] = []
         self._places: dict[int, int] = {}
@@ -210,6 +155,17 @@ class PendingCalls:
         given: list[Known] = [i.type if isinstance(i, Lazy) else i for i in inputs]
         return self.recorded.inner.accepts(op, given, plan)
 
+    # ---- noting, of calls that ran when they were made ----
+
+    def wanted(self) -> list[int]:
+        """Return the results that somebody holds."""
+        return [n for n, r in enumerate(self._results) if r() is not None]
+
+    def forget_inputs(self, known: int) -> None:
+        """Hold the inputs from that number on no more: their values are used."""
+        self.inputs[known:] = [_FORGOTTEN] * (len(self.inputs) - known)
+        self._places.clear()
+
     # ---- running ----
 
     def run(self) -> None:
@@ -265,13 +221,14 @@ class PendingCalls:
         return begun.finish()
 
     def _program(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Program:
-        graph = graph_of(self.at, [x.type for x in self.inputs], key[0])
-        program = self.recorded.program(graph, key[1:], inputs, self.at, self.donated)
-        reached = set(reaching(graph))
-        for n, call in enumerate(self.at.path):
-            if n in reached:
-                call.is_checked = n in program.checked
-        return program
+        types = [x.type for x in self.inputs]
+        if self.recorded.after and not self.is_whole:
+            return NewProgram(self.recorded, self.at, key, types)
+        return program_of(self.recorded, self.at, types, key, inputs, self.donated)
+
+
+#: In the place of an input that is not held.
+_FORGOTTEN: Any = None
 
 
 def plain(number: Constant) -> Constant:

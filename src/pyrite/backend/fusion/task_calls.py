@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from pyrite.backend.fusion.deferred import DeferredRun
+from pyrite.backend.fusion.eager import EagerCalls
 from pyrite.backend.fusion.pending import PendingCalls
 
 _modules = sys.modules
@@ -22,13 +23,13 @@ class TaskCalls:
     __slots__ = ("_others", "_outside", "_task", "deferred", "pending")
 
     def __init__(self) -> None:
-        self.pending: PendingCalls | None = None
+        self.pending: PendingCalls | EagerCalls | None = None
         #: The end of the last run of a compiled function, of whichever task.
         self.deferred: DeferredRun | None = None
         #: The task that they are of, None outside of one; what was recorded there, and by others.
         self._task: ref[Any] | None = None
-        self._outside: PendingCalls | None = None
-        self._others: WeakKeyDictionary[Any, PendingCalls] = WeakKeyDictionary()
+        self._outside: PendingCalls | EagerCalls | None = None
+        self._others: WeakKeyDictionary[Any, PendingCalls | EagerCalls] = WeakKeyDictionary()
 
     def finish(self) -> None:
         """Do what was put off."""

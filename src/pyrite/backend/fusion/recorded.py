@@ -1,0 +1,85 @@
+"""What a device with Fusion has recorded before: the tree of calls, and programs by content."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from pyrite.backend.compiling import Program
+from pyrite.backend.fusion.history import Call, Lines, Start
+from pyrite.backend.graph import Graph
+from pyrite.backend.memory import ProgramMemory
+from pyrite.backend.protocol import Backend
+from pyrite.config import Check
+from pyrite.recent import Recent
+
+#: Of so many programs the memory is told.
+MOST_TOLD = 3
+#: Programs that a device holds at least.
+PROGRAMS = 1024
+#: Of so many first calls it is known what became of them.
+MOST_STARTS = 4096
+#: A tree of so many calls is begun anew.
+MOST_KNOWN = 1 << 16
+
+
+class RecordedCalls:
+    """What a device has recorded before: the tree of calls, and the programs by content."""
+
+    def __init__(self, inner: Backend, check: Check = "off", after: int = 0) -> None:
+        self.inner = inner
+        self.check = check
+        #: After so many runs as its ops a program is compiled.
+        self.after = after if inner.compiles_programs else 0
+        self.root = Call()
+        self.calls = 0
+        self.programs: Recent[Hashable, Program] = Recent(PROGRAMS)
+        #: How many programs were made, and how many runs there were.
+        self.compiled = self.runs = 0
+        #: How many of the runs were of calls that ran one by one, and of the programs were made for
+        #: later runs.
+        self.new_runs = self.compiled_ahead = 0
+        #: What is known of calls by the first of them, its plan or op.
+        self.starts: dict[Hashable, Start] = {}
+        #: Of those programs that take most.
+        self.largest: list[ProgramMemory] = []
+
+    def start_of(self, key: Hashable) -> Start:
+        """Return what is known of calls that begin so."""
+        if len(self.starts) >= MOST_STARTS:
+            self.starts.clear()
+        return self.starts.setdefault(key, Start())
+
+    def begin(self) -> Call:
+        """Return where calls begin."""
+        if self.calls > MOST_KNOWN:
+            self.root, self.calls = Call(), 0
+        return self.root
+
+    def _note_memory(self, memory: ProgramMemory | None) -> None:
+        if memory is not None:
+            found = sorted([*self.largest, memory], key=lambda m: -m.planned)
+            self.largest = found[:MOST_TOLD]
+
+    def program(
+        self, graph: Graph, layouts: Hashable, inputs: Sequence[Any], last: Call,
+        donated: Sequence[int] = (),
+    ) -> Program:  # fmt: skip
+        """Return the program of the graph of calls up to a last one, for inputs that lie so.
+
+        ``donated`` are inputs whose memory results may take.
+        """
+        donated = tuple(donated) if self.check == "off" else ()
+        content = (graph.key, layouts, donated)
+        program = self.programs.get(content)
+        if program is None:
+            program = self.inner.compile(graph, inputs, donated)
+            if self.check != "off":
+                # Imported here for its weight: what checks writes files.
+                from pyrite.backend.fusion.check import CheckedProgram
+
+                program = CheckedProgram(self.inner, graph, program, self.check)
+            self.programs.put(content, program)
+            self._note_memory(program.memory(Lines(last, {})))
+            self.compiled += 1
+        return program

@@ -1,0 +1,330 @@
+"""Calls that are new: they run when they are made, and become programs when they come again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite import Tensor, nn
+from pyrite.backend.cube import ahead
+from pyrite.backend.device import Device
+from pyrite.backend.fusion import Fusion
+from pyrite.backend.fusion.history import Call
+from pyrite.backend.fusion.new_program import BackgroundCompileWarning
+from pyrite.backend.fusion.recorded import RecordedCalls
+from pyrite.config import config
+from pyrite.errors import IndexRangeError
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture
+def device() -> Device:
+    """A device of its own, on which programs are compiled after two runs that were noted."""
+    return Device(Fusion(pyrite.device("cpu").backend.root, after=2))
+
+
+@pytest.fixture
+def in_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "ahead", True)
+    monkeypatch.setattr(ahead, "PAUSE", 0.0)
+
+
+def recorded(device: Device) -> RecordedCalls:
+    assert isinstance(device.backend, Fusion)
+    return device.backend.recorded
+
+
+def finish(device: Device) -> None:
+    """Wait for what is compiled in the background."""
+    device.backend.root.launcher.ahead.finish()  # type: ignore[attr-defined]
+
+
+def some(device: Device, *shape: int) -> Tensor:
+    return pyrite.tensor(RNG.standard_normal(shape, dtype=np.float32), device=device)
+
+
+def chain(x: Tensor) -> Tensor:
+    """Five ops, which are worth a program."""
+    return ((x * 2 + 1).tanh() * x).exp()
+
+
+def alone(x: Tensor) -> np.ndarray:
+    plain = Device(x.device.backend.root)
+    return chain(pyrite.tensor(x.numpy(), device=plain)).numpy()
+
+
+def test_what_is_new_runs_as_its_ops_and_compiles_no_program(device: Device) -> None:
+    x = some(device, 7, 9)
+    for n in range(12):
+        y = x
+        for bit in format(n, "05b"):
+            y = y + 1 if bit == "1" else y.tanh()
+        y.numpy()
+    assert recorded(device).compiled == 0
+    np.testing.assert_array_equal(chain(x).numpy(), alone(x))
+
+
+def test_what_comes_again_is_compiled_and_gives_the_same(device: Device) -> None:
+    x = some(device, 7, 9)
+    expected = alone(x)
+    for _ in range(8):
+        np.testing.assert_array_equal(chain(x).numpy(), expected)
+    counts = recorded(device)
+    assert counts.compiled == 1
+    assert counts.runs - counts.new_runs == 5, "it is new when it first comes, then noted twice"
+
+
+def test_a_thread_compiles_it_and_the_next_run_takes_it(
+    device: Device, in_background: None
+) -> None:
+    x = some(device, 7, 9)
+    expected = alone(x)
+    threads: list[str] = []
+    compile = type(device.backend.root).compile
+
+    def compiled(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return compile(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(device.backend.root), "compile", compiled)
+        for _ in range(3):
+            np.testing.assert_array_equal(chain(x).numpy(), expected)
+        finish(device)
+    assert threads == ["pyrite-ahead"]
+    before = recorded(device).new_runs
+    np.testing.assert_array_equal(chain(x).numpy(), expected)
+    assert recorded(device).new_runs == before, "it ran as a program"
+
+
+def test_an_error_in_the_background_leaves_the_ops_and_is_told_once(
+    device: Device, in_background: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: Any) -> None:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(type(device.backend.root), "compile", fails)
+    x = some(device, 7, 9)
+    expected = alone(x)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(9):
+            np.testing.assert_array_equal(chain(x).numpy(), expected)
+            finish(device)
+    assert [w.category for w in told] == [BackgroundCompileWarning]
+    assert told[0].filename == __file__
+    assert "no such kernel" in str(told[0].message)
+
+
+def test_what_nobody_can_ask_for_any_more_is_not_compiled(
+    device: Device, in_background: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr(type(device.backend.root), "compile_later", lambda _, job: jobs.append(job))
+    x = some(device, 7, 9)
+    for _ in range(3):
+        chain(x).numpy()
+    assert len(jobs) == 1
+    recorded(device).root = Call()
+    # An input knows the calls that took it last.
+    (x + 1).numpy()
+    del x
+    gc.collect()
+    jobs[0]()
+    assert recorded(device).compiled == 0
+
+
+def test_one_op_and_few_ops_of_little_stay_ops(device: Device) -> None:
+    x = some(device, 6, 8)
+    for _ in range(40):
+        (x + 1).numpy()
+        (x.mT @ x).numpy()
+        (x * 2).sum().item()
+    assert recorded(device).compiled == 0
+
+
+def test_calls_that_begin_as_a_program_and_go_on_otherwise_run_as_their_ops(
+    device: Device,
+) -> None:
+    x = some(device, 7, 9)
+    for _ in range(5):
+        chain(x).numpy()
+    values = x.numpy()
+    for _ in range(2):
+        found = (((x * 2 + 1).tanh() - x) * 3).numpy()
+        plain = pyrite.tensor(values, device=Device(device.backend.root))
+        np.testing.assert_array_equal(found, (((plain * 2 + 1).tanh() - plain) * 3).numpy())
+    assert recorded(device).compiled == 1
+    for _ in range(2):
+        (((x * 2 + 1).tanh() - x) * 3).numpy()
+    assert recorded(device).compiled == 2
+
+
+def test_an_index_outside_names_its_line_however_it_ran(device: Device) -> None:
+    x = some(device, 5, 4)
+    places = pyrite.tensor([0, 7], device=device)
+    lines: set[str | None] = set()
+    for _ in range(8):
+        y = x * 2 + 1
+        z = y.take(places, 0)
+        w = (z.tanh() * 3).exp()
+        with pytest.raises(IndexRangeError) as raised:
+            w.numpy()
+        lines.add(raised.value.location)
+    assert recorded(device).runs > recorded(device).new_runs
+    assert len(lines) == 1, "the line of the op, new or not"
+    assert str(lines.pop()).startswith(__file__)
+
+
+def test_an_index_outside_in_calls_that_were_recorded_but_new_names_its_line(
+    device: Device,
+) -> None:
+    x = some(device, 7, 9)
+    places = pyrite.tensor([0, 70], device=device)
+    for _ in range(5):
+        chain(x).numpy()
+    line = test_an_index_outside_in_calls_that_were_recorded_but_new_names_its_line
+    y = (x * 2 + 1).take(places, 0).tanh()
+    with pytest.raises(IndexRangeError) as raised:
+        y.numpy()
+    assert raised.value.location == f"{__file__}:{line.__code__.co_firstlineno + 8}"
+    assert recorded(device).compiled == 1
+
+
+def test_what_is_let_go_of_gives_its_memory_back_though_it_is_noted(device: Device) -> None:
+    def live() -> int:
+        return pyrite.memory_report(device).devices[0].live
+
+    for _ in range(2):
+        before = live()
+        x = some(device, 256, 1024)
+        y = (x * 2).sum() + 1
+        del x
+        assert live() - before < 1 << 20
+        y.item()
+
+
+def test_a_budget_plans_at_once_what_was_new(device: Device) -> None:
+    x = some(device, 64, 64)
+    expected = alone(x)
+    with pyrite.memory_budget("64 MiB"):
+        np.testing.assert_array_equal(chain(x).numpy(), expected)
+    assert recorded(device).compiled == 1
+    y = x + 1
+    with pyrite.memory_budget("64 MiB"):
+        (y * 2).exp().numpy()
+    assert recorded(device).compiled == 2, "calls before the block end where it begins"
+
+
+def test_memory_of_an_application_is_read_before_it_is_written_again(device: Device) -> None:
+    memory = RNG.standard_normal((32, 32), dtype=np.float32)
+    values = memory.copy()
+    x = pyrite.from_dlpack(memory, device=device)
+    for _ in range(5):
+        memory[:] = values
+        found = x[::2].mT + 1, (x * 2).tanh()
+        device.synchronize()
+        memory[:] = 0
+        np.testing.assert_array_equal(found[0].numpy(), values[::2].T + 1)
+        np.testing.assert_allclose(found[1].numpy(), np.tanh(values * 2), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_and_tasks_note_their_own_calls(device: Device) -> None:
+    x = some(device, 7, 9)
+    expected = alone(x)
+    found: list[np.ndarray] = []
+
+    def work() -> None:
+        found.extend(chain(x).numpy() for _ in range(6))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def task() -> None:
+        for _ in range(6):
+            y = x * 2
+            await asyncio.sleep(0)
+            found.append((((y + 1).tanh()) * x).exp().numpy())
+
+    async def tasks() -> None:
+        await asyncio.gather(*[task() for _ in range(3)])
+
+    asyncio.run(tasks())
+    assert len(found) == 36
+    for one in found:
+        np.testing.assert_array_equal(one, expected)
+    assert 1 <= recorded(device).compiled <= 2
+
+
+def test_a_value_that_another_thread_recorded_is_computed(device: Device) -> None:
+    x = some(device, 7, 9)
+    for _ in range(5):
+        chain(x).numpy()
+    y = x * 2 + 1
+    found: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: found.append((-y).numpy()))
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(found[0], -(x.numpy() * 2 + 1))
+
+
+def test_a_training_that_becomes_a_program_has_the_losses_of_its_ops(device: Device) -> None:
+    def losses(device: Device) -> list[float]:
+        with pyrite.random_stream(0):
+            model = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Linear(16, 3)).to(device)
+        optimizer = pyrite.optim.Adam(1e-2)
+        step = pyrite.value_and_grad(lambda m, x: (m(x) ** 2).mean())
+        x = pyrite.tensor(np.linspace(-1, 1, 48, dtype=np.float32).reshape(8, 6), device=device)
+        found = []
+        for _ in range(10):
+            loss, gradients = step(model, x)
+            model = optimizer.step(model, gradients)
+            found.append(float(loss.item()))
+        return found
+
+    found, expected = losses(device), losses(Device(device.backend.root))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert recorded(device).compiled >= 1
+    assert recorded(device).runs > recorded(device).new_runs
+
+
+def test_a_compiled_function_is_planned_when_it_is_captured(device: Device) -> None:
+    function = pyrite.compile(chain)
+    x = some(device, 7, 9)
+    expected = alone(x)
+    for _ in range(4):
+        np.testing.assert_array_equal(function(x).numpy(), expected)
+    assert recorded(device).compiled == 1
+
+
+def test_explain_tells_what_ran_as_its_ops(device: Device) -> None:
+    x = some(device, 7, 9)
+    with pyrite.explain() as explained:
+        chain(x).numpy()
+    assert (explained.plans, explained.hits, explained.as_ops) == (0, 0, 1)
+    assert len(explained.kernels) > 1
+    assert "ran as ops: new" in str(explained)
+    for _ in range(3):
+        chain(x).numpy()
+    with pyrite.explain() as explained:
+        chain(x).numpy()
+    assert (explained.plans, explained.hits, explained.as_ops) == (0, 1, 0)
+    assert len(explained.kernels) == 1
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(device: Device) -> Iterator[None]:
+    yield
+    finish(device)
