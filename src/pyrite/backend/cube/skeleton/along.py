@@ -143,9 +143,7 @@ class Along:
         """Return whether there is such a row."""
         return self._unit < self._units
 
-    def write(
-        self, vector: Vector, fits: Fits = lambda first: None, block: Block | None = None
-    ) -> None:
+    def write(self, vector: Vector, fits: Fits | None = None, block: Block | None = None) -> None:
         """Run ``vector`` for each vector of the row that is this invocation's.
 
         ``fits`` gives whether a vector that begins there needs no mask, apart from the end of the
@@ -154,6 +152,8 @@ class Along:
         b = self.b
         if self._vector is not None:
             self._write_at(b.index(self._vector) * self.width, vector, fits)
+        elif block is None and fits is None:
+            self._write_whole(vector)
         elif block is None:
             with b.for_(0, self.length, step=self.width) as loop:
                 self._write_at(loop.index, vector, fits)
@@ -166,14 +166,34 @@ class Along:
                 with branch.else_():
                     block.write(loop.index, True)
 
-    def _write_at(self, first: Value, vector: Vector, fits: Fits) -> None:
+    def _write_whole(self, vector: Vector) -> None:
+        """Run ``vector`` for all vectors without a mask, then for the end of the row with one.
+
+        A test in each turn took up to a third of the time of a body that gathers.
+        """
+        b, width = self.b, self.width
+        whole = self.length // width * width
+        with b.for_(0, whole, step=width) as loop:
+            vector(Lanes(loop.index, width, None))
+        if self._may_end_within():
+            with b.for_(whole, self.length, step=width) as loop:  # at most once
+                vector(self._masked(loop.index))
+
+    def _may_end_within(self) -> bool:
+        """Whether a vector may end behind the row: kernels for multiples alone would be others."""
+        return self.width > 1 and (is_symbol(self.length) or self.length % self.width != 0)
+
+    def _masked(self, first: Value) -> Lanes:
+        """Return a vector of which some elements may lie behind the row."""
+        return Lanes(first, self.width, first + iota(self.b, self.width) < self.length)
+
+    def _write_at(self, first: Value, vector: Vector, fits: Fits | None) -> None:
         b, width = self.b, self.width
         if width == 1:
             vector(Lanes(first, 1, None))
             return
-        is_whole = fits(first)
-        # A test costs nothing beside a vector; kernels for multiples alone would be others.
-        if is_symbol(self.length) or self.length % width:
+        is_whole = None if fits is None else fits(first)
+        if self._may_end_within():
             ends = first + width <= self.length
             is_whole = ends if is_whole is None else is_whole & ends
         if is_whole is None:
@@ -182,7 +202,7 @@ class Along:
         with b.if_(is_whole) as branch:
             vector(Lanes(first, width, None))
         with branch.else_():
-            vector(Lanes(first, width, first + iota(b, width) < self.length))
+            vector(self._masked(first))
 
 
 def vectors_of(shape: Shape, config: AlongConfig) -> int:
