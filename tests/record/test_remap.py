@@ -46,6 +46,16 @@ def test_bad_rules_are_clear_errors(rules: list[tuple[str, str]], message: str) 
         remap({"w1": np.ones(1), "w2": np.ones(1)}, rules)
 
 
+def test_rules_may_be_a_dict() -> None:
+    assert list(remap({"model.w": np.ones(1)}, {r"^model\.": "net."})) == ["net.w"]
+
+
+@pytest.mark.parametrize("rules", ["ab", [r"^model\."], [("a", "b", "c")], [3]])
+def test_what_is_no_pair_is_a_clear_error(rules: Any) -> None:
+    with pytest.raises(RecordError, match=r"rules requires pairs of \(pattern, replacement\)"):
+        remap({"w": np.ones(1)}, rules)
+
+
 def test_what_fits_is_applied_in_the_order_of_the_module() -> None:
     report = match(EXPECTED, dict(reversed(found().items())))
     assert report.applied == ("fc.weight", "fc.bias", "steps")

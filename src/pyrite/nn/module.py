@@ -302,7 +302,8 @@ class Module(TreeNode, metaclass=_Declared):
         checkpoint's index or folder, or a PyTorch state dict (``.pt``, ``.pth``, ``.bin``), which
         is read without running its code.
 
-        rules: (pattern, replacement) pairs, as of ``re.sub``, for names: ``(r"^model\.", "")``.
+        rules: (pattern, replacement) pairs or a dict of them, as of ``re.sub``, for names:
+        ``[(r"^model\.", "")]``.
         dtype: "module" casts to what the module has, "file" keeps what was saved, or a float dtype.
         only: a pattern of paths: the file holds the values of these, and all others stay.
         partial: names that the file lacks keep their values; allow_unused: others are ignored.

@@ -18,7 +18,7 @@ from pyrite.errors import DTypeError, RecordError
 from pyrite.types import Array, DType, DTypeLike, Shape, dtype
 
 #: Rules as of ``re.sub``: (pattern, replacement), each applied to each name, in order.
-Rules = Sequence[tuple[str, str]]
+Rules = Sequence[tuple[str, str]] | Mapping[str, str]
 #: What a module expects by dotted name.
 Expected = Mapping[str, tuple[Shape, DTypeLike]]
 
@@ -66,7 +66,7 @@ def remap(arrays: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
     >>> sorted(remap({"model.0.w": np.ones(1)}, [(r"^model\.", ""), (r"^(\d+)", r"layer\1")]))
     ['layer0.w']
     """
-    patterns = [(_compile(pattern), replacement) for pattern, replacement in rules]
+    patterns = [(_compile(pattern), replacement) for pattern, replacement in _pairs(rules)]
     sources: dict[str, str] = {}
     for name in arrays:
         target = name
@@ -79,6 +79,18 @@ def remap(arrays: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
             )
         sources[target] = name
     return {target: arrays[name] for target, name in sources.items()}
+
+
+def _pairs(rules: Rules) -> list[tuple[str, str]]:
+    """Return rules as pairs.  Raises RecordError for what is none."""
+    pairs = list(rules.items() if isinstance(rules, Mapping) else rules)
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise RecordError(
+                "rules requires pairs of (pattern, replacement), as of re.sub, got "
+                f"{pair!r}; write rules=[(r'^model\\.', '')]"
+            )
+    return pairs
 
 
 def cast(arrays: Mapping[str, Array], policy: DTypeLike, expected: Expected) -> dict[str, Array]:
@@ -312,11 +324,11 @@ def _advice(report: MatchReport) -> str:
         if is_needed
     ]
     if rules:
-        return f"\n{what}: load with {', '.join([f'rules={list(rules)!r}', *flags])}"
+        return f"\n{what}: load with {', '.join([f'rules={_pairs(rules)!r}', *flags])}"
     return f"\n{what}, load with {', '.join(flags)}" if flags else ""
 
 
-def _renaming(report: MatchReport) -> tuple[str, Rules]:
+def _renaming(report: MatchReport) -> tuple[str, Sequence[tuple[str, str]]]:
     """Return in words how the file's names differ from the module's, and rules that mend it."""
     wrappers = [word for word in _WRAPPERS if any(word in name for name in report.unexpected)]
     compiled = [rule for rule in _COMPILED if rule[0].replace("\\", "") in wrappers]
