@@ -126,6 +126,11 @@ def test_a_cast_is_no_move(make: Any) -> None:
     assert str(caught.value.location).startswith(__file__)
 
 
+def test_the_name_of_a_dtype_is_no_device() -> None:
+    with pytest.raises(DTypeError, match=r"a device, got float16; cast it: astype\('float16'\)"):
+        pyrite.ones((2,)).to("float16")
+
+
 @pytest.mark.parametrize("make", [lambda: pyrite.ones((2,)), lambda: nn.Linear(2, 2)])
 def test_a_device_that_is_none_is_an_error_at_the_users_line(make: Any) -> None:
     with pytest.raises(DeviceError, match=r"device requires one of .*, got 'gpu'; try") as caught:

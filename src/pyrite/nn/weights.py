@@ -115,7 +115,7 @@ def read_arrays(path: PathLike) -> Mapping[str, Array]:
     missing = "" if os.path.exists(file) else ", which does not exist"
     raise RecordError(
         f"load requires a .safetensors, .pt, .pth or .bin file, or a sharded checkpoint, got "
-        f"{file}{missing}"
+        f"{str(file)!r}{missing}"
     )
 
 

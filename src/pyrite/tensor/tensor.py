@@ -35,7 +35,7 @@ from pyrite.tensor.shorthand import Shorthand
 from pyrite.tensor.torch_names import missing
 from pyrite.tensor.transposed_convolution import TransposedConvolution
 from pyrite.tensor.unfolding import Unfolding
-from pyrite.types import Array, DType, Number, TensorType, bfloat16
+from pyrite.types import DTYPES, Array, DType, Number, TensorType, bfloat16
 
 #: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.
 ARRAY_API_VERSIONS = ("2022.12", "2023.12", "2024.12")
@@ -389,9 +389,11 @@ class Tensor(
 
 TensorBase.concrete = Tensor
 
+_DTYPE_NAMES = frozenset(dtype.name for dtype in DTYPES)
+
 
 def destination(where: DeviceLike) -> Backend:
-    """Return the backend to which ``to`` moves.  Raises DTypeError for a dtype."""
-    if isinstance(where, DType):
-        raise DTypeError(f"to requires a device, got {where}; cast it: astype({where})")
+    """Return the backend to which ``to`` moves.  Raises DTypeError for a dtype, by name too."""
+    if isinstance(where, DType) or (isinstance(where, str) and where in _DTYPE_NAMES):
+        raise DTypeError(f"to requires a device, got {where}; cast it: astype({where!r})")
     return device(where).backend
