@@ -9,17 +9,21 @@ from pyrite.backend.cube.skeleton.attention.problem import Attention
 from pyrite.backend.cube.skeleton.attention.workgroup import VECTOR, TileConfig
 from pyrite.kernel.machine import Machine
 
-#: From the largest to the smallest.
+#: From the largest to the smallest; of equal tiles first those of 128 invocations.  Those of two
+#: vectors are for the forward kernel alone.
 CONFIGS: Final = (
     TileConfig(64, 64, 8),
+    TileConfig(64, 64, 8, 2),
     TileConfig(64, 64, 4),
     TileConfig(64, 32, 4),
+    TileConfig(64, 32, 8),
     TileConfig(32, 32, 4),
     TileConfig(32, 16, 4),
     TileConfig(16, 16, 4),
 )
-#: Sums in registers beside those of scores.
+#: Elements in registers: sums, and those with scores.
 _MOST_SUMS: Final = 96
+_MOST_ELEMENTS: Final = 160
 
 
 def forward_candidates(problem: Attention, machine: Machine) -> list[TileConfig]:
@@ -32,25 +36,30 @@ def forward_candidates(problem: Attention, machine: Machine) -> list[TileConfig]
         )
         elements = problem.size * config.rows + columns + config.rows * config.columns
         sums = config.own_rows * VECTOR * config.vectors(problem.value_size)
+        scores = config.own_rows * VECTOR * config.own_vectors
         return (
-            (elements + 2 * config.threads) * itemsize <= machine.shared_bytes
+            elements * itemsize <= machine.shared_bytes
             and config.threads <= machine.invocations
             and sums <= _MOST_SUMS
+            and sums + scores <= _MOST_ELEMENTS
         )
 
     return [config for config in CONFIGS if fits(config)]
 
 
-def gradient_candidates(problem: Attention, machine: Machine) -> list[TileConfig]:
-    """Return the same for gradients: tiles of both sides stay in shared memory."""
+def gradient_candidates(
+    problem: Attention, machine: Machine, results: Sequence[int]
+) -> list[TileConfig]:
+    """Return the same for gradients, of these sizes: tiles of both sides are in shared memory."""
     itemsize = problem.dtype.compute.itemsize
     sizes = problem.size, problem.value_size
 
     def fits(config: TileConfig) -> bool:
         elements = (sum(sizes) + config.columns) * config.rows + config.line(max(sizes))
-        sums = config.own_rows * VECTOR * sum(config.vectors(size) for size in sizes)
+        sums = config.own_rows * VECTOR * sum(config.vectors(size) for size in results)
         return (
-            elements * itemsize <= machine.shared_bytes
+            config.own_vectors == 1
+            and elements * itemsize <= machine.shared_bytes
             and config.threads <= machine.invocations
             and sums <= _MOST_SUMS
         )

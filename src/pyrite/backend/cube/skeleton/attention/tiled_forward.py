@@ -1,12 +1,14 @@
 """Attention on a GPU: a workgroup has a tile of queries, and goes over its keys by tiles.
 
 The queries stay in shared memory, turned; tiles of keys and of values come there in turn.  Scores
-are made in registers and written to shared memory, where a row is one invocation's, or a few: it
-finds the greatest, makes the exponentials, and their sum.  The products with the values are added
-to sums in registers, which are rescaled by what the greatest has grown.
+are made in registers and stay there: only the greatest of each row passes through shared memory,
+where the weights go afterwards.  The products with the values are added to sums in registers, which
+are rescaled by what the greatest has grown; each invocation adds up its own part of a row's total,
+and these meet at the end.
 
 With 64 x 64 scores, heads of 64 and float32 a step is 2 x 2 x 64³ operations for 32 KiB that are
-read: 32 for each byte; of shared memory 12 vectors of 4 are read for 32 x 4 multiply-adds.
+read: 32 for each byte.  What an invocation reads of shared memory counts as much: 8 rows and two
+vectors take four vectors for 64 multiply-adds, 4 rows and one vector two for 16.
 
 Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 """
@@ -14,7 +16,8 @@ Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 from pyrite.backend.cube.operand import iota, workgroup_of
 from pyrite.backend.cube.skeleton.attention import tile_config as choice
@@ -23,18 +26,17 @@ from pyrite.backend.cube.skeleton.attention.row_tile import RowTile, locating_ke
 from pyrite.backend.cube.skeleton.attention.scores import Scores, operands_of
 from pyrite.backend.cube.skeleton.attention.workgroup import (
     VECTOR,
+    Join,
     Sums,
     TileConfig,
     Workgroup,
+    over_lanes,
 )
 from pyrite.backend.cube.skeleton.protocol import Fused
-from pyrite.kernel import Kernel, KernelBuilder, Memory, Value
+from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.ir import scalar
 from pyrite.kernel.machine import Machine
 from pyrite.kernel.template.index import Index, pieces
-from pyrite.philox import WORDS
-
-Join = Callable[[Value, Value], Value]
 
 
 class TiledForward:
@@ -80,11 +82,6 @@ class _TiledForwardKernel:
             max(problem.size * config.columns, config.columns * config.padded(problem.value_size))
         )
         self.weights = group.shared(config.rows * config.columns)
-        #: A number for each row, of each of the invocations that share it.
-        self.greatest, self.totals = (group.shared(config.threads) for _ in range(2))
-        #: Which row an invocation has alone or with others, and which part of it.
-        self.row, self.part = group.local % config.rows, group.local // config.rows
-        self.width = config.columns // config.parts
 
     def write(self, number: Value) -> None:
         b, config, problem, group = self.b, self.config, self.problem, self.group
@@ -94,44 +91,48 @@ class _TiledForwardKernel:
             self.query, query, tile.locating(query), config.rows, problem.size,
             problem.scoring.scale,
         )  # fmt: skip
-        kind = scalar(group.dtype)
+        kind, own = scalar(group.dtype), config.own_rows
         sums = group.zeros(config.vectors(problem.value_size))
+        self.count = len(sums)
         keys = b.index(tile.keys)
-        started = [*sums, b.const(-math.inf, kind), b.const(0, kind)]
+        started = [*sums, *[b.const(-math.inf, kind)] * own, *[b.const(0, kind)] * own]
         with b.for_(0, keys, step=config.columns, carried=started) as loop:
-            *sums, greatest, total = loop.carried
-            loop.yield_(*self.step(loop.index, list(sums), greatest, total))
-        *sums, greatest, total = loop.results
-        self.finish(list(sums), greatest, total)
+            loop.yield_(*self.step(loop.index, *self.parted(loop.carried)))
+        self.finish(*self.parted(loop.results))
 
-    def step(self, first: Value, sums: Sums, greatest: Value, total: Value) -> list[Value]:
+    def parted(self, carried: Sequence[Value]) -> tuple[Sums, list[Value], list[Value]]:
+        """Return the sums, and of each own row the greatest score and its part of the total."""
+        rest, own = list(carried[self.count :]), self.config.own_rows
+        return list(carried[: self.count]), rest[:own], rest[own:]
+
+    def step(
+        self, first: Value, sums: Sums, greatest: list[Value], totals: list[Value]
+    ) -> list[Value]:
         """Take in a tile of keys."""
         b, config, problem, group = self.b, self.config, self.problem, self.group
         b.barrier()
         self.fill("key", first)
         b.barrier()
         found = group.multiply(
-            group.zeros(1), self.query, self.columns, problem.size, config.columns
+            group.zeros(config.own_vectors), self.query, self.columns, problem.size, config.columns
         )
-        group.put_turned(self.weights, self.scored(found, first))
-        b.barrier()
+        scores = self.scored(found, first)
+        highest = group.over_rows(self.weights, self.joined(scores, b.max), b.max)
+        highest = [b.max(x, y) for x, y in zip(greatest, highest, strict=True)]
         self.fill("value", first)
-        highest = self.shared_over_row(self.greatest, self.greatest_of_row(), b.max)
-        highest = b.max(greatest, highest)
-        shift = self.scores.or_zero(highest)
-        grown = self.k.exp(greatest - shift)
-        # Maxima are read by now, so their place is free for what rows are rescaled by.
-        part = self.exponentiate(shift, first)
-        if config.parts > 1:
-            b.barrier()
-        self.greatest.store(group.local, grown)
-        added = self.shared_over_row(self.totals, part, lambda x, y: x + y)
-        if config.parts == 1:
-            b.barrier()
-        rescaled = self.times_rows(sums, self.greatest)
+        shifts = [self.scores.or_zero(x) for x in highest]
+        grown = [self.k.exp(x - shift) for x, shift in zip(greatest, shifts, strict=True)]
+        powers = self.by_rows(scores, lambda x, shift: self.k.exp(x - shift), shifts)
+        added = self.joined(powers, lambda x, y: x + y)
+        # All have read the maxima, whose place is that of the weights.
+        b.barrier()
+        group.put_turned(self.weights, self.dropped(powers, first))
+        b.barrier()
+        rescaled = self.by_rows(sums, lambda x, by: x * by, grown)
         width = config.padded(problem.value_size)
         sums = group.multiply(rescaled, self.weights, self.columns, config.columns, width)
-        return [*sums, highest, total * grown + added]
+        totals = [x * by + y for x, by, y in zip(totals, grown, added, strict=True)]
+        return [*sums, *highest, *totals]
 
     def fill(self, name: str, first: Value) -> None:
         """Copy a tile of keys, turned, or of values."""
@@ -144,15 +145,17 @@ class _TiledForwardKernel:
 
     def scored(self, products: Sums, first: Value) -> Sums:
         """Return the scores of own rows."""
-        b, scores = self.b, self.scores
-        start = first + self.group.first_column
-        keys = b.splat(start, VECTOR) + iota(b, VECTOR)
-        exists = keys < self.problem.keys
+        b, scores, vectors = self.b, self.scores, self.config.own_vectors
         found = []
-        for row, product in zip(self.group.own_rows, products, strict=True):
+        for n, product in enumerate(products):
+            row, start = self.group.own_rows[n // vectors], first + self.group.column(n % vectors)
+            keys = b.splat(start, VECTOR) + iota(b, VECTOR)
+            exists = keys < self.problem.keys
             at, _ = self.tile.coordinates(row)
 
-            def said(name: str, at: Sequence[Index] = at) -> Value:
+            def said(
+                name: str, at: Sequence[Index] = at, start: Value = start, exists: Value = exists
+            ) -> Value:
                 operand = self.operands[name]
                 return operand.load_along(
                     operand.at([*at, start]), VECTOR, mask=exists, is_aligned=True
@@ -164,71 +167,43 @@ class _TiledForwardKernel:
 
     # ---- rows ----
 
-    def place(self, column: Value) -> Value:
-        """Return where the score of the invocation's row stands, in a column of its part."""
-        return (self.part * self.width + column) * self.config.rows + self.row
+    def joined(self, values: Sums, join: Join) -> list[Value]:
+        """Return of each own row what its own vectors have, joined."""
+        vectors = self.config.own_vectors
+        return [
+            over_lanes(reduce(join, values[n : n + vectors]), join)
+            for n in range(0, len(values), vectors)
+        ]
 
-    def greatest_of_row(self) -> Value:
-        b = self.b
-        start = b.const(-math.inf, scalar(self.group.dtype))
-        with b.for_(0, self.width, carried=[start]) as loop:
-            loop.yield_(b.max(loop.carried[0], self.weights[self.place(loop.index)]))
-        return loop.results[0]
+    def by_rows(self, values: Sums, of: Join, rows: Sequence[Value]) -> Sums:
+        """Return a function of each vector and of its own row's number."""
+        vectors = len(values) // self.config.own_rows
+        return [of(x, self.b.splat(rows[n // vectors], VECTOR)) for n, x in enumerate(values)]
 
-    def exponentiate(self, shift: Value, first: Value) -> Value:
-        """Turn the scores of the row's part into weights; return their sum before dropout."""
-        b, tile = self.b, self.tile
-        step = 1 if self.draws is None else WORDS
-        with b.for_(
-            0, self.width, step=step, carried=[b.const(0, scalar(self.group.dtype))]
-        ) as loop:
-            total = loop.carried[0]
-            words: Sequence[Value | None] = [None]
-            if self.draws is not None:
-                row = self.draws.row(tile.head_number, tile.first + self.row)
-                words = self.draws.words(row, first + self.part * self.width + loop.index)
-            for i, word in enumerate(words):
-                place = self.place(loop.index + i if i else loop.index)
-                power = self.k.exp(self.weights[place] - shift)
-                self.weights[place] = self.scores.dropped(power, word)
-                total = total + power
-            loop.yield_(total)
-        return loop.results[0]
-
-    def shared_over_row(self, memory: Memory, own: Value, join: Join) -> Value:
-        """Return what the parts of a row have, joined; all invocations write before."""
-        if self.config.parts == 1:
-            return own
-        memory.store(self.group.local, own)
-        self.b.barrier()
-        found = memory[self.row]
-        for part in range(1, self.config.parts):
-            found = join(found, memory[self.row + part * self.config.rows])
+    def dropped(self, powers: Sums, first: Value) -> Sums:
+        """Return the weights of own rows after dropout, if there is any."""
+        if self.draws is None:
+            return powers
+        b, vectors, found = self.b, self.config.own_vectors, []
+        for n, power in enumerate(powers):
+            row = self.tile.first + self.group.own_rows[n // vectors]
+            number = self.draws.row(self.tile.head_number, row)
+            words = self.draws.words(number, first + self.group.column(n % vectors))
+            found.append(self.scores.dropped(power, b.make(words)))
         return found
 
-    def times_rows(self, sums: Sums, memory: Memory) -> Sums:
-        """Return sums of own rows times a number of each row."""
-        vectors = len(sums) // self.config.own_rows
-        factors = [
-            memory.load(block, width=VECTOR, is_aligned=True) for block in self.group.own_blocks
-        ]
-        return [
-            sum * self.b.splat(factors[n // vectors // VECTOR][n // vectors % VECTOR], VECTOR)
-            for n, sum in enumerate(sums)
-        ]
-
-    def finish(self, sums: Sums, greatest: Value, total: Value) -> None:
+    def finish(self, sums: Sums, greatest: list[Value], totals: list[Value]) -> None:
         """Write the results of the tile."""
         b, tile, group = self.b, self.tile, self.group
         log_sum, out = self.operands["log_sum"], self.operands["out"]
-        at, exists = tile.coordinates(self.row)
-        found = self.scores.or_zero(greatest) + self.k.log(total)
-        log_sum.store(log_sum.at(at), found, mask=exists & (self.part == 0))
-        whole = b.select(b.alu("eq", total, 0), 1.0, total)
         b.barrier()
-        self.totals.store(group.local, whole)
-        b.barrier()
-        factors = [1.0 / self.totals[row] for row in group.own_rows]
+        totals = group.over_rows(self.weights, totals, lambda x, y: x + y)
+        is_one = group.across == 0
+        for row, highest, total in zip(group.own_rows, greatest, totals, strict=True):
+            at, exists = tile.coordinates(row)
+            found = self.scores.or_zero(highest) + self.k.log(total)
+            log_sum.store(log_sum.at(at), found, mask=exists & is_one)
+        factors = [1.0 / b.select(b.alu("eq", total, 0), 1.0, total) for total in totals]
         group.store_rows(
             out, tile.locating(out), sums, self.problem.value_size,
             [b.splat(factor, VECTOR) for factor in factors],

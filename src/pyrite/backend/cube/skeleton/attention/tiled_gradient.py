@@ -47,7 +47,7 @@ class TiledGradient:
 
     def candidates(self, problem: Attention, machine: Machine) -> Sequence[TileConfig]:
         """Return the configs that are right for a problem on a device."""
-        return choice.gradient_candidates(problem, machine)
+        return choice.gradient_candidates(problem, machine, self._kernel.sizes(problem))
 
     def select(self, problem: Attention, machine: Machine) -> TileConfig:
         """Return the candidate that seems best."""
@@ -115,6 +115,11 @@ class _Kernel(ABC):
     @abstractmethod
     def rows(problem: Attention) -> int:
         """Return how many rows a head has, which are cut into tiles."""
+
+    @staticmethod
+    @abstractmethod
+    def sizes(problem: Attention) -> tuple[int, ...]:
+        """Return the sizes of the gradients that may be wanted."""
 
     @abstractmethod
     def write(self, number: Value) -> None:
@@ -219,6 +224,10 @@ class _OfQueries(_Kernel):
     def rows(problem: Attention) -> int:
         return problem.rows
 
+    @staticmethod
+    def sizes(problem: Attention) -> tuple[int, ...]:
+        return (problem.size,)
+
     def write(self, number: Value) -> None:
         b, problem, group, config = self.b, self.problem, self.group, self.config
         tile = RowTile(b, problem, number, config.rows)
@@ -292,6 +301,10 @@ class _OfKeys(_Kernel):
     @staticmethod
     def rows(problem: Attention) -> int:
         return problem.keys
+
+    @staticmethod
+    def sizes(problem: Attention) -> tuple[int, ...]:
+        return problem.size, problem.value_size
 
     def write(self, number: Value) -> None:
         b, problem, group, config = self.b, self.problem, self.group, self.config

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyrite.backend.cube.operand import Operand, iota
 from pyrite.kernel import KernelBuilder, Memory, Value
@@ -19,31 +20,27 @@ from pyrite.kernel.template.product import accumulate
 from pyrite.types import DType
 
 #: Elements of a vector: WGSL has no wider ones.
-VECTOR = 4
+VECTOR: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """A workgroup has ``rows`` x ``columns`` scores, an invocation ``own_rows`` rows x a vector."""
+    """A workgroup has ``rows`` x ``columns`` scores, an invocation own rows and vectors of each."""
 
     rows: int
     columns: int
     own_rows: int
+    own_vectors: int = 1
 
     @property
     def across(self) -> int:
         """How many invocations share a row."""
-        return self.columns // VECTOR
+        return self.columns // (VECTOR * self.own_vectors)
 
     @property
     def threads(self) -> int:
         """Invocations of a workgroup."""
         return self.rows // self.own_rows * self.across
-
-    @property
-    def parts(self) -> int:
-        """How many invocations there are for each row, if each has one only."""
-        return self.threads // self.rows
 
     def vectors(self, size: int) -> int:
         """Return how many vectors of a row of that size an invocation has."""
@@ -62,6 +59,7 @@ class TileConfig:
 Locate = Callable[[Value], tuple[Value, Value]]
 #: Vectors of sums: own rows outermost.
 Sums = list[Value]
+Join = Callable[[Value, Value], Value]
 
 
 class Workgroup:
@@ -71,6 +69,8 @@ class Workgroup:
         self.b, self.config, self.dtype = b, config, dtype
         self.local = b.local_index()
         down, across = self.local // config.across, self.local % config.across
+        #: Which of those that share a row this invocation is.
+        self.across = across
         spread = config.rows // (config.own_rows // VECTOR)
         #: The first of each block of four own rows, and of each further vector of columns.
         self.own_blocks = [down * VECTOR + i * spread for i in range(config.own_rows // VECTOR)]
@@ -196,13 +196,36 @@ class Workgroup:
         return found
 
     def put_turned(self, memory: Memory, values: Sequence[Value]) -> None:
-        """Write a tile, one vector for each own row, as lines of rows: [column, row]."""
+        """Write a tile, own vectors of each own row, as lines of rows: [column, row]."""
         b, config = self.b, self.config
+        vectors = config.own_vectors
         for n, block in enumerate(self.own_blocks):
-            four = values[n * VECTOR : (n + 1) * VECTOR]
-            for i in range(VECTOR):
-                place = (self.first_column + i) * config.rows + block
-                memory.store(place, b.make([x[i] for x in four]), is_aligned=True)
+            for v in range(vectors):
+                four = [values[(n * VECTOR + i) * vectors + v] for i in range(VECTOR)]
+                for i in range(VECTOR):
+                    place = (self.column(v) + i) * config.rows + block
+                    memory.store(place, b.make([x[i] for x in four]), is_aligned=True)
+
+    # ---- over rows ----
+
+    def over_rows(self, memory: Memory, own: Sequence[Value], join: Join) -> list[Value]:
+        """Return of each own row what those that share it have, joined: all get the same.
+
+        Nobody reads the memory before, and the next to write it waits for all.
+        """
+        across = self.config.across
+        for row, value in zip(self.own_rows, own, strict=True):
+            memory.store(row * across + self.across, value)
+        self.b.barrier()
+        found = []
+        for row in self.own_rows:
+            joined: Value | None = None
+            for first in range(0, across, VECTOR):
+                part = memory.load(row * across + first, width=VECTOR, is_aligned=True)
+                joined = part if joined is None else join(joined, part)
+            assert joined is not None
+            found.append(over_lanes(joined, join))
+        return found
 
     def store_rows(
         self, operand: Operand, locate: Locate, sums: Sequence[Value], size: int,
@@ -221,6 +244,11 @@ class Workgroup:
                         mask = b.splat(column, VECTOR) + iota(b, VECTOR) < size
                     value = sums[i * vectors + v] * factor
                     operand.store_along(place + column * step, value, mask=mask, is_aligned=True)
+
+
+def over_lanes(x: Value, join: Join) -> Value:
+    """Return the lanes of a vector of four, joined."""
+    return join(join(x[0], x[1]), join(x[2], x[3]))
 
 
 #: Steps of a product that are written out at once.
