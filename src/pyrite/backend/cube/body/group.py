@@ -7,9 +7,12 @@ from dataclasses import dataclass, fields
 
 from pyrite.backend.cube.body.evaluate import weight_of
 from pyrite.backend.cube.body.points import Space
-from pyrite.backend.cube.body.region import Region
+from pyrite.backend.cube.body.region import Region, reduced_axes
+from pyrite.backend.cube.skeleton.fold import FoldOrder, KernelFold, fold_order
 from pyrite.backend.cube.skeleton.row import RowsConfig
 from pyrite.backend.graph import Node
+from pyrite.kernel.machine import Machine
+from pyrite.op import rules_key
 from pyrite.op.rule import Fold
 from pyrite.op.rule.fold import BoundFold
 
@@ -23,7 +26,8 @@ class Group:
 
     ``elements`` are values of each element of a row, ``numbers`` of each row.  ``sums`` are folds
     the other way, over the rows, of what is made along a row.  With ``is_part`` a row is part of
-    one, and what is written are the states of the folds.
+    one, and what is written are the states of the folds.  ``order`` is the one in which its folds
+    join elements, None where any gives the same bits.
     """
 
     folds: tuple[Node, ...]
@@ -33,6 +37,20 @@ class Group:
     numbers: tuple[int, ...]
     sums: tuple[Node, ...] = ()
     is_part: bool = False
+    order: FoldOrder | None = None
+
+
+def order_in(region: Region, node: Node, machine: Machine) -> FoldOrder | None:
+    """Return the order of a fold; None where any gives the same bits, and on GPUs."""
+    if machine.kind == "gpu":
+        return None
+    shape, axes = region.graph.types[node.values[0]].shape, reduced_axes(region.graph, node)
+    return fold_order(kernel_fold_of(region, node, 0), shape, axes, machine)
+
+
+def kernel_fold_of(region: Region, node: Node, count: int) -> KernelFold:
+    """Return the fold of a node over so many elements, and the name of its kernels."""
+    return KernelFold(node.op.name, bound_fold(region, node, count), rules_key(node.op))
 
 
 def bound_fold(

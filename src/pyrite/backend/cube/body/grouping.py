@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyrite.backend.cube.body.group import (
     Group,
     can_add,
+    order_in,
     passes,
     reads_position,
 )
@@ -16,35 +18,47 @@ from pyrite.backend.cube.body.region import (
     ancestors,
     is_fold,
 )
+from pyrite.backend.cube.skeleton.fold import FoldOrder
 from pyrite.backend.graph import Node
+from pyrite.kernel.machine import Machine
 
 
-def best_group(region: Region, wanted: Sequence[int], siblings: Sequence[int] = ()) -> Group:
+def best_group(
+    region: Region, wanted: Sequence[int], machine: Machine, siblings: Sequence[int] = ()
+) -> Group:
     """Return the folds that may run next, the most that share their rows, and what they allow.
 
     What is wanted is made of one at least; siblings join them if they are over the same rows.
     """
     folds = [n for n in region.nodes if is_fold(n)]
+    orders = {n: order_in(region, n, machine) for n in folds}
     before = {n: _folds_before(region, n) for n in folds}
     needed = set(ancestors(region.graph, wanted, set(region.leaves)))
     groups = []
-    for key in dict.fromkeys(_rows_of(region, n) for n in folds if n in needed):
+    for key in dict.fromkeys(_RowsKey.of(region, n, orders[n]) for n in folds if n in needed):
         members: list[Node] = []
         for n in folds:
-            order = region.reduced(members[0] if members else n)
-            if _meets(region, n, key, order) and before[n] <= set(members):
+            if key.takes(region, n, orders[n], members) and before[n] <= set(members):
                 members.append(n)
         if members:
             groups.append(members)
     best = max(groups, key=lambda group: sum(n in needed for n in group))
     alone = [n for n in best if n in needed]
-    group = _group(region, alone, wanted)
+    group = _group(region, alone, wanted, orders)
     if not siblings:
         return group
-    joined = _group(region, best, [*wanted, *siblings])
+    joined = _group(region, best, [*wanted, *siblings], orders)
     # What takes another pass over a row is no gain.
     is_free = len(passes(region, joined)) == len(passes(region, group))
-    return joined if is_free else _group(region, alone, [*wanted, *siblings])
+    return joined if is_free else _group(region, alone, [*wanted, *siblings], orders)
+
+
+#: Of folds the order in which they join elements, None where any gives the same bits.
+Orders = Mapping[Node, FoldOrder | None]
+
+
+def _is_along_columns(order: FoldOrder | None) -> bool:
+    return order is not None and order.along == "columns"
 
 
 #: The atoms along which rows lie, and those of a row.
@@ -55,13 +69,40 @@ def _rows_of(region: Region, node: Node) -> Sides:
     return frozenset(region.kept(node)), frozenset(region.reduced(node))
 
 
-def _meets(
-    region: Region, node: Node, key: tuple[frozenset[int], frozenset[int]], order: Space
-) -> bool:
-    """Whether a fold is over the same rows, in the same order if it asks for positions."""
-    if _rows_of(region, node) != key:
-        return False
-    return not reads_position(node) or region.reduced(node) == order
+@dataclass(frozen=True, slots=True)
+class _RowsKey:
+    """What folds have in common that may share a kernel: their rows, and the order if they have one.
+
+    ``space`` are the atoms of a row in that order.
+    """
+
+    rows: Sides
+    order: FoldOrder | None
+    space: Space | None
+
+    @classmethod
+    def of(cls, region: Region, node: Node, order: FoldOrder | None) -> _RowsKey:
+        space = None if order is None else region.reduced(node)
+        return cls(_rows_of(region, node), order, space)
+
+    def takes(
+        self, region: Region, node: Node, order: FoldOrder | None, members: Sequence[Node]
+    ) -> bool:
+        """Whether a fold may join others.
+
+        It is over the same rows; in the same order if it has one, or asks for positions.  What is
+        folded along columns runs by itself.
+        """
+        if _rows_of(region, node) != self.rows:
+            return False
+        space = region.reduced(node)
+        if _is_along_columns(self.order):
+            return not members and (order, space) == (self.order, self.space)
+        if order is not None:
+            return (order, space) == (self.order, self.space)
+        if not reads_position(node):
+            return True
+        return space == (self.space or region.reduced(members[0] if members else node))
 
 
 def _folds_before(region: Region, node: Node) -> set[Node]:
@@ -69,9 +110,11 @@ def _folds_before(region: Region, node: Node) -> set[Node]:
     return {n for n in made if is_fold(n)}
 
 
-def _group(region: Region, folds: Sequence[Node], wanted: Sequence[int]) -> Group:
+def _group(region: Region, folds: Sequence[Node], wanted: Sequence[int], orders: Orders) -> Group:
     graph, leaves = region.graph, set(region.leaves)
-    rows, length = region.kept(folds[0]), region.reduced(folds[0])
+    first = next((n for n in folds if orders[n] is not None), folds[0])
+    rows, length = region.kept(first), region.reduced(first)
+    order = orders[first]
     everything = set(rows) | set(length)
     elements: list[int] = []
     numbers: list[int] = []
@@ -87,24 +130,29 @@ def _group(region: Region, folds: Sequence[Node], wanted: Sequence[int]) -> Grou
             numbers.append(value)
         else:
             rest.append(value)
-    sums = _sums(region, members, rows, length, rest)
+    sums = _sums(region, members, rows, length, rest, orders)
     summed = {n.first for n in sums}
     rest = [v for v in rest if v not in summed]
     results = {v for n in folds for v in n.results}
     later = ancestors(graph, rest, leaves | results | summed)
     used = {v for n in later for v in n.values} | set(rest)
     numbers += [v for n in folds for v in n.results if v in used and v not in numbers]
-    return Group(tuple(folds), rows, length, tuple(elements), tuple(numbers), sums)
+    return Group(tuple(folds), rows, length, tuple(elements), tuple(numbers), sums, order=order)
 
 
 def _sums(
-    region: Region, members: set[Node], rows: Space, length: Space, wanted: Sequence[int]
-) -> tuple[Node, ...]:
-    """Return the folds over the rows of what is made along them, of which something is wanted."""
+    region: Region, members: set[Node], rows: Space, length: Space, wanted: Sequence[int],
+    orders: Orders,
+) -> tuple[Node, ...]:  # fmt: skip
+    """Return the folds over the rows of what is made along them, of which something is wanted.
+
+    With an order they are along columns: rows are gone over one after the other.
+    """
     other = frozenset(length), frozenset(rows)
     needed = ancestors(region.graph, wanted, set(region.leaves))
     return tuple(
         n for n in needed
         if n not in members and is_fold(n) and _rows_of(region, n) == other
         and _folds_before(region, n) <= members and can_add(region, n, members)
+        and (orders[n] is None or (_is_along_columns(orders[n]) and region.reduced(n) == rows))
     )  # fmt: skip

@@ -10,6 +10,7 @@ from pyrite.backend.cube.body.group import (
     Group,
     made_after,
     made_before,
+    order_in,
     passes,
     reads_position,
 )
@@ -20,7 +21,7 @@ from pyrite.backend.cube.body.region import (
     Region,
     is_fold,
 )
-from pyrite.backend.cube.body.rows import Join, outer_of, run_group, run_parts
+from pyrite.backend.cube.body.rows import Join, outer_of, run_group, run_parts, run_segments
 from pyrite.backend.cube.launcher import Launcher
 from pyrite.backend.cube.registry import Input
 from pyrite.backend.cube.skeleton.elementwise_group import ElementwiseCall
@@ -98,7 +99,9 @@ class RegionRun:
             if beyond is None:
                 return None
             return self._stop(next(n for n in nodes if beyond in n.results))
-        group = self._within_limits(region, best_group(region, self._wanted, self._siblings))
+        group = self._within_limits(
+            region, best_group(region, self._wanted, self.machine, self._siblings)
+        )
         if self._fits(region, group):
             if first := made_before(region, group):
                 return self._stop(first, is_wanted=True)
@@ -143,6 +146,9 @@ class RegionRun:
         rows, length = region.atoms.count(group.rows), region.atoms.count(group.length)
         if self._tensors_of(region, group) > machine.buffers:
             return False
+        order = group.order
+        if order is not None and order.along == "columns":
+            return False
         if length == 1 and machine.kind == "gpu":
             # Drivers see that a mean of one is the number, and make 0 of x - x, infinite or not.
             return False
@@ -150,7 +156,9 @@ class RegionRun:
         if rows < few and length > LONG:
             return False
         has_more = bool(group.elements or group.sums) or len(passes(region, group)) > 1
-        return has_more or (self._is_along(region, group) and not self._is_broken(region, group))
+        if has_more or not self._is_along(region, group):
+            return has_more
+        return order is not None or not self._is_broken(region, group)
 
     def _is_broken(self, region: Region, group: Group) -> bool:
         """Whether rows lie in pieces, which are better folded one by one."""
@@ -161,6 +169,14 @@ class RegionRun:
         """Run folds of few or broken rows part by part, if they can be cut."""
         if any(reads_position(n) for n in group.folds) or not self._is_along(region, group):
             return False
+        orders = [order_in(region, n, self.machine) for n in group.folds]
+        order = next((o for o in orders if o is not None), None)
+        if order is not None:
+            if order.along == "columns" or order.segments == 1:
+                return False
+            apart = replace(group, order=order, is_part=True, numbers=())
+            run_segments(self.launcher, self.name, region, apart, self._real)
+            return True
         machine = self.machine
         most = 8 * machine.threads if machine.kind == "cpu" else FEW_GROUPS
         rows = region.atoms.count(group.rows)

@@ -32,7 +32,7 @@ class BodyRow(Row):
         self._repeated: dict[int, Value] = {}
         super().__init__(
             name, layouts.rows, layouts.length, layouts.sources, layouts.targets, layouts.sums,
-            config, grid, dtype, layouts.pieces,
+            config, grid, dtype, layouts.pieces, layouts.together,
         )  # fmt: skip
         self._joins_rows(bound)
         own = 1 if layouts.pieces == 1 else 2
@@ -151,6 +151,8 @@ class BodyRow(Row):
                 first = self._lane == 0
                 is_mine = first if is_mine is None else first & is_mine
             place = operand.at(self._of_row(operand))
+            if self._segment is not None:
+                place = place + self._segment * self.rows
             if is_mine is None:
                 operand.store(place, x)
                 return

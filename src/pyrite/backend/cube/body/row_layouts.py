@@ -9,7 +9,7 @@ and in rows of a few vectors the place in the row is divided by sizes that are b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from pyrite.backend.cube.body.atoms import Atom
@@ -18,6 +18,8 @@ from pyrite.backend.cube.body.points import Space
 from pyrite.backend.cube.body.region import Region
 from pyrite.backend.cube.layout import Strides, merged, row_major
 from pyrite.backend.cube.operand import Layout, alignment_of
+from pyrite.backend.cube.skeleton.fold import FoldOrder
+from pyrite.backend.cube.skeleton.fold.order import STEPS, levels_of
 from pyrite.backend.cube.skeleton.numbered_rows import numbered_candidates, widest
 from pyrite.backend.cube.skeleton.row import (
     MOST_TURNS,
@@ -56,7 +58,7 @@ class RowLayouts:
 
     Operands of equal shapes share them, and so coordinates.  ``count`` is how many elements meet in
     a fold of states.  Where rows are gone over in ``pieces`` all shapes along them end in the size
-    of one.
+    of one, and so many ``together`` are a segment.
     """
 
     sources: tuple[Layout, ...]
@@ -68,11 +70,12 @@ class RowLayouts:
     length: int = extent()
     count: int = extent(default=0)
     pieces: int = extent(default=1)
+    together: int = extent(default=1)
 
     @classmethod
     def of(
         cls, rows: int, length: int, sources: Sequence[RowLayout], targets: Sequence[RowLayout],
-        sums: Sequence[RowLayout] = (), *, count: int = 0, pieces: int = 1,
+        sums: Sequence[RowLayout] = (), *, count: int = 0, pieces: int = 1, together: int = 1,
     ) -> RowLayouts:  # fmt: skip
         """Return the layouts of operands."""
         operands = [*sources, *targets, *sums]
@@ -83,7 +86,7 @@ class RowLayouts:
             (of_rows.index(p.rows), len(of_rows) + along.index(p.length)) for p in operands
         )
         of, to, by = (tuple(p.layout for p in group) for group in (sources, targets, sums))
-        return cls(of, to, by, sides, (*of_rows, *along), rows, length, count, pieces)
+        return cls(of, to, by, sides, (*of_rows, *along), rows, length, count, pieces, together)
 
 
 # ---- where operands lie ----
@@ -99,6 +102,8 @@ class RowSpace:
     length: Space
     width: int
     machine: Machine
+    #: How many pieces are a segment.
+    together: int = 1
 
     @property
     def count(self) -> int:
@@ -132,7 +137,8 @@ class RowSpace:
     def fits(self, steps: Steps) -> bool:
         """Whether the rows of a tensor can be gone over where they lie."""
         if self.pieces:
-            return steps.get(self.length[-1], 0) in (0, 1)
+            _, strides = _side(self.region, steps, self.length)
+            return len(strides) == 1 and strides[0] in (0, 1)
         inner = inner_of(self.region, self.length, steps)
         return inner == 0 or inner % max(LEAST_WIDTH, self.width) == 0
 
@@ -190,6 +196,8 @@ def row_space(
 ) -> tuple[RowSpace, RowsConfig]:  # fmt: skip
     """Return how the rows of a group are gone over, and by which config, if none is given."""
     length, atoms = group.length, region.atoms
+    if group.order is not None and config is None:
+        return _in_order(region, group, operands, group.order, dtype, machine)
     cut = cut_of(region, length, operands)
     size = atoms.count(length[cut:])
     config = config or config_for(region, group, operands, cut, dtype, machine)
@@ -197,6 +205,51 @@ def row_space(
     pieces = length[:cut] if is_in_pieces else ()
     rest = length[len(pieces) :]
     return RowSpace(region, group.rows, pieces, rest, config.width, machine), config
+
+
+def _in_order(
+    region: Region, group: Group, operands: Sequence[Steps], order: FoldOrder, dtype: DType,
+    machine: Machine,
+) -> tuple[RowSpace, RowsConfig]:  # fmt: skip
+    """Return how the rows of a group are gone over where their folds have an order.
+
+    Operands that do not lie so are copied.
+    """
+    length, atoms, adds = group.length, region.atoms, bool(group.sums)
+    cut, together, cuts = 0, order.together, order.is_cut
+    if order.pieces > 1:
+        while atoms.count(length[cut:]) > order.size:
+            cut += 1
+    else:
+        cut, size = _cut_of_whole_turns(region, length, operands, order)
+        if cut:
+            together, cuts = order.lanes * STEPS // size, False
+    size = atoms.count(length[cut:])
+    if cut:
+        config = select_in_pieces(atoms.count(length[:cut]), size, dtype, machine, adds=adds)
+    else:
+        config = select(size, dtype, machine, adds=adds)
+    levels = levels_of(order.segments) if order.segments > 1 and not group.is_part else 0
+    rows = 1 if group.is_part else config.rows
+    config = replace(config, levels=levels, cuts=cuts, is_part=group.is_part, rows=rows)
+    space = RowSpace(
+        region, group.rows, length[:cut], length[cut:], config.width, machine, together
+    )
+    return space, config
+
+
+def _cut_of_whole_turns(
+    region: Region, length: Space, operands: Sequence[Steps], order: FoldOrder
+) -> tuple[int, int]:
+    """Return before which atom a row may be cut in pieces, and their size.
+
+    They are of whole turns of all lanes, and segments of whole pieces.
+    """
+    cut = cut_of(region, length, operands)
+    size = region.atoms.count(length[cut:])
+    most = order.lanes * STEPS
+    is_whole = size % order.lanes == 0 and (order.segments == 1 or most % size == 0)
+    return (cut, size) if is_whole and size <= most else (0, order.size)
 
 
 def config_for(

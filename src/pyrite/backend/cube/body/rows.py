@@ -8,9 +8,16 @@ costs more than to keep them, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 from pyrite.backend.cube.body.atoms import Atoms
-from pyrite.backend.cube.body.group import Group, bound_fold, kept_value
+from pyrite.backend.cube.body.group import (
+    Group,
+    bound_fold,
+    kept_value,
+    kernel_fold_of,
+    order_in,
+)
 from pyrite.backend.cube.body.points import Space, key_of, over
 from pyrite.backend.cube.body.region import Region, ancestors
 from pyrite.backend.cube.body.row import BodyRow
@@ -21,11 +28,13 @@ from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.copy import contiguous
+from pyrite.backend.cube.skeleton.fold import fold_columns, join_segments
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import ROWS, RowProblem, RowsConfig, groups_of, select
 from pyrite.backend.cube.tensor import CubeTensor
-from pyrite.backend.graph import Node
-from pyrite.op import Attributes, Constant
+from pyrite.backend.graph import Graph, Node, content_of_node
+from pyrite.backend.graph import Input as GraphInput
+from pyrite.op import Attributes, Constant, Op
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, TensorType
 
@@ -71,14 +80,15 @@ class _Launch:
         self.space, self.config = row_space(
             region, group, steps, self.dtype, launcher.machine, config
         )
-        self.tensors = {v: self._in_rows(v, t) for v, t in self.tensors.items()}
-        self.sources = [self.space.layout(self.steps(v, t), t) for v, t in self.tensors.items()]
+        found = {v: self._in_rows(v, t) for v, t in self.tensors.items()}
+        self.tensors = {v: t for v, (t, _) in found.items()}
+        self.sources = [self.space.layout(steps, t) for t, steps in found.values()]
         self.made = {v: self._target(v) for v in group.elements}
         self.targets = [self.space.layout(steps, t) for t, steps in self.made.values()]
         #: Tensors of (groups, length), and of one number for each row.
         self.partial = [self._partial(n) for n in group.sums]
         self.of_rows = {v: self._numbers(self.types[v].dtype) for v in group.numbers}
-        self.states = [self._numbers(dtype) for dtype in self._dtypes_of_states()]
+        self.states = [self._states(dtype) for dtype in self._dtypes_of_states()]
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -93,14 +103,21 @@ class _Launch:
         strides = row_major(shape) if tensor is None else tensor.strides
         return self.region.atoms.strides(axes, strides)
 
-    def _in_rows(self, value: int, x: CubeTensor) -> CubeTensor:
-        """Return a leaf as it is, or a copy of its shape that lies row by row."""
+    def _in_rows(self, value: int, x: CubeTensor) -> tuple[CubeTensor, Steps]:
+        """Return a leaf as it is, or a copy that lies row by row, and its stride along each atom."""
         steps = self.steps(value, x)
         if self.space.fits(steps):
-            return x
-        own = tuple(a for a in (*self.group.rows, *self.group.length) if a in steps)
-        dense = contiguous(self.launcher, over(self.region, value, x, own), always=True)
-        return self._arranged(dense, own, value)
+            return x, steps
+        order = (*self.group.rows, *self.group.length)
+        dense = self._dense(value, x, tuple(a for a in order if a in steps))
+        if self.space.fits(dense[1]):
+            return dense
+        # It is the same along part of a piece.
+        return self._dense(value, x, order)
+
+    def _dense(self, value: int, x: CubeTensor, order: Space) -> tuple[CubeTensor, Steps]:
+        made = contiguous(self.launcher, over(self.region, value, x, order), always=True)
+        return made, dict(zip(order, made.strides, strict=True))
 
     def _arranged(self, x: CubeTensor, order: Space, value: int) -> CubeTensor:
         return arranged(self.launcher, self.region, x, order, value)
@@ -128,6 +145,17 @@ class _Launch:
         sizes = self.region.atoms.sizes(self.group.rows)
         return self.launcher.empty(TensorType(sizes, dtype))
 
+    @property
+    def segments(self) -> int:
+        """How many segments of a row are folded apart."""
+        order = self.group.order
+        return order.segments if order is not None and self.group.is_part else 1
+
+    def _states(self, dtype: DType) -> CubeTensor:
+        if self.group.order is None:
+            return self._numbers(dtype)
+        return self.launcher.empty(TensorType((self.segments, self.sizes[0]), dtype))
+
     def run(self, name: str, arguments: Sequence[Number]) -> None:
         """Launch the kernel."""
         rows, length = self.sizes
@@ -153,9 +181,10 @@ class _Launch:
         bindings += arguments
         layouts = RowLayouts.of(
             rows, length, self.sources, [*self.targets, *numbers], sums,
-            pieces=self.space.count,
+            pieces=self.space.count, together=self.space.together,
         )  # fmt: skip
-        problem = RowProblem(layouts, self.dtype, rows, length, bool(self.group.sums))
+        units = rows * self.segments
+        problem = RowProblem(layouts, self.dtype, units, length, bool(self.group.sums))
         fused = Fused(body=Body(name, self._key, write))
         launch(self.launcher, ROWS, problem, bindings, config=self.config, fused=fused)
 
@@ -197,6 +226,11 @@ class _Launch:
         type = TensorType((self.sizes[1],), node.types[0].dtype)
         if partial.shape[0] == 1 and partial.dtype is type.dtype:
             return self._along(partial, node)
+        if order_in(self.region, node, self.launcher.machine) is not None:
+            fold = kernel_fold_of(self.region, node, self.sizes[0])
+            is_joined = self.config.rows > 1
+            (found,) = fold_columns(self.launcher, fold, partial, (0,), [type], of_blocks=is_joined)
+            return self._along(found, node)
         attrs = {**node.attrs, "axis": (0,), "keepdims": False}
         is_in_order = self.region.space(node.first) == self.group.length
         if join is not None and is_in_order and join(node, [partial], attrs):
@@ -223,7 +257,53 @@ def run_group(
     real.update(launch.results(join))
 
 
+def run_fold(
+    launcher: Launcher, op: Op, x: CubeTensor, attrs: Attributes, out: Sequence[TensorType]
+) -> list[CubeTensor]:
+    """Return the results of a fold along rows, in the order of a processor."""
+    node = Node(op, (0,), attrs, tuple(out), 1, content_of_node(op, (0,), attrs))
+    graph = Graph((GraphInput(0, x.type),), (node,), tuple(node.results))
+    region = Region(graph, graph.nodes, (0,))
+    order = order_in(region, node, launcher.machine)
+    assert order is not None, "a fold that has an order"
+    group = Group(
+        (node,), region.kept(node), region.reduced(node), (), tuple(node.results), order=order
+    )
+    real: dict[int, Input] = {0: x}
+    rows = region.atoms.count(group.rows)
+    if rows < FEW_ROWS and order.segments > 1:
+        apart = replace(group, numbers=(), is_part=True)
+        run_segments(launcher, op.name, region, apart, real)
+    else:
+        run_group(launcher, op.name, region, group, real)
+    found = [real[v] for v in node.results]
+    return [x for x in found if isinstance(x, CubeTensor)]
+
+
+#: Fewer rows than that are folded by segments, so that all threads have some.
+FEW_ROWS = 32
+
+
 # ---- rows in parts ----
+
+
+def run_segments(
+    launcher: Launcher, name: str, region: Region, group: Group, real: dict[int, Input]
+) -> None:
+    """Compute the folds of a group: of the segments of each row first."""
+    launch = _Launch(launcher, region, group, real, None)
+    launch.run(name, arguments_of(launch, real))
+    states, count = list(launch.states), region.atoms.count(group.length)
+    for node in group.folds:
+        fold = kernel_fold_of(region, node, count)
+        own, states = states[: len(fold.start)], states[len(fold.start) :]
+        sizes = region.atoms.sizes(group.rows)
+        flat = [TensorType((own[0].shape[1],), type.dtype) for type in node.types]
+        found = join_segments(launcher, fold, own, flat)
+        for value, tensor in zip(node.results, found, strict=True):
+            apart = tensor.reshaped(sizes)
+            assert apart is not None, "a dense tensor has any shape"
+            real[value] = arranged(launcher, region, apart, group.rows, value)
 
 
 def run_parts(

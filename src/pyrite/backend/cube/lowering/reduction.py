@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pyrite.backend.cube.body.rows import run_fold
 from pyrite.backend.cube.epilogue import Epilogue
 from pyrite.backend.cube.launcher import Launcher, Machine
 from pyrite.backend.cube.operand import layout_of
@@ -14,7 +15,11 @@ from pyrite.backend.cube.skeleton.copy import as_tensor
 from pyrite.backend.cube.skeleton.finish import Around
 from pyrite.backend.cube.skeleton.fold import (
     KernelFold,
+    fold_across,
+    fold_columns,
+    fold_order,
     join_cost,
+    lies_across,
     problem_of,
     reduce_results,
     write_fold,
@@ -43,8 +48,14 @@ def _is_better_than_a_body(
         return True
     if not isinstance(x, CubeTensor) or x.type.size == 0:
         return True
+    return _is_along_columns(x, attrs) or join_cost(_bound(machine, op, x, attrs)) <= _DEAR
+
+
+def _is_along_columns(x: CubeTensor, attrs: Attributes) -> bool:
+    """Whether what is folded are columns, if x is dense: then its layout is of no matter."""
     axes = axes_of(attrs.get("axis"), len(x.shape))
-    return problem_of(x, axes).is_columns or join_cost(_bound(machine, op, x, attrs)) <= _DEAR
+    last = [n for n, size in enumerate(x.shape) if size > 1][-1:]
+    return bool(last) and last[0] not in axes
 
 
 @lowers_rule(Fold, over_body=_is_better_than_a_body)
@@ -55,7 +66,15 @@ def fold_axes(
     x = as_tensor(launcher, inputs[0])
     axes = axes_of(attrs.get("axis"), len(x.shape))
     fold = _bound(launcher.machine, op, x, attrs, [type.dtype for type in out])
-    return reduce_results(launcher, fold, x, axes, out)
+    order = fold_order(fold, x.shape, axes, launcher.machine) if x.type.size else None
+    if order is None:
+        return reduce_results(launcher, fold, x, axes, out)
+    if order.along == "columns":
+        return fold_columns(launcher, fold, x, axes, out)
+    across = None
+    if lies_across(x, axes):
+        across = fold_across(launcher, fold, x, axes, order, out)
+    return across or run_fold(launcher, op, x, attrs, out)
 
 
 @finishes(fold_axes)

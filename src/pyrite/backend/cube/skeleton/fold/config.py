@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from pyrite.backend.cube.launcher import Machine
+from pyrite.backend.cube.skeleton.fold.order import Along, levels_of
 from pyrite.kernel.extent import extent
 from pyrite.types import Shape, element_count
-
-#: Which side has the elements of a vector.
-Along = Literal["rows", "columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +25,9 @@ class ReductionConfig:
     vectors: int = 1
     #: Loops one inside another, of which each joins `BLOCK` states of the next.
     levels: int = 1
+    #: With an order (`order.py`): how many elements of a column are joined in a block, of which
+    #: parts write a state each.
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,24 @@ def _of_width(
         for v in VECTORS
         if fits(lanes, p, v)
     ]
+
+
+@lru_cache(maxsize=4096)
+def ordered_columns(problem: Problem, machine: Machine, values: int, first: int) -> ReductionConfig:
+    """Return a config along columns in the order of a processor, ``first`` in each block."""
+    most = machine.vector
+    if problem.count * problem.size >= machine.cached:
+        most = max(most // 2, 1)
+    outputs, strides = problem.outputs, problem.output_strides
+    # Neighbours that lie apart are gathered: each is the next of its own line the next time.
+    is_apart = bool(outputs) and strides[-1] not in (0, 1)
+    widths = _widths(outputs, (0,) * len(strides), is_exact=False)
+    width = next(w for w in widths if w <= most)
+    fitting = _of_width("columns", width, problem, machine)
+    chosen = _for_cpu(problem, fitting, 1 if is_apart else machine.vector // values)
+    blocks = -(-problem.size // first)
+    parts = max([p for p in PARTS if p <= min(chosen.parts, blocks)], default=1)
+    return replace(chosen, parts=parts, levels=levels_of(problem.size, first), first=first)
 
 
 def units(problem: Problem, config: ReductionConfig) -> int:

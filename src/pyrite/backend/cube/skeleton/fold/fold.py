@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrite.kernel import KernelBuilder, Value
-from pyrite.kernel.ir import vector
+from pyrite.kernel.ir import Node, vector
 from pyrite.kernel.rule_value import of_rule
 from pyrite.kernel.trace import RecordingAlgebra
 from pyrite.op import Fold
@@ -84,6 +84,23 @@ def _spread(b: KernelBuilder, values: Sequence[Value], width: int) -> State:
 
 def join_cost(fold: KernelFold) -> int:
     """Return how many instructions a join of two states takes."""
+    return len(_joining(fold))
+
+
+#: What gives one of its operands, whichever comes first.
+_CHOICES = ("min", "max")
+
+
+def joins_by_choice(fold: KernelFold) -> bool:
+    """Whether a join rounds nothing: of floats it takes the one or the other."""
+    return not any(
+        node.kind == "alu" and node.value_type.dtype.is_float and node.attr not in _CHOICES
+        for node in _joining(fold)
+    )
+
+
+def _joining(fold: KernelFold) -> list[Node]:
+    """Return the instructions of a join of two states."""
     b = KernelBuilder("join", workgroup_size=1)
     states = [
         tuple(b.scalar(f"{side}{i}", dtype) for i, (_, dtype) in enumerate(fold.start))
@@ -91,7 +108,7 @@ def join_cost(fold: KernelFold) -> int:
     ]
     before = b.position()
     fold.join(RecordingAlgebra(b), *states)
-    return b.position() - before
+    return list(b.body)[before:]
 
 
 # ---- folds that skeletons and lowerings use themselves ----

@@ -17,6 +17,7 @@ from pyrite.backend.cube.skeleton.fold.config import (
     units,
 )
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold, State
+from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.protocol import Fused
 from pyrite.kernel import Kernel, KernelBuilder, Value
 from pyrite.kernel.extent import extent
@@ -81,11 +82,28 @@ class _FoldKernel:
             self.finish(unit * config.parts + part, state, exists)
             return
         row, column = self.column(unit)
+        if config.first and config.parts > 1:
+            self.write_blocks(part, row, column)
+            return
+        begin, end = self.bounds(part)
         place = part * self.problem.count + row * self.length + column
-        for i, state in enumerate(self.columns(part, row, column)):
+        for i, state in enumerate(self.columns(begin, end, row, column, config.levels)):
             mask = self.mask(column, i)
             state = self.across_lanes(state, config.width)
             self.finish(place + i * config.width, state, exists, mask)
+
+    def write_blocks(self, part: Value, row: Value, column: Value) -> None:
+        """Write the states of a part's blocks, each to a row of outputs of its own."""
+        b, config, size = self.b, self.config, self.problem.size
+        blocks = -(-size // config.first)
+        per_part = -(-blocks // config.parts)
+        begin = b.min(part * per_part, blocks)
+        with b.for_(begin, b.min(begin + per_part, blocks)) as loop:
+            first = loop.index * config.first
+            end = b.min(first + config.first, size)
+            place = loop.index * self.problem.count + row * self.length + column
+            for i, state in enumerate(self.columns(first, end, row, column, 1)):
+                self.finish(place + i * config.width, state, None, self.mask(column, i))
 
     @property
     def length(self) -> int:
@@ -115,10 +133,11 @@ class _FoldKernel:
         begin = part * per_part
         return b.min(begin, size), b.min(begin + per_part, size)
 
-    def columns(self, part: Value, row: Value, column: Value) -> list[State]:
-        """Return the states of neighbouring vectors of outputs."""
+    def columns(
+        self, begin: Value, end: Value, row: Value, column: Value, levels: int
+    ) -> list[State]:
+        """Return the states of neighbouring vectors of outputs, of elements between bounds."""
         b, width = self.b, self.config.width
-        begin, end = self.bounds(part)
         outer = (
             [*unravel(b, row, self.problem.outputs[:-1]), column] if self.problem.outputs else []
         )
@@ -132,7 +151,7 @@ class _FoldKernel:
                 yield self.loaded([*at, *inner], position, mask)
 
         step = self.config.lanes
-        return self.folded(begin + self.lane, end, step, taken, self.config.levels)
+        return self.folded(begin + self.lane, end, step, taken, levels)
 
     def folded(
         self,
@@ -143,7 +162,8 @@ class _FoldKernel:
         levels: int,
     ) -> list[State]:
         """Return the states that take in what is at each step, block by block in levels."""
-        block = step * BLOCK ** (levels - 1)
+        ordered = self.config.first
+        block = span_of(levels, ordered) if ordered else step * BLOCK ** (levels - 1)
         with self.b.for_(first, end, step=block, carried=self.empty()) as loop:
             more = taken(loop.index)
             if levels > 1:

@@ -11,9 +11,14 @@ from pyrite.backend.cube.layout import merged
 from pyrite.backend.cube.operand import Layout, alignment_of, bindings_of
 from pyrite.backend.cube.skeleton.elementwise import map_elements
 from pyrite.backend.cube.skeleton.finish import ALONE, Around, bindings_around
-from pyrite.backend.cube.skeleton.fold.config import Problem, ReductionConfig
+from pyrite.backend.cube.skeleton.fold.config import (
+    Problem,
+    ReductionConfig,
+    ordered_columns,
+)
 from pyrite.backend.cube.skeleton.fold.fold import KernelFold
 from pyrite.backend.cube.skeleton.fold.kernel import FOLD, Reduction
+from pyrite.backend.cube.skeleton.fold.order import BLOCK, FIRST
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, foresee, launch
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.kernel import Value
@@ -92,6 +97,50 @@ def write_fold(
     rest = Reduction(of_parts, 1, takes=False, count=fold.bound.count)
     second = replace(FOLD.select(rest, launcher.machine), parts=1)
     _launch(launcher, fold, rest, states, targets, second, around)
+
+
+def fold_columns(
+    launcher: Launcher, fold: KernelFold, x: CubeTensor, axes: tuple[int, ...],
+    types: Sequence[TensorType], *, of_blocks: bool = False,
+) -> list[CubeTensor]:  # fmt: skip
+    """Return all results of a fold along columns, in the order of a processor.
+
+    With ``of_blocks`` an element of x is what a block of elements came to.
+    """
+    targets = [launcher.empty(type) for type in types]
+    whole = Reduction(problem_of(x, axes), len(fold.start), count=fold.bound.count)
+    _fold_columns(launcher, fold, whole, [x], targets, BLOCK if of_blocks else FIRST)
+    return targets
+
+
+def join_segments(
+    launcher: Launcher, fold: KernelFold, states: Sequence[CubeTensor], types: Sequence[TensorType]
+) -> list[CubeTensor]:
+    """Return the results of a fold of whose segments states lie in rows: (segments, outputs)."""
+    targets = [launcher.empty(type) for type in types]
+    problem = problem_of(states[0], (0,))
+    whole = Reduction(problem, len(fold.start), takes=False, count=fold.bound.count)
+    _fold_columns(launcher, fold, whole, states, targets, FIRST)
+    return targets
+
+
+def _fold_columns(
+    launcher: Launcher, fold: KernelFold, whole: Reduction, sources: Sequence[CubeTensor],
+    targets: Sequence[CubeTensor], first: int,
+) -> None:  # fmt: skip
+    """Write a fold along columns, of which ``first`` elements make a block."""
+    config = ordered_columns(whole.problem, launcher.machine, whole.values, first)
+    if config.parts == 1:
+        _launch(launcher, fold, whole, sources, targets, config)
+        return
+    blocks = -(-whole.problem.size // first)
+    shape = (blocks, whole.problem.count)
+    states = [launcher.empty(TensorType(shape, dtype)) for _, dtype in fold.start]
+    _launch(launcher, fold, replace(whole, ends=False), sources, states, config)
+    rest = Reduction(problem_of(states[0], (0,)), whole.values, takes=False, count=whole.count)
+    second = ordered_columns(rest.problem, launcher.machine, whole.values, BLOCK)
+    second = replace(second, parts=1)
+    _launch(launcher, fold, rest, states, targets, second)
 
 
 def _write_nothing(launcher: Launcher, fold: KernelFold, targets: Sequence[CubeTensor]) -> None:

@@ -36,6 +36,13 @@ class RowsConfig:
     keeps: bool
     rows: int = 1
     turns: int = 0
+    #: Loops, one inside another, that join the segments of a row in the order of a processor
+    #: (`fold/order.py`); 0 where a row is one.
+    levels: int = 0
+    #: Whether a segment is part of a piece, rather than some pieces.
+    cuts: bool = False
+    #: Whether an invocation has one segment of a row, of which it writes the states.
+    is_part: bool = False
 
     @property
     def slots(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyrite.backend.cube.operand import Layout, Operand, invocation_of, iota, workgroup_of
+from pyrite.backend.cube.skeleton.fold.order import STEPS, VECTORS
 from pyrite.backend.cube.skeleton.row.config import MOST_KEPT, RowsConfig, padded
 from pyrite.backend.cube.skeleton.row.vectors import At, Make, Store, Values
 from pyrite.kernel import KernelBuilder, Value
@@ -27,7 +28,7 @@ class RowPasses:
     def __init__(
         self, name: str, rows: int, length: int, sources: Sequence[Layout],
         targets: Sequence[Layout], sums: Sequence[Layout], config: RowsConfig, grid: int,
-        dtype: DType | None = None, pieces: int = 1,
+        dtype: DType | None = None, pieces: int = 1, together: int = 1,
     ) -> None:  # fmt: skip
         assert pieces == 1 or (config.lanes == 1 and not config.turns)
         b = self.b = KernelBuilder(name, workgroup_size=config.workgroup_size, grid=grid)
@@ -35,6 +36,8 @@ class RowPasses:
         self.dtype = dtype or sources[0].dtype.compute
         self.rows, self.length, self.config = rows, length, config
         self.pieces, self.piece_size = pieces, length if pieces == 1 else length // pieces
+        #: How many pieces are a segment, where it is no part of one.
+        self.together = together
         #: The piece that is gone over.
         self._piece: Value | None = None
         read = self.read = [Operand(b, f"x{i}", layout, "read") for i, layout in enumerate(sources)]
@@ -44,6 +47,10 @@ class RowPasses:
         added = [Operand(b, f"sum{i}", layout, "write") for i, layout in enumerate(sums)]
         self._group = invocation_of(b) if config.lanes == 1 else workgroup_of(b)
         self._row = self._group
+        #: The segment of the row that an invocation has.
+        self._segment: Value | None = None
+        if config.is_part:
+            self._row, self._segment = self._group // self.segments, self._group % self.segments
         #: Whether the row is one, where not all of a workgroup's are.
         self._exists: Value | None = None
         self._lane = b.index(0) if config.lanes == 1 else b.local_id(0)
@@ -66,6 +73,18 @@ class RowPasses:
         self._lines = [] if config.rows == 1 else [Line(self) for _ in added]
         self._starts: list[Number] = [0] * len(self._lines)
         self.sums = [line.add for line in self._lines] or self._partial
+
+    @property
+    def segments(self) -> int:
+        """How many segments a row has."""
+        if not self.config.cuts:
+            return -(-self.pieces // self.together)
+        return self.pieces * -(-self.piece_size // self._longest)
+
+    @property
+    def _longest(self) -> int:
+        """How many elements a segment has that is part of a piece, but for the last."""
+        return STEPS * VECTORS * self.config.width
 
     def _share_workgroup(self) -> None:
         """Take a row of several that a workgroup has.
@@ -174,12 +193,16 @@ class RowPasses:
 
     # ---- passes ----
 
-    def _over_pieces(self, body: Callable[[Values], Values], carried: Values = ()) -> Values:
-        """Run a body for each piece of the row, which carries values on."""
+    def _over_pieces(
+        self, body: Callable[[Values], Values], carried: Values = (),
+        bounds: tuple[Value | int, Value | int] | None = None,
+    ) -> Values:  # fmt: skip
+        """Run a body for each piece of the row, or of some, which carries values on."""
         if self.pieces == 1:
             self._begin_piece()
             return body(carried)
-        with self.b.for_(0, self.pieces, carried=carried) as loop:
+        first, end = bounds or (0, self.pieces)
+        with self.b.for_(first, end, carried=carried) as loop:
             self._piece = loop.index
             self._begin_piece()
             loop.yield_(*body(loop.carried))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyrite.backend.cube.operand import halves
+from pyrite.backend.cube.skeleton.fold.order import span_of
 from pyrite.backend.cube.skeleton.row.config import groups_of
 from pyrite.backend.cube.skeleton.row.passes import RowPasses
 from pyrite.backend.cube.skeleton.row.vectors import (
@@ -18,7 +19,7 @@ from pyrite.backend.cube.skeleton.row.vectors import (
     joined,
 )
 from pyrite.kernel import Value
-from pyrite.kernel.ir import vector
+from pyrite.kernel.ir import scalar, vector
 from pyrite.types import DType, Number
 
 Body = Callable[["Row"], None]
@@ -30,6 +31,8 @@ class Row(RowPasses):
     def run(self, body: Body) -> None:
         """Write the body for each row of the invocation."""
         units = groups_of(self.rows, self.config)
+        if self.config.is_part:
+            units = units * self.segments
         if self.config.lanes > 1:
             units = -(-units // self.config.slots)
         with self.b.if_(self._group < units):
@@ -90,16 +93,68 @@ class Row(RowPasses):
         width, vectors = config.width, config.vectors
         empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
         if self._turns:
-            state = joined([self._made(make, at, empty) for at in self._turns], join)
-            return self._across_lanes(self._in_one(state, join), join)
+            of_turns = [self._made(make, at, empty) for at in self._turns]
+            if config.lanes > 1:
+                return self._across_lanes(self._in_one(joined(of_turns, join), join), join)
+            # As what is left behind whole turns of all lanes.
+            state = empty
+            for of in of_turns:
+                state = join(state, of)
+            return self._in_one(state, join)
         fetches = self._begin()
 
-        def over_piece(states: Values) -> Values:
-            return self._fold_piece(list(states), empty, join, make, fetches)
+        def segment(index: Value | None) -> Values:
+            bounds, ends = self._bounds(index)
 
-        states, size = self._over_pieces(over_piece, empty * vectors), len(empty)
-        state = self._in_one(joined(apart(states, size), join), join)
+            def over_piece(states: Values) -> Values:
+                return self._fold_piece(list(states), empty, join, make, fetches, ends)
+
+            states = self._over_pieces(over_piece, empty * vectors, bounds)
+            return self._in_one(joined(apart(states, len(empty)), join), join)
+
+        if config.is_part:
+            return segment(self._segment)
+        if config.levels:
+            none = [b.const(number, scalar(dtype)) for number, dtype in start]
+            end = b.index(self.segments)
+            return self._over_segments(b.index(0), end, config.levels, none, join, segment)
+        state = segment(None)
         return state if config.lanes == 1 else self._across_lanes(state, join)
+
+    def _over_segments(
+        self, first: Value, end: Value, levels: int, none: Values, join: JoinAll,
+        segment: Callable[[Value], Values],
+    ) -> Values:  # fmt: skip
+        """Return the state of segments, which are joined in their order, block by block."""
+        span = span_of(levels)
+        with self.b.for_(first, end, step=span, carried=none) as loop:
+            if levels == 1:
+                more = segment(loop.index)
+            else:
+                stop = self.b.min(loop.index + span, end)
+                more = self._over_segments(loop.index, stop, levels - 1, none, join, segment)
+            loop.yield_(*join(loop.carried, more))
+        return loop.results
+
+    def _bounds(
+        self, segment: Value | None
+    ) -> tuple[tuple[Value, Value] | None, tuple[Value, Value] | None]:
+        """Return the first and last pieces of a segment, and where it begins and ends in a piece.
+
+        None where that is all of them.
+        """
+        if segment is None:
+            return None, None
+        b, size = self.b, self.piece_size
+        if not self.config.cuts:
+            first = segment * self.together
+            return (first, b.min(first + self.together, self.pieces)), None
+        longest = self._longest
+        per_piece = -(-size // longest)
+        begin = segment if self.pieces == 1 else segment % per_piece
+        begin = begin * longest
+        piece = segment if self.pieces == 1 else segment // per_piece
+        return (piece, piece + 1), (begin, b.min(begin + longest, size))
 
     def sum_pieces(
         self, count: int, make: MakeAll, take: Callable[[Values, Values], Values], carried: Values
@@ -125,9 +180,13 @@ class Row(RowPasses):
         return self._over_pieces(over_piece, carried)
 
     def _fold_piece(
-        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll, fetches: bool
-    ) -> Values:
-        """Return states, one after another, that have taken in the vectors of a piece by turns."""
+        self, states: list[Value], empty: Values, join: JoinAll, make: MakeAll, fetches: bool,
+        bounds: tuple[Value, Value] | None = None,
+    ) -> Values:  # fmt: skip
+        """Return states, one after another, that have taken in the vectors of a piece by turns.
+
+        Or those between ``bounds``.
+        """
 
         def loaded(first: Value, vector: int = 0) -> Values:
             if fetches:
@@ -141,23 +200,27 @@ class Row(RowPasses):
             of = self._made(make, self._only_vector(), empty)
             return [*join(states[:size], of), *states[size:]]
         first: Value | int = 0
+        begin, end = self._first, None
+        if bounds is not None:
+            begin, end = bounds
+            first = begin
         if vectors > 1:
-            first = self._whole(step * vectors)
-            with b.for_(self._first, first, step=step * vectors, carried=states) as loop:
+            first = self._whole(step * vectors) if end is None else end - end % (step * vectors)
+            with b.for_(begin, first, step=step * vectors, carried=states) as loop:
                 taken: list[Value] = []
                 for i in range(vectors):
                     of = loaded(loop.index + i * step if i else loop.index, i)
                     taken += join(loop.carried[i * size : (i + 1) * size], of)
                 loop.yield_(*taken)
             states = [*loop.results]
-        whole = self._whole(width)
-        with b.for_(self._first + first, whole, step=step, carried=states[:size]) as loop:
+        whole = self._whole(width) if end is None else end - end % width
+        left = self._first + first if end is None else first
+        with b.for_(left, whole, step=step, carried=states[:size]) as loop:
             loop.yield_(*join(loop.carried, loaded(loop.index)))
         states[:size] = loop.results
         if self._is_ragged:
-            with b.for_(
-                self._first + whole, self.piece_size, step=step, carried=states[:size]
-            ) as rest:
+            last = self.piece_size if end is None else end
+            with b.for_(self._first + whole, last, step=step, carried=states[:size]) as rest:
                 of = self._made(make, self._masked(rest.index), empty)
                 rest.yield_(*join(rest.carried, of))
             states[:size] = rest.results
