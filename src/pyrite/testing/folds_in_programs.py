@@ -1,4 +1,4 @@
-"""Folds with what may stand before, after and beside them: programs whose bits must not depend on it.
+"""Folds with what may stand before, after and beside them: their bits must not depend on it.
 
 A case is drawn by a seed: what is folded, over which axes, in which layout and dtype, and what else
 the program computes.  `FoldInProgram.run` gives all that a reader may ask for.

@@ -71,7 +71,7 @@ def _rows_of(region: Region, node: Node) -> Sides:
 
 @dataclass(frozen=True, slots=True)
 class _RowsKey:
-    """What folds have in common that may share a kernel: their rows, and the order if they have one.
+    """What folds have in common that may share a kernel: their rows, and their order, if any.
 
     ``space`` are the atoms of a row in that order.
     """

@@ -28,13 +28,14 @@ from pyrite.backend.cube.layout import row_major
 from pyrite.backend.cube.operand import Layout, bindings_of
 from pyrite.backend.cube.registry import Input, lowering_of
 from pyrite.backend.cube.skeleton.copy import contiguous
-from pyrite.backend.cube.skeleton.fold import fold_columns, join_segments
+from pyrite.backend.cube.skeleton.fold import KernelFold, fold_columns, join_segments
 from pyrite.backend.cube.skeleton.protocol import Body, Fused, launch
 from pyrite.backend.cube.skeleton.row import ROWS, RowProblem, RowsConfig, groups_of, select
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.graph import Graph, Node, content_of_node
 from pyrite.backend.graph import Input as GraphInput
 from pyrite.op import Attributes, Constant, Op
+from pyrite.op.rule.fold import axes_of
 from pyrite.runtime.protocol import Buffer
 from pyrite.types import DType, Number, TensorType
 
@@ -104,7 +105,7 @@ class _Launch:
         return self.region.atoms.strides(axes, strides)
 
     def _in_rows(self, value: int, x: CubeTensor) -> tuple[CubeTensor, Steps]:
-        """Return a leaf as it is, or a copy that lies row by row, and its stride along each atom."""
+        """Return a leaf as it is, or a copy that lies row by row, and its strides."""
         steps = self.steps(value, x)
         if self.space.fits(steps):
             return x, steps
@@ -228,8 +229,9 @@ class _Launch:
             return self._along(partial, node)
         if order_in(self.region, node, self.launcher.machine) is not None:
             fold = kernel_fold_of(self.region, node, self.sizes[0])
-            is_joined = self.config.rows > 1
-            (found,) = fold_columns(self.launcher, fold, partial, (0,), [type], of_blocks=is_joined)
+            if self.config.rows == 1:
+                return self._fold_elements(node, fold, partial, join)
+            (found,) = fold_columns(self.launcher, fold, partial, (0,), [type], of_blocks=True)
             return self._along(found, node)
         attrs = {**node.attrs, "axis": (0,), "keepdims": False}
         is_in_order = self.region.space(node.first) == self.group.length
@@ -239,6 +241,21 @@ class _Launch:
         assert lowering is not None, "a fold has kernels"
         (found,) = lowering(self.launcher, node.op, [partial], attrs, (type,))
         return self._along(found, node)
+
+    def _fold_elements(
+        self, node: Node, fold: KernelFold, partial: CubeTensor, join: Join | None
+    ) -> CubeTensor | None:
+        """Return the fold of elements that were written row by row, as of its operand."""
+        value, attrs = node.values[0], {**node.attrs, "keepdims": False}
+        order = (*self.group.rows, *self.group.length)
+        apart = partial.reshaped(self.region.atoms.sizes(order))
+        assert apart is not None, "a dense tensor has any shape"
+        x = self._arranged(apart, order, value)
+        if join is not None and join(node, [x], node.attrs):
+            return None
+        axes = axes_of(attrs.get("axis"), len(x.shape))
+        (found,) = fold_columns(self.launcher, fold, x, axes, node.types)
+        return found
 
     def _along(self, found: CubeTensor, node: Node) -> CubeTensor:
         """Return numbers along a row in the shape of a result."""
@@ -271,7 +288,7 @@ def run_fold(
     )
     real: dict[int, Input] = {0: x}
     rows = region.atoms.count(group.rows)
-    if rows < FEW_ROWS and order.segments > 1:
+    if order.segments > 1 and (launcher.machine.kind == "gpu" or rows < FEW_ROWS):
         apart = replace(group, numbers=(), is_part=True)
         run_segments(launcher, op.name, region, apart, real)
     else:
@@ -280,7 +297,7 @@ def run_fold(
     return [x for x in found if isinstance(x, CubeTensor)]
 
 
-#: Fewer rows than that are folded by segments, so that all threads have some.
+#: Fewer rows than that a processor folds by segments, so that all threads have some.
 FEW_ROWS = 32
 
 

@@ -113,7 +113,8 @@ class Row(RowPasses):
             return self._in_one(joined(apart(states, len(empty)), join), join)
 
         if config.is_part:
-            return segment(self._segment)
+            state = segment(self._segment)
+            return state if config.lanes == 1 else self._across_lanes(state, join)
         if config.levels:
             none = [b.const(number, scalar(dtype)) for number, dtype in start]
             end = b.index(self.segments)
@@ -202,8 +203,8 @@ class Row(RowPasses):
         first: Value | int = 0
         begin, end = self._first, None
         if bounds is not None:
-            begin, end = bounds
-            first = begin
+            first, end = bounds
+            begin = self._first + first
         if vectors > 1:
             first = self._whole(step * vectors) if end is None else end - end % (step * vectors)
             with b.for_(begin, first, step=step * vectors, carried=states) as loop:
@@ -214,8 +215,7 @@ class Row(RowPasses):
                 loop.yield_(*taken)
             states = [*loop.results]
         whole = self._whole(width) if end is None else end - end % width
-        left = self._first + first if end is None else first
-        with b.for_(left, whole, step=step, carried=states[:size]) as loop:
+        with b.for_(self._first + first, whole, step=step, carried=states[:size]) as loop:
             loop.yield_(*join(loop.carried, loaded(loop.index)))
         states[:size] = loop.results
         if self._is_ragged:
