@@ -93,14 +93,9 @@ class Row(RowPasses):
         width, vectors = config.width, config.vectors
         empty = [b.const(number, vector(dtype, width)) for number, dtype in start]
         if self._turns:
-            of_turns = [self._made(make, at, empty) for at in self._turns]
-            if config.lanes > 1:
-                return self._across_lanes(self._in_one(joined(of_turns, join), join), join)
-            # As what is left behind whole turns of all lanes.
-            state = empty
-            for of in of_turns:
-                state = join(state, of)
-            return self._in_one(state, join)
+            return self._fold_turns(
+                [self._made(make, at, empty) for at in self._turns], empty, join
+            )
         fetches = self._begin()
 
         def segment(index: Value | None) -> Values:
@@ -112,15 +107,22 @@ class Row(RowPasses):
             states = self._over_pieces(over_piece, empty * vectors, bounds)
             return self._in_one(joined(apart(states, len(empty)), join), join)
 
-        if config.is_part:
-            state = segment(self._segment)
-            return state if config.lanes == 1 else self._across_lanes(state, join)
-        if config.levels:
+        if config.levels and not config.is_part:
             none = [b.const(number, scalar(dtype)) for number, dtype in start]
             end = b.index(self.segments)
             return self._over_segments(b.index(0), end, config.levels, none, join, segment)
-        state = segment(None)
+        state = segment(self._segment)
         return state if config.lanes == 1 else self._across_lanes(state, join)
+
+    def _fold_turns(self, turns: Sequence[Values], empty: Values, join: JoinAll) -> Values:
+        """Return the state of a row whose vectors are in registers."""
+        if self.config.lanes > 1:
+            return self._across_lanes(self._in_one(joined(turns, join), join), join)
+        # As what is left behind whole turns of all lanes.
+        state = empty
+        for of in turns:
+            state = join(state, of)
+        return self._in_one(state, join)
 
     def _over_segments(
         self, first: Value, end: Value, levels: int, none: Values, join: JoinAll,
