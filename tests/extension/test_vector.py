@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 import pyrite
 from pyrite import Tensor, custom_op
 from pyrite.backend.device import Device, device_problem
-from pyrite.errors import KernelError
+from pyrite.errors import IndexRangeError, KernelError
 from pyrite.extension import Matrix, Vector, kernel
 from pyrite.testing import check_gradients
-from pyrite.types import TensorType
+from pyrite.types import TensorType, float32
 
 
 @pytest.fixture(params=["numpy", "interpreter", "cpu", "wgpu"])
@@ -182,3 +183,78 @@ def test_inner_axes_have_to_be_there() -> None:
 
     with pytest.raises(KernelError, match="a first output of 1 axes and more for inner=1"):
         op(pyrite.ones((2,), device="cpu"))
+
+
+# ---- rows that lie as vectors of a device do are read and written at once ----
+
+
+def op_of(made: Any, infer: Callable[..., Any] = lambda x: x) -> Callable[..., Tensor]:
+    @custom_op(infer=infer, kernels=[made])
+    def op(x: Tensor, /) -> Tensor:
+        """An op of that kernel."""
+        ...
+
+    return op
+
+
+@kernel(inner=1)
+def gathering(k: Any, x: Any, out: Any) -> None:
+    (i,) = k.at
+    total = x[i]
+    for j in range(x.shape[0]):
+        total = total + x[j] * x[j, 0]
+    out[i] = total
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+@pytest.mark.parametrize("part", [slice(0, 5), slice(1, 6), slice(None, None, -2), slice(3, 4)])
+def test_rows_of_every_layout_are_read_and_written(
+    where: Device, size: int, dtype: str, part: slice
+) -> None:
+    x = np.random.default_rng(size).integers(-3, 4, (9, size)).astype(dtype)
+    y = x[part]
+    op = op_of(gathering)
+
+    whole = pyrite.tensor(x, device=where)
+    for given, array in ((whole[part], y), (whole, x)):
+        wanted = array + (array * array[:, :1]).sum(0)
+        assert np.array_equal(op(given).numpy(), wanted)
+
+
+@kernel(inner=2)
+def squared_matrix(k: Any, x: Any, out: Any) -> None:
+    out[k.at] = x[k.at] @ x[k.at].transposed()
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(("rows", "columns"), [(2, 2), (3, 4), (4, 2), (2, 3)])
+def test_matrices_are_read_and_written(where: Device, rows: int, columns: int) -> None:
+    x = np.random.default_rng(rows).normal(size=(3, rows, columns)).astype(np.float32)
+
+    got = op_of(squared_matrix, lambda x: TensorType((*x.shape[:2], x.shape[1]), x.dtype))(
+        pyrite.tensor(x, device=where)
+    )
+
+    assert np.allclose(got.numpy(), x @ x.transpose(0, 2, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_wgsl_has_vectors_where_rows_are_such(size: int) -> None:
+    if problem := device_problem("wgpu"):
+        pytest.skip(problem)
+    row, three = TensorType((8, size), float32), TensorType((8, 3), float32)
+
+    assert f"array<vec{size}<f32>>" in gathering.source("wgpu", [row], [row])
+    assert "array<vec" not in gathering.source("wgpu", [three], [three])
+
+
+@pytest.mark.parametrize("at", [-1, 5])
+def test_a_row_outside_is_an_error(where: Device, at: int) -> None:
+    @kernel(inner=1)
+    def outside(k: Any, x: Any, out: Any) -> None:
+        out[k.at] = x[int(x[0, 0])]
+
+    with pytest.raises(IndexRangeError, match="inside"):
+        op_of(outside)(pyrite.full((5, 4), float(at), device=where)).numpy()

@@ -11,7 +11,14 @@ from pyrite.errors import KernelError
 from pyrite.extension.mistake import holds_nothing, not_iterable, require_own, shown
 from pyrite.extension.number import WeakValue
 from pyrite.extension.scope import KernelScope
-from pyrite.extension.vector import gathered, rows_of, spread
+from pyrite.extension.vector import (
+    Vector,
+    gathered,
+    gathered_rows,
+    rows_of,
+    spread,
+    spread_rows,
+)
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand as Number
 from pyrite.kernel.ir import ATOMICS, Access, scalar
@@ -87,6 +94,8 @@ class TensorArgument:
     def __getitem__(self, coordinates: Coordinates) -> Any:
         if row := self._row(coordinates):
             given, sizes = row
+            if self._lies_in_vectors(sizes[-1]):
+                return gathered_rows(sizes, lambda at: self._loaded_row((*given, *at), sizes[-1]))
             return gathered(sizes, lambda at: self[(*given, *at)])
         return self._load(coordinates, is_strict=True)[0]
 
@@ -97,6 +106,32 @@ class TensorArgument:
             return None
         sizes = rows_of(self.shape, len(given))
         return (given, sizes) if sizes else None
+
+    # ---- rows that lie as a vector of the device does: see `KernelScope.has_vectors` ----
+
+    def _lies_in_vectors(self, size: int) -> bool:
+        """Whether every row of so many numbers on the last axis is one vector of its memory."""
+        if not self._scope.has_vectors or self._access == "atomic" or self.dtype.itemsize != 4:
+            return False
+        return size in (2, 4) and self._operand.layout.alignment == size
+
+    def _loaded_row(self, coordinates: tuple[Number, ...], size: int) -> Vector:
+        self._require_readable()
+        place, inside = self._row_place(coordinates)
+        found = self._operand.memory.load(place, width=size, mask=inside, is_aligned=True)
+        row = self._scope.of(found.node)
+        return Vector(*(self._scope.extract(row, n) for n in range(size)))
+
+    def _store_row(self, coordinates: tuple[Number, ...], items: Sequence[Number]) -> None:
+        plain = self._scope.plain
+        made = plain.make([plain.of(self.stored(item).node) for item in items])
+        place, inside = self._row_place(coordinates)
+        self._operand.memory.store(place, made, mask=inside, is_aligned=True)
+
+    def _row_place(self, coordinates: tuple[Number, ...]) -> tuple[Value, Value | None]:
+        """Return where the first element of a row is, and whether the row is there."""
+        at, inside = self._found(coordinates, is_strict=True, shape=self.shape[:-1])
+        return self._operand.at([*at, 0]), inside
 
     def __iter__(self) -> NoReturn:
         raise not_iterable(self.name)
@@ -144,6 +179,10 @@ class TensorArgument:
         self._require_output()
         if row := self._row(coordinates):
             given, sizes = row
+            if self._access != "atomic" and self._lies_in_vectors(sizes[-1]):
+                for at, items in spread_rows(value, sizes):
+                    self._store_row((*given, *at), items)
+                return
             for at, item in spread(value, sizes):
                 self[(*given, *at)] = item
             return
@@ -236,12 +275,7 @@ class TensorArgument:
         return value
 
     def _load(self, coordinates: Coordinates, *, is_strict: bool) -> tuple[Value, Value | None]:
-        if self._access == "write":
-            raise KernelError(
-                f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
-                "in a variable, or in shared memory, or say what it holds before: "
-                f"kernel(fill={{{self.name!r}: 0}})"
-            )
+        self._require_readable()
         at, inside = self._found(coordinates, is_strict)
         place = self._operand.at(at)
         if self._access == "atomic":
@@ -250,22 +284,36 @@ class TensorArgument:
         self._scope.note_read(value, self.name, at, inside)
         return value, inside
 
+    def _require_readable(self) -> None:
+        if self._access == "write":
+            raise KernelError(
+                f"kernel requires reads of inputs, got one of output {self.name!r}; keep the value "
+                "in a variable, or in shared memory, or say what it holds before: "
+                f"kernel(fill={{{self.name!r}: 0}})"
+            )
+
     def _place(self, coordinates: Coordinates, is_strict: bool) -> tuple[Value, Value | None]:
         """Return where the element is, and whether it is there, None where that is known."""
         at, inside = self._found(coordinates, is_strict)
         return self._operand.at(at), inside
 
-    def _found(self, coordinates: Coordinates, is_strict: bool) -> tuple[list[Value], Value | None]:
-        """Return the coordinates as indices, and whether they are inside, None where they are."""
+    def _found(
+        self, coordinates: Coordinates, is_strict: bool, shape: Shape | None = None
+    ) -> tuple[list[Value], Value | None]:
+        """Return the coordinates as indices, and whether they are inside, None where they are.
+
+        ``shape`` is that of the axes which they are of, if not all.
+        """
         given = coordinates if isinstance(coordinates, tuple) else (coordinates,)
-        if len(given) != self.ndim:
+        shape = self.shape if shape is None else shape
+        if len(given) != len(shape):
             raise KernelError(
                 f"{self.name}[...] requires {self.ndim} coordinates of shape {self.shape}, got "
                 f"{len(given)}"
             )
         scope, inside = self._scope, None
         at: list[Value] = []
-        for axis, (coordinate, size) in enumerate(zip(given, self.shape, strict=True)):
+        for axis, (coordinate, size) in enumerate(zip(given, shape, strict=True)):
             here = self._on_axis(axis, coordinate, size)
             test = scope.inside(here, size)
             at.append(_as_index(scope, here, test))

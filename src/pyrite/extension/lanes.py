@@ -40,6 +40,9 @@ class Subgroup(NamedTuple):
 class LaneScope(KernelScope):
     """A scope for a device without subgroups."""
 
+    #: There lanes are what a vector has: a row for each would be gathered.
+    has_vectors = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._collective: set[str] = set()

@@ -152,12 +152,13 @@ class Known:
 
     def tensor(self, tensor: CubeTensor) -> tuple[tuple[Any, ...], Layout]:
         """Return the shape and the layout of a tensor."""
-        shape = self.counts(tensor.shape)
-        if is_row_major(tensor.shape, tensor.strides):
-            strides = tensor.strides if self._are_known else _row_major(shape)
-        else:
-            strides = self.counts(tensor.strides)
-        return shape, Layout(tensor.dtype, strides, tensor.offset != 0)
+        shape, has_offset = self.counts(tensor.shape), tensor.offset != 0
+        if not is_row_major(tensor.shape, tensor.strides):
+            return shape, Layout(tensor.dtype, self.counts(tensor.strides), has_offset)
+        strides = tensor.strides if self._are_known else _row_major(shape)
+        # Of use to who knows how long a row is.
+        row = tensor.shape[-1] if tensor.shape and not has_offset else 1
+        return shape, Layout(tensor.dtype, strides, has_offset, row)
 
     def counts(self, numbers: Sequence[int]) -> tuple[Any, ...]:
         """Return sizes, strides or counts of workgroups."""

@@ -86,6 +86,9 @@ class KernelScope(Reporting):
         #: For the rules of nodes, which ask for no more of a kernel than the dtype of indices.
         self._head = Kernel(name, (), Region((), ()), self.workgroup_size, grid)
 
+    #: Whether the device takes two or four numbers that lie together at once, by an invocation.
+    has_vectors = True
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):

@@ -207,6 +207,23 @@ def gathered(sizes: tuple[int, ...], item: Callable[[tuple[int, ...]], Any]) -> 
     return Matrix(*(Vector(*(item((i, j)) for j in range(columns))) for i in range(rows)))
 
 
+def gathered_rows(
+    sizes: tuple[int, ...], row: Callable[[tuple[int, ...]], Vector]
+) -> Vector | Matrix:
+    """Return the vector or the matrix of rows at coordinates."""
+    return row(()) if len(sizes) == 1 else Matrix(*(row((i,)) for i in range(sizes[0])))
+
+
+def spread_rows(
+    value: Any, sizes: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """Yield coordinates and items of each row of a vector or a matrix, as `spread`."""
+    items = [item for _, item in spread(value, sizes)]
+    width = sizes[-1]
+    for n in range(len(items) // width):
+        yield (n,) * (len(sizes) - 1), tuple(items[n * width : (n + 1) * width])
+
+
 def spread(value: Any, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
     """Yield coordinates and items of a vector or a matrix.  Raises KernelError for another one."""
     wanted = Vector if len(sizes) == 1 else Matrix

@@ -64,6 +64,9 @@ class DerivedScope(KernelScope):
     an error of its line.  It reports nothing: the kernel itself does.
     """
 
+    #: Each number is noted by itself.
+    has_vectors = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.tape = Tape()
