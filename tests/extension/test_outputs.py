@@ -10,6 +10,7 @@ import pytest
 
 import pyrite
 from pyrite import Tensor, custom_op
+from pyrite.backend.cube import CubeBackend
 from pyrite.backend.device import Device, device_problem
 from pyrite.errors import DTypeError, KernelError
 from pyrite.extension import kernel, stages
@@ -304,3 +305,59 @@ def test_what_is_begun_twice_or_late_is_an_error() -> None:
         stages(of_all, counted)
     with pytest.raises(KernelError, match=r"stages requires kernels in Python, got none"):
         stages()
+
+
+# ---- floats are added at once where the device does that ----
+
+
+@kernel(fill={"out": 0})
+def summed_kernel(k: Any, x: Any, out: Any) -> None:
+    (i,) = k.at
+    if x[i] > -50.0:
+        out.atomic("add", i % 4, x[i])
+
+
+@kernel(fill={"out": 0})
+def mixed_kernel(k: Any, x: Any, out: Any) -> None:
+    (i,) = k.at
+    out.atomic("add", 0, x[i])
+    out.atomic("max", 1, x[i])
+    if i == 7:
+        out[2] = out.atomic("exchange", 3, x[i]) + out[3]
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [8, 100])
+def test_sums_of_floats_by_either_way(where: Device, dtype: str, size: int) -> None:
+    if dtype == "float64" and where.backend.root.name.startswith("wgpu"):
+        pytest.skip("no atomics of 64 bits")
+    x = np.arange(size, dtype=dtype) - 60
+    given = pyrite.tensor(x, device=where)
+
+    sums = op_of(summed_kernel)(given).numpy()
+    mixed = op_of(mixed_kernel)(given).numpy()
+
+    assert sums[:4].tolist() == [x[n::4][x[n::4] > -50].sum() for n in range(4)]
+    assert mixed[:4].tolist() == [x.sum(), max(x.max(), 0), -53.0, -53.0]
+
+
+def test_a_device_without_sums_of_floats_makes_them_by_exchanges() -> None:
+    pytest.importorskip("wgpu")
+    if problem := device_problem("wgpu"):
+        pytest.skip(problem)
+    from pyrite.runtime.wgpu import WgpuRuntime, open_device
+
+    made: Any = WgpuRuntime(open_device(limits="default"))
+    plain = Device(CubeBackend(made))
+    x = np.arange(100, dtype=np.float32) - 60
+
+    got = op_of(summed_kernel)(pyrite.tensor(x, device=plain)).numpy()
+
+    assert got[:4].tolist() == [x[n::4][x[n::4] > -50].sum() for n in range(4)]
+    row = TensorType((8,), pyrite.float32)
+    assert "atomicCompareExchangeWeak" in summed_kernel.source(plain, [row], [row])
+    capable = pyrite.device("wgpu")
+    if "shader-float32-atomic" in capable.backend.root.runtime.device.features:  # type: ignore[attr-defined]
+        assert "atomicCompareExchangeWeak" not in summed_kernel.source(capable, [row], [row])
+    assert "atomicrmw fadd" in summed_kernel.source("cpu", [row], [row])

@@ -21,7 +21,7 @@ from pyrite.extension.vector import (
 )
 from pyrite.kernel import Memory, Value
 from pyrite.kernel.builder import Operand as Number
-from pyrite.kernel.ir import ATOMICS, Access, scalar
+from pyrite.kernel.ir import ATOMICS, FLOAT_ATOMICS, Access, scalar
 from pyrite.kernel.symbol import Symbol
 from pyrite.types import (
     DType,
@@ -58,6 +58,10 @@ class AtomicWanted(Exception):
         self.name = name
 
 
+class WordsWanted(AtomicWanted):
+    """An output of floats is changed by atomics that only integers have."""
+
+
 class TensorArgument:
     """An input or output of a kernel: ``x[i, j]`` reads, ``out[i, j] = value`` writes.
 
@@ -67,8 +71,9 @@ class TensorArgument:
     """
 
     def __init__(
-        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, *, access: Access
-    ) -> None:
+        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, *, access: Access,
+        in_words: bool = True,
+    ) -> None:  # fmt: skip
         self.name = name
         self.shape = shape
         self.dtype: DType = layout.dtype
@@ -76,8 +81,8 @@ class TensorArgument:
         self.is_written = False
         self._access = access
         self._scope = scope
-        #: The integers as which floats are changed by atomics.
-        self._word = WORDS.get(layout.dtype) if access == "atomic" else None
+        #: The integers as which floats are changed by atomics, unless the device adds floats.
+        self._word = WORDS.get(layout.dtype) if access == "atomic" and in_words else None
         layout = replace(layout, dtype=self._word) if self._word else layout
         self._operand = Operand(scope.plain, name, layout, access)
 
@@ -212,6 +217,8 @@ class TensorArgument:
             raise AtomicWanted(self.name)
         place, inside = self._place(coordinates, is_strict=True)
         memory, words = self._operand.memory, (self._as_word(made), self._as_word(wanted))
+        if not self._word and self.dtype.is_float and name not in FLOAT_ATOMICS:
+            raise WordsWanted(self.name)
         if self._word and name in _OF_FLOATS:
             return self._exchanged(_OF_FLOATS[name], made, place, inside)
         if name == "exchange_equal":
@@ -357,6 +364,8 @@ class TensorArgument:
             self._operand.store(place, total, mask=inside)
         elif self._access != "atomic":
             raise AtomicWanted(self.name)
+        elif self._word is None:
+            self._operand.memory.atomic("add", place, value, mask=inside)
         else:
             self._exchanged("add", self._scope.of(value.node), place, inside)
 

@@ -410,6 +410,7 @@ class PythonKernel(CustomKernel[Member]):
             by_grid=self.runs_by_grid, is_counted=self.counting is not None,
             follows=self.follows, inner=self.inner,
             scope=LaneScope if machine.kind == "cpu" else KernelScope,
+            adds_floats=machine.adds_floats,
         )  # fmt: skip
 
     def source(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.custom import Call
+from pyrite.backend.cube.operand import Layout
 from pyrite.errors import KernelError, PyriteError
-from pyrite.extension.argument import AtomicWanted, TensorArgument
+from pyrite.extension.argument import AtomicWanted, TensorArgument, WordsWanted
 from pyrite.extension.direct import DirectArgument
 from pyrite.extension.flow import Flow
 from pyrite.extension.problem import Known, Problem
@@ -26,7 +27,7 @@ class Writing:
     invocation of a grid, and not for each element; ``follows`` that others ran before it;
     ``is_counted`` that nobody knows its grid before it runs.  So many
     ``inner`` axes of the first output are the business of one invocation.  ``scope`` is of what the
-    device has.
+    device has, as is whether it ``adds_floats``.
     """
 
     def __init__(
@@ -41,12 +42,16 @@ class Writing:
         is_counted: bool = False,
         inner: int = 0,
         scope: type[KernelScope] = KernelScope,
+        adds_floats: bool = False,
     ) -> None:
         self._function, self._name, self._sizes = function, name, sizes
         self._readable, self._by_grid, self._follows = readable, by_grid, follows
         self._is_counted = is_counted
         self._inner = inner
         self._scope = scope
+        self._adds_floats = adds_floats
+        #: Outputs of floats that are changed by atomics of integers.
+        self._in_words: set[str] = set()
 
     def written(
         self, call: Call, grid: Shape, problem: Problem, *, are_known: bool
@@ -56,11 +61,14 @@ class Writing:
         It is recorded anew for each output that turns out to be changed by atomics.
         """
         atomic: set[str] = set()
+        self._in_words = set()
         while True:
             symbols = Symbols()
             known = Known(symbols, problem, are_known=are_known)
             try:
                 return self._recorded(call, grid, known, len(problem.extents), atomic), symbols
+            except WordsWanted as wanted:
+                self._in_words.add(wanted.name)
             except AtomicWanted as wanted:
                 atomic.add(wanted.name)
 
@@ -76,7 +84,7 @@ class Writing:
         tensors: list[Any] = []
         for position, (name, of) in enumerate(zip(call.names, described, strict=True)):
             access = self._access(name, position >= inputs, atomic)
-            tensors.append(of and TensorArgument(scope, name, *of, access=access))
+            tensors.append(of and self._argument(scope, name, *of, access))
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64
@@ -84,6 +92,12 @@ class Writing:
         self.call(scope, self.bound(scope), tensors, tensors[inputs], attrs)
         require_writes(self._name, tensors[inputs:], self._readable, self._follows)
         return scope
+
+    def _argument(
+        self, scope: KernelScope, name: str, shape: Shape, layout: Layout, access: Access
+    ) -> TensorArgument:
+        in_words = not self._adds_floats or name in self._in_words
+        return TensorArgument(scope, name, shape, layout, access=access, in_words=in_words)
 
     def _access(self, name: str, is_output: bool, atomic: set[str]) -> Access:
         if not is_output:

@@ -44,7 +44,8 @@ Kinds of node: inputs; ``attr``; meaning.  In "x, y" all have the node's type.
                 false nothing is read and the result is ``other``, of the node's type.
     store       memory, index, value, [mask]; is_aligned.  Likewise.  Has no type.
     atomic      memory, index, value, [expected], [mask]; (name in `ATOMICS`, has_mask).  Scalar
-                of `ATOMIC_DTYPES`; yields the old value (0 where masked).  ``exchange_equal``
+                of `ATOMIC_DTYPES`, or by `FLOAT_ATOMICS` of floats in a buffer; yields the old
+                value (0 where masked).  ``exchange_equal``
                 writes value if the old one equals expected.  ``load`` ignores its value.  Relaxed
                 order.
     prefetch    memory, index; -.  Asks for the line of an element, which will be read soon.  Has no
@@ -138,6 +139,8 @@ ATOMICS = (
 )  # fmt: skip
 #: Those of 64 bits where the target has them: WGSL has not.
 ATOMIC_DTYPES = frozenset((int32, uint32, int64, uint64))
+#: What floats of a buffer do at once, where the target has that (`Machine.adds_floats`).
+FLOAT_ATOMICS = ("load", "store", "add", "exchange")
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 #: The dtypes in which floats are computed: 16-bit floats are widened first.

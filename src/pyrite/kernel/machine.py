@@ -58,10 +58,16 @@ class Machine:
     #: llvmpipe does so and tells nobody.
     rounds: int | None = None
 
+    #: Whether floats of a buffer are added at once, and not by exchanges.
+    adds_floats: bool = False
+
     @classmethod
     def cpu(cls, vector_bytes: int = 32, registers: int = 16, threads: int = 2) -> Machine:
         """Return a processor with registers of so many bytes."""
-        return cls("cpu", vector_bytes // 4, (1,), 2**31 - 1, registers, threads, buffers=96)
+        return cls(
+            "cpu", vector_bytes // 4, (1,), 2**31 - 1, registers, threads, buffers=96,
+            adds_floats=True,
+        )  # fmt: skip
 
     @classmethod
     def gpu(
@@ -75,12 +81,14 @@ class Machine:
         rounds: int | None = None,
         argument_bytes: int = 1 << 12,
         most_joined: int = MOST_JOINED,
+        adds_floats: bool = False,
     ) -> Machine:
         """Return a GPU with WebGPU's default limits unless stated; its vectors have 16 bytes."""
         return cls(
             "gpu", 4, _WORKGROUP_SIZES, most_workgroups,
             invocations=invocations, shared_bytes=shared_bytes, workgroups=workgroups,
             buffers=buffers, rounds=rounds, argument_bytes=argument_bytes, most_joined=most_joined,
+            adds_floats=adds_floats,
         )  # fmt: skip
 
     @property

@@ -18,7 +18,9 @@ from pyrite.kernel.ir import (
     ATOMICS,
     BOOL,
     BUILTINS,
+    COMPUTED_FLOATS,
     EFFECTS,
+    FLOAT_ATOMICS,
     OPCODES,
     REDUCTIONS,
     SPACES,
@@ -283,6 +285,8 @@ def _alloc(node: Node, _: Kernel) -> str | None:
         return "alloc is shared or private and has at least 1 element"
     if space == "private" and access == "atomic":
         return "private memory needs no atomics"
+    if access == "atomic" and node.value_type.dtype not in ATOMIC_DTYPES:
+        return "atomic memory of a workgroup is of integers of 32 or 64 bits"
     return _memory(node, access)
 
 
@@ -291,8 +295,8 @@ def _memory(node: Node, access: str) -> str | None:
         return f"access is one of {', '.join(ACCESSES)}"
     if node.value_type.width != 1:
         return "the type of a memory is that of one element, a scalar"
-    if access == "atomic" and node.value_type.dtype not in ATOMIC_DTYPES:
-        return "atomic memory is of integers of 32 or 64 bits"
+    if access == "atomic" and node.value_type.dtype not in (*ATOMIC_DTYPES, *COMPUTED_FLOATS):
+        return "atomic memory is of integers or floats of 32 or 64 bits"
     return None
 
 
@@ -351,6 +355,8 @@ def _atomic(node: Node, kernel: Kernel) -> str | None:
         return f"atomic needs access atomic, not {_access(memory)}"
     if name not in ATOMICS:
         return f"an atomic is one of {', '.join(ATOMICS)}"
+    if memory.value_type.dtype.is_float and name not in FLOAT_ATOMICS:
+        return f"an atomic of floats is one of {', '.join(FLOAT_ATOMICS)}"
     count = 3 + (name == "exchange_equal") + has_mask
     if len(node.inputs) != count:
         return f"atomic {name} takes {count} inputs, not {len(node.inputs)}"

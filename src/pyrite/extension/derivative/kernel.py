@@ -141,6 +141,7 @@ class DerivedKernel(PythonKernel):
             self.function, self.name, self.workgroup_size, by_grid=self.grid is not None,
             inputs=signature.inputs, outputs={**outputs, **signature.rests},
             gradients=signature.gradients, changed=self._changed, inner=self.inner,
+            adds_floats=machine.adds_floats,
         )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyrite.backend.cube.custom import Call
-from pyrite.extension.argument import TensorArgument
 from pyrite.extension.derivative.region import Survey, puts_on_a_way
 from pyrite.extension.derivative.reverse import Reverse
 from pyrite.extension.derivative.tape import DerivedOutput, DerivedScope
@@ -46,10 +45,12 @@ class DerivedWriting(Writing):
         gradients: dict[str, str],
         changed: frozenset[str],
         inner: int,
+        adds_floats: bool,
     ) -> None:
         super().__init__(
-            function, name, sizes, readable=set(), by_grid=by_grid, follows=True, inner=inner
-        )
+            function, name, sizes, readable=set(), by_grid=by_grid, follows=True, inner=inner,
+            adds_floats=adds_floats,
+        )  # fmt: skip
         self._inputs, self._outputs = inputs, outputs
         self._gradients, self._changed = gradients, changed
 
@@ -70,7 +71,7 @@ class DerivedWriting(Writing):
         tensors: dict[str, Any] = {}
         for position, (name, of) in enumerate(zip(call.names, described, strict=True)):
             access = self._access(name, position >= inputs, atomic)
-            tensors[name] = of and TensorArgument(scope, name, *of, access=access)
+            tensors[name] = of and self._argument(scope, name, *of, access)
         scope.is_written = True
         if any(t is not None and t.dtype is float64 for t in call.tensors):
             scope.weak_float = float64

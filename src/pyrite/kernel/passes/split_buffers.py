@@ -100,7 +100,8 @@ class _Splitter(Rewriter):
                 "atomic", node.type, (part, at.node, *operands, inside.node), (name, True)
             )
             # Where it is masked an atomic gives 0.
-            old = self.b.of(made) if old is None else old | self.b.of(made)
+            found = self.b.of(made)
+            old = found if old is None else old + found if found.dtype.is_float else old | found
         assert old is not None
         return old.node
 

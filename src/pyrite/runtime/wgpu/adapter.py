@@ -24,9 +24,10 @@ from pyrite.runtime.wgpu.native import Pointer, opening
 from pyrite.types import DType, float16, float64, int64, uint64
 
 #: What kernels use where an adapter has it.  Subgroup operations, half floats, 64-bit numbers,
-#: arguments without a buffer, and times of a pass.
+#: sums of floats at once, arguments without a buffer, and times of a pass.
 FEATURES = (
-    "immediates", "shader-f16", "shader-f64", "shader-int64", "subgroup", "timestamp-query",
+    "immediates", "shader-f16", "shader-f64", "shader-float32-atomic", "shader-int64", "subgroup",
+    "timestamp-query",
 )  # fmt: skip
 
 #: The dtypes of 16 and 64 bits, and what a device must have to compute with them.
@@ -137,6 +138,7 @@ class Device:
             # A software GPU runs the branches that a workgroup does not take.  On an H200 a launch
             # of a compiled step takes the host 9 to 17 µs, and the device 6 at least.
             most_joined=1 if self.is_software else MOST_JOINED,
+            adds_floats="shader-float32-atomic" in self.features,
         )
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyrite.kernel.ir import Node, Type, dtype_of
+from pyrite.kernel.ir import Node, Type, dtype_of, scalar
 from pyrite.kernel.target.llvm.assembly import Assembly
 from pyrite.kernel.target.llvm.spelling import (
     ATOMIC,
+    literal,
     mangled,
     mangled_pointer,
     memory_type,
@@ -202,18 +203,21 @@ class Accesses(Assembly):
         old = exchange(node, name, f"{pointer} {at}", dtype_of(memory))
         if mask is None:
             return old
-        bits = f"i{dtype_of(memory).bits}"
-        return self.value(f"select i1 {mask}, {bits} {old}, {bits} 0")
+        type, zero = type_of(memory.value_type), literal(0, dtype_of(memory))
+        return self.value(f"select i1 {mask}, {type} {old}, {type} {zero}")
 
     def exchange(self, node: Node, name: str, at: str, dtype: DType) -> str:
         bits = f"i{dtype.bits}"
         if name == "load":
-            return self.value(f"load atomic {bits}, {at} monotonic, align {dtype.itemsize}")
+            type = type_of(scalar(dtype))
+            return self.value(f"load atomic {type}, {at} monotonic, align {dtype.itemsize}")
         if name == "exchange_equal":
             new, expected = (self.typed(i) for i in node.inputs[2:4])
             pair = self.value(f"cmpxchg {at}, {expected}, {new} monotonic monotonic")
             return self.value(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
         spelled = ATOMIC.get(name) or (name if dtype.kind == "int" else f"u{name}")
+        if name == "add" and dtype.is_float:
+            spelled = "fadd"
         return self.value(f"atomicrmw {spelled} {at}, {self.typed(node.inputs[2])} monotonic")
 
     def exchange_alone(self, node: Node, name: str, at: str, dtype: DType) -> str:
