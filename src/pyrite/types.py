@@ -8,11 +8,12 @@ integer is an error because no integer holds both.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import ml_dtypes
 import numpy as np
@@ -157,12 +158,31 @@ def dtype(of: DTypeLike) -> DType:
     return found
 
 
+class _Keyed:
+    """A number beside what a dataclass compares."""
+
+    __slots__ = ("key",)
+
+    key: int
+
+
 @dataclass(frozen=True, slots=True)
-class TensorType:
-    """Shape and dtype: all that shape inference knows of a tensor."""
+class TensorType(_Keyed):
+    """Shape and dtype: all that shape inference knows of a tensor.
+
+    Types of one ``key`` are equal, and mostly equal types have one: what is looked up by types is
+    looked up by these, since a number hashes faster.
+    """
 
     shape: Shape
     dtype: DType
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", _key_of_type(self.shape, self.dtype))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Its key is of this process.
+        return TensorType, (self.shape, self.dtype)
 
     @property
     def ndim(self) -> int:
@@ -181,6 +201,25 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)}"
+
+
+_keys: dict[tuple[Shape, DType], int] = {}
+_new_keys = itertools.count(1)
+#: So many types have keys; then equal ones get others.
+_MOST_KEYS: Final = 1 << 16
+
+
+def _key_of_type(shape: Shape, dtype: DType) -> int:
+    try:
+        found = _keys.get((shape, dtype))
+        if found is None:
+            if len(_keys) >= _MOST_KEYS:
+                _keys.clear()
+            found = _keys.setdefault((shape, dtype), next(_new_keys))
+    except TypeError:
+        # No shape at all, which whoever looks at it says.
+        found = next(_new_keys)
+    return found
 
 
 def element_count(shape: Iterable[int]) -> int:

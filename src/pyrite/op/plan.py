@@ -59,7 +59,7 @@ def prepare(
         cls, backend = lead.__class__, lead._backend
     else:
         cls, backend = _required(op, inputs, on)
-    key = None if parts is None or form is None else (*parts, *form)
+    key = None if parts is None or form is None else (form, *parts)
     plan = None if key is None else op.plans.get(key)
     if plan is None:
         unified, plan = _planned(op, inputs, attrs)
@@ -80,7 +80,7 @@ def prepare(
 def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]:
     """Return the tensor on whose backend a call runs, and what its plan depends on.
 
-    That is shapes and dtypes of tensors and the classes of numbers; None for a call that is planned
+    That is the types of tensors and the classes of numbers; None for a call that is planned
     each time, as one with a NumPy scalar.
     """
     lead: TensorBase | None = None
@@ -92,7 +92,7 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
             ):
                 lead = value
             if parts is not None:
-                parts += (value._type.shape, value._type.dtype)
+                parts.append(value._type.key)
         elif value is not None and value.__class__ not in _NUMBERS:
             parts = None
         elif parts is not None:
@@ -108,29 +108,31 @@ def known(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -
 
     None for others, and where a tensor is to be cast or lifted.
     """
+    # Written for speed: this is run for every op.
     cls: type[TensorBase] | None = None
     backend: Executor | None = None
-    parts: list[Any] = []
+    parts: list[Any] = [form]
     handles: list[Handle] = []
     for value in inputs:
-        if isinstance(value, TensorBase):
-            # Each field is read once: a class with __getattr__ takes four times as long for it.
-            its, type = value._backend, value._type
+        kind = value.__class__
+        if kind in _NUMBERS or value is None:
+            parts.append(kind)
+            handles.append(value)
+        elif isinstance(value, TensorBase):
+            its = value._backend
             if its is not backend:
                 if backend is not None:
                     return None
-                cls, backend = value.__class__, its
-            parts.append(type.shape)
-            parts.append(type.dtype)
+                cls, backend = kind, its
+            parts.append(value._type.key)
             handles.append(value._handle)
         else:
-            parts.append(value.__class__)
-            handles.append(value)
+            return None
     if form is None or backend is None or cls is None:
         return None
-    key = (*parts, *form)
+    key = tuple(parts)
     plan = op.plans.get(key)
-    if plan is None or (plan.takes is not None and not _puts_numbers(handles, plan)):
+    if plan is None or (plan.takes is not None and not _puts_numbers(handles, plan.takes)):
         return None
     if plan.numbers is not None:
         given = [
@@ -162,9 +164,9 @@ def _with_numbers(
     return _kept(op, key, renewed)
 
 
-def _puts_numbers(handles: list[Handle], plan: Plan) -> bool:
+def _puts_numbers(handles: list[Handle], takes: Sequence[TensorType | None]) -> bool:
     """Put Constants in the places of numbers; False where a tensor is to be cast."""
-    for position, type in enumerate(plan.takes or ()):
+    for position, type in enumerate(takes):
         if type is not None:
             if handles[position].__class__ not in _NUMBERS:
                 return False

@@ -126,7 +126,8 @@ class Identified(Tensor):
     def __getattr__(self, name: str) -> Any:
         # Only ``_handle`` among its own slots is ever empty.
         if name != "_handle":
-            return Tensor.__getattr__(self, name)  # type: ignore[attr-defined]
+            # Looked up again for its own error.
+            return object.__getattribute__(self, name)
         with _lock:
             if self._initial is not None:
                 # Drawn where it is wanted: another device need not even work.

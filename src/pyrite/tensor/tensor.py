@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,13 +32,15 @@ from pyrite.tensor.printing import shown, values_text
 from pyrite.tensor.rectifier import Rectifier
 from pyrite.tensor.recurrent import Recurrent
 from pyrite.tensor.shorthand import Shorthand
-from pyrite.tensor.torch_names import missing
+from pyrite.tensor.torch_names import NamesHere, answer, names_of
 from pyrite.tensor.transposed_convolution import TransposedConvolution
 from pyrite.tensor.unfolding import Unfolding
 from pyrite.types import DTYPES, Array, DType, Number, TensorType, bfloat16
 
 #: Versions of the array API standard whose functions `pyrite` has; docs/array-api.md says which.
 ARRAY_API_VERSIONS = ("2022.12", "2023.12", "2024.12")
+
+_new = object.__new__
 
 
 class Tensor(
@@ -53,6 +55,7 @@ class Tensor(
     Rectifier,
     CumulativeExtremum,
     Shorthand,
+    metaclass=NamesHere,
 ):
     """An immutable array of numbers that lives on a device.
 
@@ -68,21 +71,14 @@ class Tensor(
 
     @classmethod
     def _wrap(cls, handle: Any, type: TensorType, backend: Executor) -> Self:
-        made = Tensor.__new__(Tensor)
+        made = _new(Tensor)
         made._handle = handle
         made._type = type
         made._backend = backend  # type: ignore[assignment]
         return made  # type: ignore[return-value]
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            """Name what is used here for what PyTorch's and NumPy's tensors have."""
-            error = missing(name, type(self))
-            if error is None:
-                # Looked up again for the ordinary error: of a name, or of a property that failed.
-                return object.__getattribute__(self, name)
-            raise error
+    def __dir__(self) -> list[str]:
+        return names_of(self, super().__dir__())
 
     # ---- where it lives ----
 
@@ -387,7 +383,7 @@ class Tensor(
         return self._view("__dlpack__")
 
 
-TensorBase.concrete = Tensor
+TensorBase.concrete = answer(Tensor)
 
 _DTYPE_NAMES = frozenset(dtype.name for dtype in DTYPES)
 

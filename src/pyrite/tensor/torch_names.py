@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import signature
-from typing import Any
+from collections.abc import Callable, Iterable
+from inspect import getattr_static, signature
+from typing import Any, NoReturn, TypeVar
+
+C = TypeVar("C", bound=type)
 
 #: By the name that a tensor lacks; the tests run what stands first in each.
 INSTEAD = {
@@ -120,19 +122,49 @@ INSTEAD = {
 }
 
 
-def missing(name: str, owner: type) -> AttributeError | None:
-    """Return the error of a name that tensors have elsewhere and not here; None for any other."""
-    use = INSTEAD.get(name) or _in_place(name, owner)
-    if use is None:
-        return None
-    return AttributeError(f"{owner.__name__!r} object has no attribute {name!r}; use {use}")
+class Elsewhere:
+    """A name that tensors have elsewhere and not here: who reads it is told what to write.
+
+    It is found where a method would be.  ``__getattr__``, which is asked for names that are not
+    there, would make every field that is read six times as slow.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, x: object, owner: type) -> NoReturn:
+        name = self._name
+        use = INSTEAD.get(name) or _in_place(name, owner)
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {name!r}; use {use}")
 
 
-def _in_place(name: str, owner: type) -> str | None:
+def answer(owner: C) -> C:
+    """Put an `Elsewhere` for each name that tensors have elsewhere and a class has not."""
+    here = [n for n in dir(owner) if not n.startswith("_")]
+    changing = [f"{n}_" for n in here if not n.endswith("_") and callable(getattr(owner, n))]
+    for name in (*INSTEAD, *changing):
+        if not hasattr(owner, name):
+            setattr(owner, name, Elsewhere(name))
+    return owner
+
+
+def names_of(x: object, listed: Iterable[str]) -> list[str]:
+    """Return those of an object's names that it has."""
+    return [n for n in listed if not isinstance(getattr_static(x, n, None), Elsewhere)]
+
+
+class NamesHere(type):
+    """The class of a class whose ``dir`` does not list what is `Elsewhere`."""
+
+    def __dir__(cls) -> list[str]:
+        return names_of(cls, super().__dir__())
+
+
+def _in_place(name: str, owner: type) -> str:
     """``add_`` changes a tensor there; here ``add`` makes another."""
     plain = name.removesuffix("_")
-    if plain == name or plain.endswith("_") or not hasattr(owner, plain):
-        return None
     arguments = ", ".join(required(getattr(owner, plain))[1:])
     return f"x = x.{plain}({arguments}), since a tensor never changes"
 

@@ -124,9 +124,9 @@ def test_launches_that_are_work_enough_together_are_handed_over(executor: Execut
     stream = Stream(executor, together=100.0)
     run: list[int] = []
     chunks = [Chunks(run.append, 1), Chunks(run.append, 4)]
-    stream.extend(chunks[0].words, 99.0)
+    stream.extend(chunks[0].words.tobytes(), 99.0)
     before = executor.submitted
-    stream.extend(chunks[1].words, 1.0)
+    stream.extend(chunks[1].words.tobytes(), 1.0)
     chunks[1].wait()
 
     assert (before, executor.submitted) == (0, 1)
@@ -148,7 +148,7 @@ def test_those_that_are_less_wait_for_a_reader_who_wakes_nobody(executor: Execut
         time.sleep(0.001)
     slept = [sleeps(thread) for thread in executor._threads]
     for one in chunks:
-        stream.extend(one.words, 1.0)
+        stream.extend(one.words.tobytes(), 1.0)
     before = executor.submitted
     stream.synchronize()
     time.sleep(0.05)  # who was woken sleeps again by then
@@ -177,7 +177,7 @@ def test_one_thread_begins_what_is_handed_over_by_who_goes_on_recording(tmp_path
     executor = Executor(Compiler(host_target(), DiskCache(tmp_path)), 1, patience=0)
     stream = Stream(executor, together=100.0)
     chunks = Chunks(lambda _: None, 1)
-    stream.extend(chunks.words, 100.0)
+    stream.extend(chunks.words.tobytes(), 100.0)
     chunks.wait()
     executor.close()
 
@@ -191,7 +191,7 @@ def test_a_flush_leaves_the_processor_to_the_launch(executor: Executor) -> None:
     # The first time a thread may still be on its way from its start.
     for _ in range(3):
         chunks = Chunks(meet, 4)
-        stream.extend(chunks.words, 1.0)
+        stream.extend(chunks.words.tobytes(), 1.0)
         stream.flush()
         chunks.wait()
         stream.synchronize()

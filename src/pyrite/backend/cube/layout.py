@@ -7,11 +7,32 @@ device.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from pyrite.types import Shape
 
 Strides = tuple[int, ...]
+
+_keys: dict[tuple[Strides, int], int] = {}
+_new_keys = itertools.count(1)
+#: So many layouts have keys; then equal ones get others.
+_MOST_KEYS: Final = 1 << 16
+
+
+def layout_key(strides: Strides, offset: int) -> int:
+    """Return a number for a layout: equal numbers mean equal layouts, and mostly the reverse.
+
+    What is looked up by layouts is looked up by these: a number hashes faster.
+    """
+    layout = (strides, offset)
+    found = _keys.get(layout)
+    if found is None:
+        if len(_keys) >= _MOST_KEYS:
+            _keys.clear()
+        found = _keys.setdefault(layout, next(_new_keys))
+    return found
 
 
 def row_major(shape: Shape) -> Strides:

@@ -17,7 +17,7 @@ from pyrite.backend.cube.block import Use
 from pyrite.backend.cube.fault import AnyDoubt, joined
 from pyrite.backend.cube.inventory import note_origin
 from pyrite.backend.cube.launcher import Launcher, number_of
-from pyrite.backend.cube.layout import Strides
+from pyrite.backend.cube.layout import Strides, layout_key
 from pyrite.backend.cube.placement import Part
 from pyrite.backend.cube.tensor import CubeTensor
 from pyrite.backend.explanation import listeners, told
@@ -78,14 +78,18 @@ class Recording:
     late: frozenset[int] = frozenset()
     #: Whether a buffer holds several results.
     shares_rooms: bool = False
-    #: Whether there is no more to do than buffers, numbers, launches, and one result.
-    is_plain: bool = field(init=False)
+    #: The one result, with the key of its layout, of a plain recording: that has no more to do than
+    #: buffers, numbers, launches, and this.
+    only: tuple[int, TensorType, Strides, int, int] | None = field(init=False)
     #: Whether a plain one has numbers, or a large result.
     has_more: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        is_plain = len(self.results) == 1 and not self.parts and not self.faults
-        object.__setattr__(self, "is_plain", is_plain)
+        only = None
+        if len(self.results) == 1 and not self.parts and not self.faults:
+            ((at, of, strides, offset),) = self.results
+            only = (at, of, strides, offset, layout_key(strides, offset))
+        object.__setattr__(self, "only", only)
         object.__setattr__(self, "has_more", bool(self.large or self.arguments))
 
     @property
@@ -110,7 +114,8 @@ class Recording:
                 its = i.doubt
                 if its is not doubt and its is not None:
                     doubt = joined(doubt, its)
-        if self.is_plain and not listeners:
+        only = self.only
+        if only is not None and not listeners:
             if self.sizes:
                 operands += self.memory.buffers()
             if self.has_more:
@@ -119,8 +124,10 @@ class Recording:
                 if given:
                     operands += given
                 self.bundle.launch(operands)
-            ((at, of, strides, offset),) = self.results
-            return (CubeTensor(operands[at], of, strides, offset, doubt),)
+            at, of, strides, offset, layout = only
+            made = CubeTensor(operands[at], of, strides, offset, doubt)
+            made.layout = layout
+            return (made,)
         return self._replay_all(launcher, inputs, operands, doubt, given)
 
     def _put_more(self, inputs: Sequence[Any], operands: list[Any]) -> None:

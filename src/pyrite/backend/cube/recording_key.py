@@ -37,8 +37,8 @@ def key_of_plan(plan: Plan, inputs: Sequence[Any]) -> Hashable:
     """Return `key_of` for inputs of a plan that is kept: their types, and attributes, are its."""
     parts: list[Hashable] = [plan]
     for i in inputs:
-        if type(i) is CubeTensor:
-            parts += (i.strides, i.offset)
+        if i.__class__ is CubeTensor:
+            parts.append(i.layout or i.layout_of())
         elif i is not None and i.type.dtype is bool_:
             parts.append(bool(i.value))
     return tuple(parts)

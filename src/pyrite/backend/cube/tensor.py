@@ -33,8 +33,15 @@ class CubeTensor:
     strides: Strides
     offset: int = 0
     doubt: AnyDoubt | None = None
+    #: The key of strides and offset, by `layout_of`, once somebody asked.
+    layout: int = field(default=0, init=False, repr=False)
     #: The submission after which its values are there, once somebody asked; else not set.
     awaited: int = field(init=False, repr=False)
+
+    def layout_of(self) -> int:
+        """Return a number for its strides and offset: equal numbers mean equal layouts."""
+        found = self.layout = layout_key(self.strides, self.offset)
+        return found
 
     @classmethod
     def dense(cls, buffer: Buffer, type: TensorType) -> CubeTensor:

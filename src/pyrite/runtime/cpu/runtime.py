@@ -34,6 +34,7 @@ from pyrite.runtime.cpu.memory import (
     BUFFERS,
     Allocator,
     CpuBuffer,
+    LentBuffers,
     is_held_once,
     size_class,
 )
@@ -41,7 +42,15 @@ from pyrite.runtime.cpu.module import Retired
 from pyrite.runtime.cpu.self_test import compiler_for
 from pyrite.runtime.cpu.shared_memory import SharedBlock, SharedMemory
 from pyrite.runtime.cpu.stream import Stream
-from pyrite.runtime.protocol import Buffer, BundledLaunch, Executable, Held, MemoryReport, Wanted
+from pyrite.runtime.protocol import (
+    Buffer,
+    BundledLaunch,
+    BundleMemory,
+    Executable,
+    Held,
+    MemoryReport,
+    Wanted,
+)
 from pyrite.runtime.resource import BindingResource, HostResource, own_memory
 from pyrite.synchronization import awaited
 from pyrite.types import Array, DType, Number, Shape, float32
@@ -180,7 +189,7 @@ class CpuRuntime:
         assert isinstance(executable, CpuExecutable), "an executable of this runtime"
         words, nanoseconds = self._command(executable, bindings, grid)
         if words:
-            self._stream.extend(words, nanoseconds)
+            self._stream.extend(words.tobytes(), nanoseconds)
 
     def launch_counted(
         self, executable: Executable, bindings: Sequence[Buffer | Number], counts: Buffer
@@ -237,7 +246,7 @@ class CpuRuntime:
         slots = (target.address, source.address, target.nbytes)
         if grid[0]:
             words = command(self._executor.copy_function, grid, slots, 1)
-            self._stream.extend(words, grid[0] * COPY_WORK)
+            self._stream.extend(words.tobytes(), grid[0] * COPY_WORK)
 
     # ---- order ----
 
@@ -271,8 +280,10 @@ class CpuRuntime:
         self._executor.check()
         return self._allocator.allocate(nbytes)
 
-    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> NewBuffers:
+    def bundle_memory(self, sizes: Sequence[int], inner: Collection[int]) -> BundleMemory:
         """Return what makes the buffers of a bundle."""
+        if isinstance(self._allocator, Allocator):
+            return LentBuffers(self._allocator, sizes)
         return NewBuffers(self._allocator.allocate, sizes, size_class)
 
     def capacity(self, nbytes: int) -> int:

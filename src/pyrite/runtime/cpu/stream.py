@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
@@ -10,10 +10,10 @@ from typing import Final
 from pyrite.runtime.cpu.executor import NO_SEAT, CommandBuffer, Executor
 from pyrite.runtime.interruption import Uninterrupted
 
-#: Words of launches, some 20 of a few operands, that are handed over while others are under way.
-_BEHIND: Final = 512
-#: Words that are handed over however little work they are.
-_MOST: Final = 8192
+#: Bytes of launches, some 40 of a few operands, that are handed over while others are under way.
+_BEHIND: Final = 512 * 8
+#: Bytes that are handed over however little work they are.
+_MOST: Final = 8192 * 8
 
 
 class Stream:
@@ -28,10 +28,14 @@ class Stream:
         self.executor = executor
         self._together = together
         self._lock = Lock()
+        #: What was added last, in order: appending to a deque is atomic, so `extend` waits for
+        #: nobody.  Who holds the lock writes it behind the pending commands.
+        self._added: deque[bytes] = deque()
         self._pending = CommandBuffer()
-        #: Nanoseconds of work that is pending, roughly.
+        #: Nanoseconds of work that is pending, and bytes: roughly, as threads may write at once.
         self._work = 0.0
-        #: The submission that the pending commands will be: nobody else submits.
+        self._size = 0
+        #: The submission that what is added now will be, or a later one: nobody else submits.
         self._next = executor.submitted + 1
         #: Launches of the command buffers that were handed over.
         self._handed = 0
@@ -41,29 +45,36 @@ class Stream:
     @property
     def launches(self) -> int:
         """How many launches were added so far."""
-        with self._lock:
+        with Uninterrupted(), self._lock:
+            self._write_added()
             return self._handed + len(self._pending)
 
-    def extend(self, words: array[int], nanoseconds: float) -> None:
-        """Add launches as `command` writes them, of so much work; maybe hand over what there is."""
+    def extend(self, commands: bytes, nanoseconds: float) -> None:
+        """Add launches, as bytes of `command`, of so much work; maybe hand over what there is."""
         executor = self.executor
         if executor.why_closed is not None:
             executor.check()
-        with self._lock:
-            pending = self._pending.words
-            pending.extend(words)
-            work = self._work = self._work + nanoseconds
-            if (work >= self._together and (len(pending) >= _BEHIND or executor.is_idle)) or len(
-                pending
-            ) >= _MOST:
+        self._added.append(commands)
+        size = self._size = self._size + len(commands)
+        work = self._work = self._work + nanoseconds
+        if (work >= self._together and (size >= _BEHIND or executor.is_idle)) or size >= _MOST:
+            with self._lock:
                 self._submit_recording()
+
+    def _write_added(self) -> None:
+        """Write what was added behind the pending commands, for who holds the lock."""
+        added, pending = self._added, self._pending.words
+        while added:
+            # It stays until it is written: `done` takes nothing added and nothing pending for
+            # idleness.
+            pending.frombytes(added[0])
+            added.popleft()
 
     def flush(self) -> int:
         """Hand over what was added and return the number of the last submission."""
         self.executor.check()
         with self._lock:
-            if self._pending.words:
-                self._submit(self.executor.submit)
+            self._submit(self.executor.submit)
             if self._is_aside:
                 self.executor.rouse()
                 self._is_aside = False
@@ -76,26 +87,32 @@ class Stream:
     def synchronize(self) -> None:
         """Hand over what was added and wait for everything."""
         self.executor.check()
-        if not self._pending.words and self.executor.is_idle:
+        if not self._added and not self._pending.words and self.executor.is_idle:
             return
         with Uninterrupted():
             with self._lock:
                 number, seat = self.executor.submitted, NO_SEAT
-                if self._pending.words:
+                if self._prepare():
                     number, seat = self.executor.submit_seated(self._pending)
-                    self._begin(number)
+                    self._begin()
             if seat != NO_SEAT:
                 self.executor.help(number, seat)
         self.executor.wait(number)
 
     def now(self) -> int:
-        """Return the submission of the next launch."""
+        """Return the submission of the last launch that was added, or a later one."""
         return self._next
 
     def done(self) -> int:
-        """Return the last submission that is done; the next one while nothing was added to it."""
+        """Return the last submission that is done; the next one while nothing was added to it.
+
+        The order matters: another thread may add, and hand over, between any two of the questions.
+        """
+        if self._added or self._pending.words:
+            return self.executor.completed
+        submitted = self.executor.submitted
         completed = self.executor.completed
-        return completed + (completed == self.executor.submitted and not self._pending.words)
+        return completed + (completed == submitted)
 
     def _submit_recording(self) -> None:
         """Hand over for a thread that goes on recording, and keeps its processor for that."""
@@ -106,13 +123,24 @@ class Stream:
     def _submit(self, submit: Callable[[CommandBuffer], int]) -> None:
         # Whole: what ran without being noted would be freed under it, or run again.
         with Uninterrupted():
-            self._begin(submit(self._pending))
+            if self._prepare():
+                submit(self._pending)
+                self._begin()
 
-    def _begin(self, submitted: int) -> None:
-        """Write other commands, once those before were submitted under that number.
+    def _prepare(self) -> bool:
+        """Gather what is to be submitted; whether there is any."""
+        # Before: what is added from here on may miss this submission.
+        self._next = self.executor.submitted + 2
+        self._write_added()
+        if self._pending.words:
+            return True
+        self._next = self.executor.submitted + 1
+        return False
+
+    def _begin(self) -> None:
+        """Write other commands, once those before were submitted.
 
         Not before: `done` takes nothing pending and nothing submitted for idleness.
         """
         self._handed += len(self._pending)
-        self._pending, self._work = CommandBuffer(), 0.0
-        self._next = submitted + 1
+        self._pending, self._work, self._size = CommandBuffer(), 0.0, 0
