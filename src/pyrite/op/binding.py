@@ -49,6 +49,38 @@ def call(
     on: tuple[type[TensorBase], Executor] | None = None,
 ) -> Any:
     """Execute an op as `bind` does, given also the form of its attributes by `form_of`."""
+    # Most calls are of one or two tensors of a backend, as planned before: one look-up, the
+    # backend, and the result.  All others go on in `_called`, which would do the same for these.
+    plan: Plan | None = None
+    count = len(inputs)
+    if count == 2:
+        x, y = inputs
+        if isinstance(x, TensorBase) and isinstance(y, TensorBase):
+            backend = x._backend
+            if backend is y._backend:
+                plan = op.plans.get((form, x._type.key, y._type.key))
+    elif count == 1:
+        x = inputs[0]
+        if isinstance(x, TensorBase):
+            backend = x._backend
+            plan = op.plans.get((form, x._type.key))
+    if plan is not None and (type := plan.result) is not None and not restrictions:
+        handles = [x._handle, y._handle] if count == 2 else [x._handle]
+        results = backend.execute(op, handles, plan)
+        if results is None:
+            return _expanded(op, inputs, plan)
+        return x._wrap(results[0], type, backend)
+    return _called(op, inputs, attrs, form, on)
+
+
+def _called(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: Attributes,
+    form: Form | None,
+    on: tuple[type[TensorBase], Executor] | None,
+) -> Any:
+    """Execute an op as `call` does, whatever its inputs are."""
     found = known(op, inputs, attrs, form)
     if found is None:
         cls, backend, unified, plan = prepare(op, inputs, attrs, form, on)

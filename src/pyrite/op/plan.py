@@ -277,6 +277,9 @@ def _taken(value: Any, type: TensorType) -> Any:
 
 def _kept(op: Op, key: tuple[Any, ...], plan: Plan) -> Plan:
     """Return a plan, which later calls find under a key."""
+    is_plain = plan.takes is None and plan.numbers is None and not op.sync
+    if is_plain and plan.out is not None and len(plan.out) == 1:
+        plan.result = plan.out[0]
     if len(op.plans) >= _PLANS_KEPT:
         op.plans.clear()
     op.plans[key] = plan

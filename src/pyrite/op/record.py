@@ -173,6 +173,8 @@ class Plan:
     out: tuple[TensorType, ...] | None
     #: The type that each input takes, None for one that stays as it is; None where all do.
     takes: tuple[TensorType | None, ...] | None = None
+    #: The type of the one result, where inputs are taken as they come and no more is to be done.
+    result: TensorType | None = None
     #: Whether it is kept for the next call, so that backends and tapes may keep things by it.
     is_kept: bool = False
     #: The plan of the same calls with residuals, once a tape has asked for it.

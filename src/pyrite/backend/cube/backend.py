@@ -30,7 +30,7 @@ from pyrite.backend.cube.program import CubeProgram, compile_graph
 from pyrite.backend.cube.read import Read
 from pyrite.backend.cube.recorder import record
 from pyrite.backend.cube.recording import EXPANSION, RECORDINGS, Recording, Replay
-from pyrite.backend.cube.recording_key import key_of, key_of_plan
+from pyrite.backend.cube.recording_key import key_of
 from pyrite.backend.cube.registry import CONDITIONS, Lowering, prefers_rule
 from pyrite.backend.cube.rehearsal import kind_of, rehearse, without_memory
 from pyrite.backend.cube.skeleton.elementwise import elementwise
@@ -46,7 +46,7 @@ from pyrite.errors import DeviceError, DTypeError, UnsupportedKernelError
 from pyrite.op import Attributes, Constant, Op, Plan, require_reference
 from pyrite.recent import Recent
 from pyrite.runtime.protocol import Runtime
-from pyrite.types import Array, DType, TensorType, dtype
+from pyrite.types import Array, DType, TensorType, bool_, dtype
 
 REFERENCE = NumPy()
 
@@ -94,19 +94,36 @@ class CubeBackend(Backend):
         """Execute one op as it was planned, mostly by what a call of its plan has recorded."""
         if op.kernels:
             return self._execute_own(op, inputs, plan)
-        key = key_of_plan(plan, inputs) if plan.is_kept else None
-        recording = None if key is None else self._planned.get(key)
+        # As `key_of_plan` and `operands_of` do, in one pass: this is run for every op.
+        parts: list[Hashable] = [plan]
+        operands: list[Any] = []
+        doubt: AnyDoubt | None = None
+        for i in inputs:
+            if i.__class__ is CubeTensor:
+                parts.append(i.layout or i.layout_of())
+                operands.append(i.buffer)
+                its = i.doubt
+                if its is not doubt and its is not None:
+                    doubt = joined(doubt, its)
+            elif i is not None and i.type.dtype is bool_:
+                parts.append(bool(i.value))
+        key = tuple(parts)
+        recording = self._planned.get(key)
         if recording is None:
-            lowering = self._lowering_of_call(op, inputs, plan.attrs)
-            if op.body is not None and lowering is None:
-                recording = EXPANSION
-            else:
-                recording = self._recording(lowering, op, inputs, plan.attrs, plan.out)
+            recording = self._recording_of(op, inputs, plan)
             if recording is None:
+                lowering = self._lowering_of_call(op, inputs, plan.attrs)
                 return self._unrecorded_or_none(lowering, op, inputs, plan)
-            if key is not None:
+            if plan.is_kept:
                 self._planned.put(key, recording)
-        return recording.replay(self.launcher, inputs)
+        return recording.run(self.launcher, inputs, operands, doubt)
+
+    def _recording_of(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Replay | None:
+        """Return what calls of a plan do with such inputs, None where it is found out each time."""
+        lowering = self._lowering_of_call(op, inputs, plan.attrs)
+        if op.body is not None and lowering is None:
+            return EXPANSION
+        return self._recording(lowering, op, inputs, plan.attrs, plan.out)
 
     def _execute_own(
         self, op: Op, inputs: Sequence[Any], plan: Plan

@@ -33,6 +33,8 @@ RECORDINGS = 4096
 #: asks for that.
 _CALLERS = 4
 
+_new = object.__new__
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -106,14 +108,18 @@ class Recording:
         self, launcher: Launcher, inputs: Sequence[Any], given: Sequence[Number] = ()
     ) -> Sequence[CubeTensor]:
         """Make the launches for inputs, and numbers given beside them; return the results."""
-        operands: list[Any] = []
-        doubt: AnyDoubt | None = None
-        for i in inputs:
-            if i.__class__ is CubeTensor:
-                operands.append(i.buffer)
-                its = i.doubt
-                if its is not doubt and its is not None:
-                    doubt = joined(doubt, its)
+        operands, doubt = operands_of(inputs)
+        return self.run(launcher, inputs, operands, doubt, given)
+
+    def run(
+        self,
+        launcher: Launcher,
+        inputs: Sequence[Any],
+        operands: list[Any],
+        doubt: AnyDoubt | None,
+        given: Sequence[Number] = (),
+    ) -> Sequence[CubeTensor]:
+        """Do what `replay` does, given the inputs' buffers, and what these are in doubt of."""
         only = self.only
         if only is not None and not listeners:
             if self.sizes:
@@ -124,11 +130,13 @@ class Recording:
                 if given:
                     operands += given
                 self.bundle.launch(operands)
-            at, of, strides, offset, layout = only
-            made = CubeTensor(operands[at], of, strides, offset, doubt)
-            made.layout = layout
+            # As by ``CubeTensor(...)``, in half the time.
+            made = _new(CubeTensor)
+            at, made.type, made.strides, made.offset, made.layout = only
+            made.buffer = operands[at]
+            made.doubt = doubt
             return (made,)
-        return self._replay_all(launcher, inputs, operands, doubt, given)
+        return self._run_all(launcher, inputs, operands, doubt, given)
 
     def _put_more(self, inputs: Sequence[Any], operands: list[Any]) -> None:
         """Note the line of a large result, and put the inputs' numbers behind the buffers."""
@@ -137,7 +145,7 @@ class Recording:
         for position, dtype in self.arguments:
             operands.append(number_of(inputs[position], dtype))
 
-    def _replay_all(
+    def _run_all(
         self,
         launcher: Launcher,
         inputs: Sequence[Any],
@@ -145,7 +153,7 @@ class Recording:
         doubt: AnyDoubt | None,
         given: Sequence[Number],
     ) -> Sequence[CubeTensor]:
-        """Do what `replay` does where there is more to do, given the inputs' buffers."""
+        """Do what `run` does where there is more to do."""
         bundle = self.prepare(launcher, inputs, operands)
         operands += given
         for at, of in self.new if listeners else self.large:
@@ -191,10 +199,29 @@ class Recording:
         return self.bundle
 
 
+def operands_of(inputs: Sequence[Any]) -> tuple[list[Any], AnyDoubt | None]:
+    """Return the buffers of inputs, and what these are in doubt of."""
+    operands: list[Any] = []
+    doubt: AnyDoubt | None = None
+    for i in inputs:
+        if i.__class__ is CubeTensor:
+            operands.append(i.buffer)
+            its = i.doubt
+            if its is not doubt and its is not None:
+                doubt = joined(doubt, its)
+    return operands, doubt
+
+
 class Expansion:
     """What a call of a composite does that has no kernels of its own: its body is run."""
 
-    def replay(self, launcher: Launcher, inputs: Sequence[Any]) -> None:
+    def run(
+        self,
+        launcher: Launcher,
+        inputs: Sequence[Any],
+        operands: list[Any],
+        doubt: AnyDoubt | None,
+    ) -> None:
         """Return None: the composite is to be expanded."""
         return
 

@@ -13,6 +13,7 @@ from pyrite.backend.cube.layout import (
     Strides,
     broadcast_strides,
     is_row_major,
+    layout_key,
     reshaped_strides,
     row_major,
 )

@@ -34,12 +34,13 @@ class CpuBundle:
         template = self._template
         if template is None:
             template = self._template = self._written(operands)
-        if template.addressed is None:
+        addressed = template.addressed
+        if addressed is None:
             commands = template.filled(operands)
         else:
             # As `filled` does, in a third of the time: most launches of one op are such.
             addresses = []
-            for operand in template.addressed:
+            for operand in addressed:
                 addresses.append(operands[operand].address)
             commands = template.head + template.pack(*addresses)
         if commands:

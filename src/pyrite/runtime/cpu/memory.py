@@ -41,6 +41,8 @@ HUGE: Final = 1 << 20
 #: The smallest block.
 SMALLEST: Final = 256
 
+_new = object.__new__
+
 
 class Block:
     """Bytes at an address, of which the first ``nbytes`` are in use."""
@@ -218,7 +220,11 @@ class Allocator:
         of = self.size_class(nbytes)
         if not for_host:
             return self.lend(of, nbytes)
-        return _lent(self._taken(of, for_host=True), of, nbytes)
+        block = self._taken(of, for_host=True)
+        buffer = CpuBuffer(block, nbytes)
+        lease = block.lease = Lease(buffer, of.end)
+        lease.block = block
+        return buffer
 
     def size_class(self, nbytes: int) -> SizeClass:
         """Return the class of the blocks for so many bytes."""
@@ -236,12 +242,24 @@ class Allocator:
         nothing is locked.
         """
         ended = of.ended
+        block: Block | None = None
         if ended:
+            # Suppressing takes a call more, which shows in small ops.
             try:
-                return _lent(ended.pop().block, of, nbytes)
+                block = ended.pop().block
             except IndexError:
                 pass  # another thread was faster
-        return _lent(self._taken(of, for_host=False), of, nbytes)
+        if block is None:
+            block = self._taken(of, for_host=False)
+        # As by ``CpuBuffer(block, nbytes)``, in half the time.
+        buffer = _new(CpuBuffer)
+        buffer.block = block
+        buffer.address = block.address
+        buffer.nbytes = nbytes
+        buffer.origin = None
+        lease = block.lease = Lease(buffer, of.end)
+        lease.block = block
+        return buffer
 
     def _taken(self, of: SizeClass, *, for_host: bool) -> Block:
         """Return a free block, or a new one, which is in use from now on."""
@@ -322,14 +340,6 @@ class Allocator:
             while self._reserved - self._live > keep and free and free[0].submission <= done:
                 self._blocks.remove(free.popleft())
                 self._reserved -= capacity
-
-
-def _lent(block: Block, of: SizeClass, nbytes: int) -> CpuBuffer:
-    """Return a buffer of a block, whose end `SizeClass` notes."""
-    buffer = CpuBuffer(block, nbytes)
-    lease = block.lease = Lease(buffer, of.end)
-    lease.block = block
-    return buffer
 
 
 class LentBuffers:
