@@ -29,12 +29,13 @@ class Recent(Generic[Key, Item]):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._young: dict[Key, Item] = {}
+        #: Most that are asked for are here: who looks before calling ``get`` saves the call.
+        self.young: dict[Key, Item] = {}
         self._old: dict[Key, Item] = {}
 
     def get(self, key: Key) -> Item | None:
         """Return the item of a key, or None."""
-        found = self._young.get(key)
+        found = self.young.get(key)
         if found is None:
             found = self._old.get(key)
             if found is not None:
@@ -43,9 +44,9 @@ class Recent(Generic[Key, Item]):
 
     def put(self, key: Key, item: Item) -> None:
         """Keep an item under a key, and maybe forget others."""
-        if len(self._young) >= self._size:
-            self._old, self._young = self._young, {}
-        self._young[key] = item
+        if len(self.young) >= self._size:
+            self._old, self.young = self.young, {}
+        self.young[key] = item
 
     def __len__(self) -> int:
-        return len(self._young.keys() | self._old.keys())
+        return len(self.young.keys() | self._old.keys())

@@ -180,7 +180,7 @@ class TensorType(_Keyed):
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", _key_of_type(self.shape, self.dtype))
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[type[TensorType], tuple[Shape, DType]]:
         # Its key is of this process.
         return TensorType, (self.shape, self.dtype)
 

@@ -85,6 +85,16 @@ def test_what_is_advised_for_a_change_in_place_runs() -> None:
     assert len(seen) > 90
 
 
+def test_names_that_are_elsewhere_are_not_listed() -> None:
+    x, weight = pyrite.ones((2,)), nn.Linear(2, 2).weight
+
+    for listed in (dir(x), dir(weight), dir(pyrite.Tensor), dir(pyrite.Parameter)):
+        assert {"reshape", "add", "shape"} <= set(listed)
+        assert not {"view", "add_", "cuda"} & set(listed)
+    assert not hasattr(x, "view")
+    assert not hasattr(pyrite.Tensor, "add_")
+
+
 def test_a_parameter_says_the_same() -> None:
     weight: Any = nn.Linear(2, 2).weight
 

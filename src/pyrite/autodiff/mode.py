@@ -14,7 +14,7 @@ from typing import Any
 from pyrite.backend.tracing import forbid_in_bodies
 
 #: Autodiff levels that record nothing at present.
-_paused: ContextVar[Container[int]] = ContextVar("pyrite_paused", default=())
+paused: ContextVar[Container[int]] = ContextVar("pyrite_paused", default=())
 _depth: ContextVar[int] = ContextVar("pyrite_depth", default=0)
 _training: ContextVar[bool | None] = ContextVar("pyrite_training", default=None)
 
@@ -26,7 +26,7 @@ _EVERY_LEVEL = range(1, 1 << 30)
 
 def is_recording(level: int) -> bool:
     """Whether the tape of an autodiff level records."""
-    return level not in _paused.get()
+    return level not in paused.get()
 
 
 @contextmanager
@@ -39,11 +39,11 @@ def no_grad(level: int | None = None) -> Iterator[None]:
     ...     (x * 2).is_tracked
     False
     """
-    token = _paused.set(_paused_with(level))
+    token = paused.set(_paused_with(level))
     try:
         yield
     finally:
-        _paused.reset(token)
+        paused.reset(token)
 
 
 def emission_sink(level: int) -> list[Any] | None:
@@ -62,7 +62,7 @@ def collecting_emissions(level: int, sink: list[Any]) -> Iterator[None]:
 
 
 def _paused_with(level: int | None) -> Container[int]:
-    now = _paused.get()
+    now = paused.get()
     if level is None or now is _EVERY_LEVEL:
         return _EVERY_LEVEL
     return frozenset({level}) | (now if isinstance(now, frozenset) else frozenset())
@@ -71,17 +71,17 @@ def _paused_with(level: int | None) -> Container[int]:
 @contextmanager
 def recording() -> Iterator[None]:
     """Record at every level in the block, also inside ``no_grad``."""
-    token = _paused.set(())
+    token = paused.set(())
     try:
         yield
     finally:
-        _paused.reset(token)
+        paused.reset(token)
 
 
 def context() -> tuple[Hashable, ...]:
     """Return what an op's recording depends on of what the thread is doing."""
-    paused: Any = _paused.get()
-    return _training.get(), _depth.get(), paused
+    levels: Any = paused.get()
+    return _training.get(), _depth.get(), levels
 
 
 def depth() -> int:

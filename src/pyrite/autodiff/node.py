@@ -16,6 +16,7 @@ from pyrite.tensor.tensor import Tensor
 from pyrite.types import TensorType
 
 _order = itertools.count()
+_new = object.__new__
 
 #: Which input, the node that made it, and which output of that node it is.
 Parents = tuple[tuple[int, "Node", int], ...]
@@ -180,6 +181,76 @@ class Applied(Node):
             if self.run_inputs is not None:
                 out = tuple([Recomputed(None, i) for i in range(len(outputs))])
         return tuple(out) if len(outputs) > 1 else out[0]
+
+
+class Noting:
+    """What there is to note of each call of a plan, where leaves lie under the same inputs.
+
+    ``result`` is the type of the one result; None where a call is noted by ``Applied`` itself.
+    """
+
+    __slots__ = (
+        "blank", "has_numbers", "is_active", "is_float", "outs", "result", "takes_output",
+        "tracked", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self, op: Op, plan: Plan, inputs: Sequence[Handle], active: tuple[int, ...]
+    ) -> None:
+        self.result: TensorType | None = None
+        derivative, outs = op.derivative, plan.out
+        if derivative is None or op.residuals is not None or outs is None or len(outs) != 1:
+            return
+        needs = derivative.needs(active, len(inputs))
+        self.outs = outs
+        self.result = outs[0]
+        self.is_float = outs[0].dtype.kind == "float"
+        self.tracked = needs.tracked
+        self.is_active = needs.tracked != ()
+        #: What is saved but for values: the types of a plan's inputs are the same in each call.
+        blank: list[Saved] = [None] * (len(inputs) + 1)
+        if self.is_active:
+            for position in needs.types:
+                blank[position + 1] = type_of(inputs[position])
+            if needs.output == "type":
+                blank[0] = outs[0]
+        self.blank = tuple(blank) if self.is_active else ()
+        self.takes_output = self.is_active and needs.output == "value"
+        self.values = needs.values if self.is_active else ()
+        self.has_numbers = any(inputs[p].__class__ is Constant for p in self.values)
+
+    def noted(
+        self, op: Op, plan: Plan, inputs: Sequence[Handle], value: Tensor,
+        parents: list[tuple[int, Node, int]],
+    ) -> Variable:  # fmt: skip
+        """Return the variable of a call's result, with a node as ``Applied`` makes it."""
+        # Written for speed: this is run for every op.
+        made = _new(Variable)
+        made.value = value
+        made.index = 0
+        made.node = None
+        if not self.is_float:
+            return made
+        node = made.node = _new(Applied)
+        node.order = next(_order)
+        node.outs = self.outs
+        node.parents = tuple(parents)
+        node.active = self.is_active
+        node.op = op
+        node.plan = plan
+        node.tracked = self.tracked
+        node.has_numbers = self.has_numbers
+        node.run_inputs = None
+        if self.values or self.takes_output:
+            saved = [*self.blank]
+            if self.takes_output:
+                saved[0] = value
+            for position in self.values:
+                saved[position + 1] = _kept(inputs[position])
+            node.saved = tuple(saved)
+        else:
+            node.saved = self.blank
+        return made
 
 
 def _kept(value: Any) -> Saved:

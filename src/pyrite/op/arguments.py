@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pyrite.op.foreign import renamed
 from pyrite.op.key import rules_key
+from pyrite.op.launch_number import is_number
 from pyrite.op.plan import Form, attributes_form
 from pyrite.op.record import Op
 from pyrite.op.signature import NO_DEFAULT, Signature
@@ -27,8 +28,8 @@ class Sorter:
     """Sorts the arguments of an op's method; ten times as fast as inspect for ordinary calls."""
 
     __slots__ = (
-        "_arity", "_defaults", "_fillers", "_known", "_least", "_most", "_named", "_op",
-        "_required", "_signature",
+        "_arity", "_defaults", "_fillers", "_forms", "_known", "_least", "_most", "_named", "_op",
+        "_required", "_signature", "_with_one",
     )  # fmt: skip
 
     def __init__(self, op: Op, signature: Signature) -> None:
@@ -39,24 +40,60 @@ class Sorter:
         self._least = sum(default is NO_DEFAULT for default in self._fillers)
         # None of a variable number of inputs is ordinary.
         self._most = -1 if op.variadic else arity + len(self._named)
+        #: How many arguments a call has that gives one attribute by its place.
+        is_usual = bool(self._named) and not op.variadic and not op.at_launch
+        self._with_one = arity + 1 if is_usual else -1
         self._defaults = dict(op.attributes)
         self._required = [n for n, default in self._defaults.items() if default is NO_DEFAULT]
+        #: The forms of attributes that are numbers of a launch, by their names and classes.
+        self._forms: dict[tuple[Any, ...], tuple[Form | None]] = {}
         self._known: dict[Any, tuple[dict[str, Any], Form | None]] = {}
 
     def sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what a call gives.  Raises TypeError for a call that does not fit."""
+        if len(args) == self._with_one and not kwargs:
+            # One attribute by its place, as of most views and reductions.
+            key = _key_of_one(args[-1])
+            if key is not None and (kept := self._known.get(key)) is not None:
+                return args[:-1], kept[0], kept[1]
         count, arity = len(args), self._arity
         if count == arity and not kwargs and not self._defaults:
             return args, self._defaults, ()
-        is_kept = arity <= count <= self._most and not self._op.at_launch
+        at_launch = self._op.at_launch
+        if at_launch:
+            found = self._sorted_of_numbers(args, kwargs)
+            if found is not None:
+                return found
+        is_kept = arity <= count <= self._most and not at_launch
         key = _key(args[arity:], kwargs) if is_kept else None
-        if key is not None and (found := self._known.get(key)) is not None:
-            return args[:arity], *found
+        if key is not None and (kept := self._known.get(key)) is not None:
+            return args[:arity], *kept
         inputs, attrs = self._in_order(args, kwargs) or self._bound(args, kwargs)
         form = attributes_form(self._op, attrs)
         if key is not None:
             self._keep(key, attrs, form)
         return inputs, attrs, form
+
+    def _sorted_of_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+        """Return what a call gives of attributes that are numbers which its launch gives.
+
+        None where more is given.  The form of such is that of all numbers of these classes.
+        """
+        if len(args) != self._arity:
+            return None
+        at_launch = self._op.at_launch
+        key: list[Any] = [*kwargs]
+        for name, value in kwargs.items():
+            if name not in at_launch or not is_number(value):
+                return None
+            key.append(type(value))
+        attrs = {**self._defaults, **kwargs}
+        kept = self._forms.get(tuple(key))
+        if kept is None:
+            if any(attrs[name] is NO_DEFAULT for name in self._required):
+                return None
+            kept = self._forms[tuple(key)] = (attributes_form(self._op, attrs),)
+        return args, attrs, kept[0]
 
     def sorted_of_any_number(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return what `sorted` does for an op of any number of inputs: all of ``args`` are."""

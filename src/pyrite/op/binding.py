@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pyrite.errors import DeviceError, PyriteError
 from pyrite.op.location import located
-from pyrite.op.plan import Form, form_of, known, prepare
+from pyrite.op.plan import NUMBERS, Form, form_of, known, prepare, with_numbers
 from pyrite.op.record import (
     Attributes,
     Constant,
@@ -24,6 +24,8 @@ R = TypeVar("R")
 #: What a block forbids: asked before each op, on the backend that is to run it; mostly there is
 #: nothing.
 restrictions: list[Callable[[Op, Executor], None]] = []
+
+_new = object.__new__
 
 
 def bind(
@@ -49,28 +51,66 @@ def call(
     on: tuple[type[TensorBase], Executor] | None = None,
 ) -> Any:
     """Execute an op as `bind` does, given also the form of its attributes by `form_of`."""
-    # Most calls are of one or two tensors of a backend, as planned before: one look-up, the
-    # backend, and the result.  All others go on in `_called`, which would do the same for these.
-    plan: Plan | None = None
     count = len(inputs)
-    if count == 2:
-        x, y = inputs
-        if isinstance(x, TensorBase) and isinstance(y, TensorBase):
-            backend = x._backend
-            if backend is y._backend:
-                plan = op.plans.get((form, x._type.key, y._type.key))
-    elif count == 1:
-        x = inputs[0]
-        if isinstance(x, TensorBase):
-            backend = x._backend
-            plan = op.plans.get((form, x._type.key))
-    if plan is not None and (type := plan.result) is not None and not restrictions:
-        handles = [x._handle, y._handle] if count == 2 else [x._handle]
-        results = backend.execute(op, handles, plan)
-        if results is None:
-            return _expanded(op, inputs, plan)
-        return x._wrap(results[0], type, backend)
+    if count == 1 and on is None:
+        return call_one(op, inputs, attrs, form)
+    if count == 2 and on is None:
+        return call_two(op, inputs, attrs, form)
     return _called(op, inputs, attrs, form, on)
+
+
+def call_one(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -> Any:
+    """Execute an op of one input as `call` does: mostly a tensor, as planned before.
+
+    Then it is one look-up, the backend, and the result.  Any other call goes on in `_called`, which
+    would do the same for this one.
+    """
+    (x,) = inputs
+    if isinstance(x, TensorBase) and not restrictions:
+        key = (form, x._type.key)
+        plan = op.plans.get(key)
+        if plan is not None and plan.numbers is not None and plan.result is not None:
+            plan = with_numbers(op, key, plan, inputs, attrs)
+        if plan is not None and plan.result is not None:
+            results = x._backend.execute(op, [x._handle], plan)
+            return _expanded(op, inputs, plan) if results is None else _like(x, results[0], plan)
+    return _called(op, inputs, attrs, form, None)
+
+
+def call_two(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -> Any:
+    """Execute an op of two inputs, tensors or a tensor and a number: see `call_one`."""
+    x, y = inputs
+    if isinstance(x, TensorBase) and not restrictions:
+        backend = x._backend
+        kind: Any = None
+        if isinstance(y, TensorBase):
+            if y._backend is backend:
+                kind = y._type.key
+        elif y.__class__ in NUMBERS:
+            kind = y.__class__
+        key = (form, x._type.key, kind)
+        plan = op.plans.get(key)
+        if plan is not None and plan.numbers is not None and plan.result is not None:
+            plan = with_numbers(op, key, plan, inputs, attrs)
+        if plan is not None and plan.result is not None:
+            takes = plan.takes
+            other = y._handle if takes is None else Constant(y, takes[1])  # type: ignore[arg-type]
+            results = backend.execute(op, [x._handle, other], plan)
+            return _expanded(op, inputs, plan) if results is None else _like(x, results[0], plan)
+    return _called(op, inputs, attrs, form, None)
+
+
+def _like(x: TensorBase, handle: Handle, plan: Plan) -> TensorBase:
+    """Return the one result of a call as a tensor, on the backend of an input."""
+    assert plan.result is not None, "a plan of one result"
+    if x.__class__ is not TensorBase.concrete:
+        return x._wrap(handle, plan.result, x._backend)
+    # As `_wrap` does, in half the time.
+    made = _new(TensorBase.concrete)
+    made._handle = handle
+    made._type = plan.result
+    made._backend = x._backend
+    return made
 
 
 def _called(

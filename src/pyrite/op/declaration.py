@@ -12,7 +12,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 from pyrite.content import Functions
 from pyrite.errors import ArgumentError, PyriteError
 from pyrite.op.arguments import Sorter
-from pyrite.op.binding import call
+from pyrite.op.binding import call, call_one, call_two
 from pyrite.op.derived import derivative_of
 from pyrite.op.example import Sample
 from pyrite.op.location import RAW, located, refused
@@ -303,12 +303,13 @@ def _entry(op: Op, function: Callable[P, R], signature: Signature) -> Callable[P
     writes_out = bool(op.kernels) and "out" not in (*op.inputs, *op.attributes)
     #: How many arguments need no sorting: all are inputs.
     plain = len(op.inputs) if is_own and not op.variadic and not op.attributes else -1
+    call_plain = {1: call_one, 2: call_two}.get(plain, call)
 
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if len(args) == plain and not kwargs:
-                return call(op, args, op.attributes, ())  # type: ignore[no-any-return]
+                return call_plain(op, args, op.attributes, ())  # type: ignore[no-any-return]
             if writes_out and "out" in kwargs:
                 given = kwargs.pop("out")
                 return call_into(op, *sort(args, kwargs), given)  # type: ignore[no-any-return]

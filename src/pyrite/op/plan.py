@@ -36,7 +36,8 @@ _PLANS_KEPT = 512
 #: Part of the key of a plan.
 Form = tuple[Any, ...]
 
-_NUMBERS = frozenset({int, float, bool})
+#: Classes of Python's numbers.
+NUMBERS = frozenset({int, float, bool})
 
 #: Attributes whose class and value are their content.
 _PLAIN = frozenset({int, bool, str, type(None), DType})
@@ -73,7 +74,7 @@ def prepare(
             for i, type in zip(inputs, plan.takes, strict=True)
         ]
     if plan.numbers is not None and key is not None:
-        plan = _with_numbers(op, key, plan, inputs, attrs)
+        plan = with_numbers(op, key, plan, inputs, attrs)
     return cls, backend, inputs, plan
 
 
@@ -93,7 +94,7 @@ def _survey(inputs: Sequence[Any]) -> tuple[TensorBase | None, list[Any] | None]
                 lead = value
             if parts is not None:
                 parts.append(value._type.key)
-        elif value is not None and value.__class__ not in _NUMBERS:
+        elif value is not None and value.__class__ not in NUMBERS:
             parts = None
         elif parts is not None:
             parts.append(value.__class__)
@@ -115,7 +116,7 @@ def known(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -
     handles: list[Handle] = []
     for value in inputs:
         kind = value.__class__
-        if kind in _NUMBERS or value is None:
+        if kind in NUMBERS or value is None:
             parts.append(kind)
             handles.append(value)
         elif isinstance(value, TensorBase):
@@ -138,11 +139,11 @@ def known(op: Op, inputs: Sequence[Any], attrs: Attributes, form: Form | None) -
         given = [
             x if isinstance(x, TensorBase) else h for x, h in zip(inputs, handles, strict=True)
         ]
-        plan = _with_numbers(op, key, plan, given, attrs)
+        plan = with_numbers(op, key, plan, given, attrs)
     return cls, backend, handles, plan
 
 
-def _with_numbers(
+def with_numbers(
     op: Op, key: tuple[Any, ...], plan: Plan, inputs: Sequence[Any], attrs: Attributes
 ) -> Plan:
     """Return the plan of a call that may differ from another in numbers that its launch gives.
@@ -168,7 +169,7 @@ def _puts_numbers(handles: list[Handle], takes: Sequence[TensorType | None]) -> 
     """Put Constants in the places of numbers; False where a tensor is to be cast."""
     for position, type in enumerate(takes):
         if type is not None:
-            if handles[position].__class__ not in _NUMBERS:
+            if handles[position].__class__ not in NUMBERS:
                 return False
             handles[position] = Constant(handles[position], type)
     return True
@@ -277,13 +278,22 @@ def _taken(value: Any, type: TensorType) -> Any:
 
 def _kept(op: Op, key: tuple[Any, ...], plan: Plan) -> Plan:
     """Return a plan, which later calls find under a key."""
-    is_plain = plan.takes is None and plan.numbers is None and not op.sync
-    if is_plain and plan.out is not None and len(plan.out) == 1:
+    if _is_direct(op, key, plan) and plan.out is not None and len(plan.out) == 1:
         plan.result = plan.out[0]
     if len(op.plans) >= _PLANS_KEPT:
         op.plans.clear()
     op.plans[key] = plan
     return plan
+
+
+def _is_direct(op: Op, key: tuple[Any, ...], plan: Plan) -> bool:
+    """Whether the tensors of a call go to the backend as they come, by the key of its plan."""
+    if op.sync or plan.takes is None:
+        return not op.sync
+    kinds = key[1:]
+    return plan.numbers is None and all(
+        type is None or kind in NUMBERS for type, kind in zip(plan.takes, kinds, strict=True)
+    )
 
 
 def _planned(op: Op, inputs: Sequence[Any], attrs: Attributes) -> tuple[Sequence[Any], Plan]:

@@ -177,6 +177,8 @@ class Plan:
     result: TensorType | None = None
     #: Whether it is kept for the next call, so that backends and tapes may keep things by it.
     is_kept: bool = False
+    #: What tapes have made of it, by the positions under which leaves lie.
+    tapes: dict[tuple[int, ...], Any] = field(default_factory=dict)
     #: The plan of the same calls with residuals, once a tape has asked for it.
     with_residuals: Plan | None = None
     #: Where numbers are that launches give, and those of this call; None for an op without kernels.

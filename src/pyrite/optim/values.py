@@ -41,7 +41,7 @@ def like(t: Tensor, other: Tensor) -> Tensor:
     dtype = other._type.dtype
     if t._type.dtype is not dtype:
         t = t.astype(dtype)
-    return t if t._backend is other._backend else t.to(other.device)
+    return t if t._backend is other._backend else t._on(other._backend)
 
 
 def in_dtype(t: Tensor, dtype: DType) -> Tensor:

@@ -193,7 +193,8 @@ class Movement(TensorBase):
         (2, 3)
         """
         if shape is None:
-            return self._reshape(_one_sequence(sizes))
+            is_one = len(sizes) == 1 and sizes[0].__class__ is tuple
+            return self._reshape(sizes[0] if is_one else _one_sequence(sizes))
         if sizes:
             raise ArgumentError(f"reshape requires one shape, got {sizes} and shape={shape}")
         return self._reshape(shape)

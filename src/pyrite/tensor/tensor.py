@@ -90,7 +90,10 @@ class Tensor(
     @public
     def to(self, where: DeviceLike, /) -> Tensor:
         """Return the tensor on another device, or itself when it is there already."""
-        backend = destination(where)
+        return self._on(destination(where))
+
+    def _on(self, backend: Backend) -> Tensor:
+        """Return what `to` does, given a device's backend."""
         if backend == self._backend:
             return self
         if backend.root is self._backend.root and backend.level > self._backend.level:

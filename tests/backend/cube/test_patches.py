@@ -54,7 +54,7 @@ def test_patches_take_one_product_and_maybe_zeros_before() -> None:
     for case, launches in ((CASES[0], 3), (CASES[5], 2)):
         g, weight, attrs = operands(rng, *case)
         gradient(*(pyrite.tensor(t, device=device) for t in (g, weight)), attrs).numpy()
-        *_, recording = backend._recordings._young.values()
+        *_, recording = backend._recordings.young.values()
         # The last is what looks for sums that are NaN because of a zero that stands for no term.
         names = [step.executable.kernel.name for step in recording.steps]
         assert len(names) <= launches, names

@@ -126,7 +126,7 @@ def test_no_size_of_a_rehearsal_comes_first() -> None:
             x = pyrite.ones((2, 2, *sizes), device=device)
             weight = pyrite.ones((4, 2, 3, 3), device=device)
             x.conv2d(weight, None, padding=1, stride=2).numpy()
-            compiled.append(str(sorted(map(str, backend.launcher._firsts._young.items()))))
+            compiled.append(str(sorted(map(str, backend.launcher._firsts.young.items()))))
             backend.launcher.ahead.finish()
         backend.launcher.ahead.stop()
         built.append(compiled)

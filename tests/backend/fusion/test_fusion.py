@@ -42,7 +42,7 @@ def fused(device: Device) -> Fusion:
 
 def launches(device: Device) -> list[int]:
     """Return how many kernels each program has, in the order in which they were made."""
-    return [program.launches for program in fused(device).recorded.programs._young.values()]
+    return [program.launches for program in fused(device).recorded.programs.young.values()]
 
 
 def gelu(x: Tensor) -> Tensor:

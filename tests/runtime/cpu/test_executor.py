@@ -157,6 +157,36 @@ def test_those_that_are_less_wait_for_a_reader_who_wakes_nobody(executor: Execut
     assert [sleeps(thread) for thread in executor._threads] == slept
 
 
+def test_what_threads_add_at_the_same_time_runs_once_in_the_order_of_each(
+    executor: Executor,
+) -> None:
+    stream = Stream(executor, together=50.0)
+    run: list[tuple[int, int]] = []
+
+    def one(thread: int, n: int) -> Chunks:
+        return Chunks(lambda _: run.append((thread, n)), 1)
+
+    chunks = [[one(thread, n) for n in range(100)] for thread in range(4)]
+
+    def add(mine: list[Chunks]) -> None:
+        for c in mine:
+            stream.extend(c.words.tobytes(), 1.0)
+
+    threads = [threading.Thread(target=add, args=(mine,)) for mine in chunks]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    counted = stream.launches
+    stream.synchronize()
+
+    assert counted == 400
+    assert len(run) == len(set(run)) == 400
+    for thread in range(4):
+        assert [n for of, n in run if of == thread] == list(range(100))
+    assert stream.done() == stream.now()
+
+
 def sleeps(thread: threading.Thread) -> str:
     """Return how often a thread went to sleep."""
     return told(thread, "voluntary")

@@ -96,6 +96,23 @@ def test_the_host_gets_no_block_that_a_launch_may_still_use() -> None:
     assert stream.allocator.allocate(1000, for_host=True).address == address
 
 
+def test_what_goes_from_hand_to_hand_is_counted_as_it_is() -> None:
+    allocator = Stream().allocator
+    kept = [allocator.allocate(1000) for _ in range(2)]
+    for nbytes in (1000, 1000, 5000, 5000, 1000, 900):
+        allocator.allocate(nbytes)  # let go of at once
+    one, other = size_class(1000), size_class(5000)
+
+    report = allocator.report()
+    del kept
+    after = allocator.report()
+
+    # A block of each size was lent again and again, the two kept beside them.
+    assert (report.live, report.reserved) == (2 * one, 3 * one + other)
+    assert report.peak == 2 * one + max(one, other)
+    assert (after.live, after.reserved) == (0, report.reserved)
+
+
 def test_a_block_that_ends_while_others_are_taken_back_waits_for_its_own_launch() -> None:
     """Another thread launches with a buffer and drops it between two that are taken back."""
     held = []

@@ -108,7 +108,8 @@ class CubeBackend(Backend):
             elif i is not None and i.type.dtype is bool_:
                 parts.append(bool(i.value))
         key = tuple(parts)
-        recording = self._planned.get(key)
+        planned = self._planned
+        recording = planned.young.get(key) or planned.get(key)
         if recording is None:
             recording = self._recording_of(op, inputs, plan)
             if recording is None:

@@ -19,7 +19,7 @@ from pyrite.backend.fusion.eager import NOT_EAGER, EagerCalls, read_external
 from pyrite.backend.fusion.lazy import External, Lazy
 from pyrite.backend.fusion.pending import MOST_CALLS, PendingCalls, captured_read
 from pyrite.backend.fusion.recorded import RecordedCalls
-from pyrite.backend.fusion.task_calls import CallsHere
+from pyrite.backend.fusion.task_calls import CallsHere, TaskCalls
 from pyrite.backend.memory import DeviceMemory
 from pyrite.backend.protocol import Backend
 from pyrite.config import Check, config, require_check
@@ -72,7 +72,22 @@ class Fusion(Backend):
 
     def execute(self, op: Op, inputs: Sequence[Handle], plan: Plan) -> Sequence[Lazy] | None:
         """Record a call; one that no program can hold runs at once, behind what it needs."""
+        # Written for speed: this is run for every op, and most came here before.
         here = self._calls.of_thread
+        calls = here.recording()
+        if calls.__class__ is PendingCalls and plan.is_kept:
+            with calls.lock:
+                made = None if calls.is_done else calls.record_again(inputs, plan)
+            if made is not None:
+                if calls.at.count >= MOST_CALLS and not calls.is_captured:
+                    calls.run()
+                return made
+        return self._executed(here, op, inputs, plan)
+
+    def _executed(
+        self, here: TaskCalls, op: Op, inputs: Sequence[Handle], plan: Plan
+    ) -> Sequence[Lazy] | None:
+        """Do what `execute` does, for any call."""
         here.turn()
         if here.deferred is not None:
             here.finish()

@@ -24,6 +24,8 @@ MOST_CALLS = 2048
 #: So many programs are found by the last call, for other results that are held, or layouts.
 MOST_FORMS = 16
 
+_new = object.__new__
+
 
 class PendingCalls:
     """Some calls in order, their inputs, and who holds their results.
@@ -58,12 +60,60 @@ class PendingCalls:
 
     # ---- recording ----
 
-    def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> list[Lazy] | None:
+    def record_again(self, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
+        """Return what `record` does for a call that came here before; else None.
+
+        None too where an input is to be computed first, or is an application's.
+        """
+        # Written for speed: this is run for every op.
+        numbers = self.numbers
+        parts: list[Hashable] = [plan]
+        for i in inputs:
+            kind = i.__class__
+            if kind is Lazy:
+                pending, n = i.place
+                if pending is self:
+                    parts.append(n)
+                elif i.value is not None:
+                    parts.append(self._input(i))
+                else:
+                    break
+            elif kind is Constant:
+                if i.type.dtype is bool_:
+                    parts.append(bool(i.value))
+                numbers.append(i)
+            elif i is not None:
+                break
+        else:
+            call = self.at.next.get(tuple(parts))
+            if call is not None:
+                return self._added(call)
+        del numbers[self.at.numbers :]
+        return None
+
+    def _added(self, call: Call) -> Sequence[Lazy]:
+        """Return the results of a call, which is the last one now."""
+        at, types = self.at, call.types
+        if call.is_checked or listeners:
+            self.sites[at.count] = user_location()
+        self.at = call
+        if len(types) > 1:
+            several = [Lazy(type, (self, n)) for n, type in enumerate(types, at.results)]
+            self._results += [ref(x) for x in several]
+            return several
+        # As by ``Lazy(...)``, in half the time.
+        made = _new(Lazy)
+        made.type = types[0]
+        made.place = (self, at.results)
+        made.value = None
+        self._results.append(ref(made))
+        return (made,)
+
+    def record(self, op: Op, inputs: Sequence[Any], plan: Plan) -> Sequence[Lazy] | None:
         """Return what a call will give; None where it has to run by itself.
 
         The inputs are results of these calls, or computed.
         """
-        # Written for speed: this is run for every op.
         parts: list[Hashable] = [plan]
         for i in inputs:
             if i.__class__ is Lazy:
@@ -84,16 +134,7 @@ class PendingCalls:
             if call is None:
                 del self.numbers[at.numbers :]
                 return None
-        if call.is_checked or listeners:
-            self.sites[at.count] = user_location()
-        self.at = call
-        if len(call.types) == 1:
-            made = Lazy(call.types[0], (self, at.results))
-            self._results.append(ref(made))
-            return [made]
-        several = [Lazy(type, (self, n)) for n, type in enumerate(call.types, at.results)]
-        self._results += [ref(x) for x in several]
-        return several
+        return self._added(call)
 
     def _input(self, x: Lazy) -> int:
         """Return the number of a tensor from elsewhere, now one of the inputs."""

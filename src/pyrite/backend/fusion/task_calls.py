@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -15,6 +16,20 @@ from pyrite.backend.fusion.eager import EagerCalls
 from pyrite.backend.fusion.pending import PendingCalls
 
 _modules = sys.modules
+#: What tells the loop that runs in this thread, once somebody has imported asyncio.
+_running: Callable[[], Any] | None = None
+
+
+def _running_loop() -> Callable[[], Any] | None:
+    """Return what tells the loop that runs in this thread; None while there can be none.
+
+    A program that never imported asyncio has no tasks, and need not import it for this.
+    """
+    global _running
+    if _running is None:
+        # Another thread may be importing it, and then it has nothing yet, nor is there a loop.
+        _running = getattr(_modules.get("asyncio"), "_get_running_loop", None)
+    return _running
 
 
 class TaskCalls:
@@ -39,18 +54,25 @@ class TaskCalls:
 
     def turn(self) -> None:
         """Have ``pending`` be of the task that runs now."""
-        # Written for speed: this is run for every op.  A program that never imported asyncio has
-        # no tasks, and need not import it for this.
-        asyncio: Any = _modules.get("asyncio")
-        # Another thread may be importing it, and then it has nothing yet, nor is there a loop.
-        running = getattr(asyncio, "_get_running_loop", None)
+        running = _running_loop()
         if running is None or (loop := running()) is None:
             if self._task is not None:
                 self._turn_to(None)
             return
-        task = asyncio.current_task(loop)
+        task = _modules["asyncio"].current_task(loop)
         if task is not (None if self._task is None else self._task()):
             self._turn_to(task)
+
+    def recording(self) -> PendingCalls | EagerCalls | None:
+        """Return the calls that the next one follows; None where there is more to do first."""
+        # As `turn` does, written for speed: this is run for every op.
+        running = _running or _running_loop()
+        if running is None or running() is None:
+            if self._task is not None:
+                self._turn_to(None)
+        else:
+            self.turn()
+        return None if self.deferred is not None else self.pending
 
     def _turn_to(self, task: Any) -> None:
         """Put away what another task recorded, and take up what this one did."""

@@ -358,6 +358,9 @@ class LentBuffers:
     def buffers(self, *, are_new: bool = False) -> list[Any]:
         """Return a buffer of each size; see `pyrite.runtime.protocol.BundleMemory`."""
         lend = self._lend
+        if len(self._wanted) == 1:
+            ((of, nbytes),) = self._wanted
+            return [lend(of, nbytes)]
         # A comprehension is a call more, which shows in small ops.
         made = []
         for of, nbytes in self._wanted:

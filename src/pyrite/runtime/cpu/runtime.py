@@ -79,8 +79,8 @@ class CpuExecutable:
     """A kernel as machine code, which is unloaded when nobody holds this or runs it any more."""
 
     __slots__ = (
-        "__weakref__", "_codes", "_extents", "address", "kernel", "pack", "streaming", "work",
-        "written",
+        "__weakref__", "_codes", "_extents", "address", "formats", "kernel", "pack", "streaming",
+        "work", "written",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, code: Code, work: Work, retired: Retired) -> None:
@@ -90,6 +90,8 @@ class CpuExecutable:
         self.address = code.addresses[SYMBOL]
         #: What makes 8 bytes of each binding.
         self.pack = tuple(_packer(p) for p in kernel.parameters)
+        #: The same as codes of `struct`, in which some may be refused; "" where there is none.
+        self.formats = tuple(map(_format, kernel.parameters))
         #: From the bindings of a launch to the nanoseconds that a workgroup takes, roughly.
         self.work = work
         #: Positions of the buffers that it only writes.
@@ -205,7 +207,7 @@ class CpuRuntime:
             self._executor.width * config.most_shares,
         )  # fmt: skip
         # It may be much: nobody knows before.
-        self._stream.extend(words, config.together)
+        self._stream.extend(words.tobytes(), config.together)
 
     def bundle(self, steps: Sequence[BundledLaunch]) -> CpuBundle:
         """Return launches, in order, that can be made many times."""
@@ -429,6 +431,16 @@ def _packer(parameter: Node) -> Callable[[Buffer | Number], int]:
         return _number(name, dtype, binding)
 
     return pack
+
+
+def _format(parameter: Node) -> str:
+    """Return the code of `struct` for 8 bytes of a binding: an address, or a number that fits."""
+    if parameter.kind == "buffer":
+        return "q"
+    dtype = dtype_of(parameter)
+    if dtype.name in ("bool", "bfloat16"):
+        return ""
+    return _CODES[dtype.name] + "x" * (8 - dtype.itemsize)
 
 
 def _address_of(name: str, binding: Buffer | Number) -> int:
