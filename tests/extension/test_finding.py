@@ -91,6 +91,36 @@ def test_more_than_is_kept_is_said(device: Device, capsys: pytest.CaptureFixture
     assert len(set(lines)) == len(lines)
 
 
+@kernel
+def told_by_text(k: Any, x: Any, out: Any) -> None:
+    (i,) = k.at
+    if x[i] > 1.0:
+        print(f"at {i:03d} of {x.shape[0]}: {x[i]:.2f}|{x[i] > 2.0}", "then", i)
+        k.print(f"<{x.name!r} {i}>")
+    out[i] = x[i]
+
+
+def test_an_f_string_is_printed_as_python_does(
+    device: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    op_of(told_by_text)(pyrite.tensor([0.5, 1.25, 7.125], device=device)).numpy()
+
+    assert capsys.readouterr().out == (
+        "at 001 of 3: 1.25|False then 1\n<'x' 1>\nat 002 of 3: 7.12|True then 2\n<'x' 2>\n"
+    )
+
+
+def test_an_f_string_of_values_is_no_message(interpreter: Device) -> None:
+    @kernel
+    def told_late(k: Any, x: Any, out: Any) -> None:
+        (i,) = k.at
+        assert x[i] > 1.0, f"small at {i}"
+        out[i] = x[i]
+
+    with pytest.raises(KernelError, match="an f-string requires values that Python knows"):
+        op_of(told_late)(pyrite.ones((3,), device=interpreter))
+
+
 # ---- checks ----
 
 

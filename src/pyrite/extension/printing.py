@@ -22,8 +22,49 @@ from pyrite.types import Array, DType, int32, uint32, uint64
 #: Words that the prints of one launch take at most; the first has how many are taken.
 WORDS: Final = 1 << 16
 
-#: What is printed by one call: texts, and the dtypes of values.
-Parts = tuple[str | DType, ...]
+#: A text, or the dtype of a value and how it is formatted.
+Piece = str | tuple[DType, str]
+#: What is printed by one call: parts with a space between, each of pieces without one.
+Parts = tuple[tuple[Piece, ...], ...]
+
+
+class Joined:
+    """A text with values of a kernel in it, as an f-string has them: it can be printed.
+
+    ``pieces`` are texts, and values with how they are formatted.
+    """
+
+    def __init__(self, pieces: Sequence[str | tuple[Any, str]]) -> None:
+        self.pieces = tuple(pieces)
+
+    def __str__(self) -> str:
+        raise KernelError(
+            "an f-string requires values that Python knows, got one of a kernel; print it where "
+            "the kernel runs: print(f'...'), or k.print('at', i)"
+        )
+
+    __repr__ = __str__
+
+    @classmethod
+    def of(cls, *pieces: Any) -> str | Joined:
+        """Return a text, or what will be one if a value of a kernel is in it.
+
+        >>> Joined.of("a ", (1.5, ".2f"))
+        'a 1.50'
+        """
+        if any(isinstance(p, tuple) and isinstance(p[0], Value) for p in pieces):
+            return cls([p if _is_open(p) else str(cls.of(p)) for p in pieces])
+        return "".join(format(*p) if isinstance(p, tuple) else p for p in pieces)
+
+
+def _is_open(piece: Any) -> bool:
+    return isinstance(piece, tuple) and isinstance(piece[0], Value)
+
+
+def _pieces_of(part: Any) -> tuple[str | tuple[Value, str], ...]:
+    if isinstance(part, Joined):
+        return part.pieces
+    return ((part, ""),) if isinstance(part, Value) else (str(part),)
 
 
 class Prints:
@@ -43,13 +84,19 @@ class Prints:
     def record(self, scope: Arithmetic, memory: Memory, parts: Sequence[Any]) -> None:
         """Write a call's values behind those that are there."""
         self.memory = memory
-        values = [p for p in parts if isinstance(p, Value)]
+        pieces = [_pieces_of(part) for part in parts]
+        values = [p[0] for of in pieces for p in of if isinstance(p, tuple)]
         if any(v.width != 1 for v in values):
             raise KernelError(
                 f"print requires single values, got {shown(next(v for v in values if v.width > 1))}"
                 "; print its elements: v[0]"
             )
-        self.calls.append(tuple(p.dtype if isinstance(p, Value) else str(p) for p in parts))
+        self.calls.append(
+            tuple(
+                tuple((p[0].dtype, p[1]) if isinstance(p, tuple) else p for p in of)
+                for of in pieces
+            )
+        )
         plain = scope.plain
         number = plain.const(len(self.calls), uint32)
         words = [number, plain.cast(invocation_number(plain), uint32)]
@@ -73,12 +120,17 @@ class Prints:
             at += 2
             said = []
             for part in parts:
-                if isinstance(part, str):
-                    said.append(part)
-                else:
-                    count = 2 if part.bits > 32 else 1
-                    said.append(str(_value(words[at : at + count], part)))
+                told = ""
+                for piece in part:
+                    if isinstance(piece, str):
+                        told += piece
+                        continue
+                    dtype, form = piece
+                    count = 2 if dtype.bits > 32 else 1
+                    found = _value(words[at : at + count], dtype)
+                    told += format(found, form) if form else str(found)
                     at += count
+                said.append(told)
             yield invocation, " ".join(said) + "\n"
 
 

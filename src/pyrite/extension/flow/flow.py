@@ -12,6 +12,7 @@ from pyrite.extension.flow.loop import Counted, Leaving, RecordedLoop, Rounds, W
 from pyrite.extension.flow.spans import Range, Span
 from pyrite.extension.flow.state import Left, Nothing, decided
 from pyrite.extension.flow.words import Called
+from pyrite.extension.printing import Joined
 from pyrite.extension.scope import KernelScope
 from pyrite.extension.unset import Unset
 from pyrite.kernel import Value
@@ -145,6 +146,10 @@ class Flow:
         if isinstance(x, Value) or isinstance(y, Value):
             return self._scope.math.pow(x, y)
         return x**y
+
+    def text(self, *pieces: Any) -> str | Joined:
+        """Return an f-string; of values of the kernel what will be one when it is printed."""
+        return Joined.of(*pieces)
 
     def _is_free(self, operand: Callable[[], Any]) -> bool:
         """Whether an operand may be computed in any case: recorded once, to look at it."""

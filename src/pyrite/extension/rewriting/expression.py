@@ -64,6 +64,19 @@ class Expressions(ast.NodeTransformer):
         node.func = self.call(node.func, "called", [node.func])
         return node
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """f"a{b:c}": ``_pyrite.text("a", (b, "c"))``."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if not isinstance(part, ast.FormattedValue) or part.conversion != -1:
+                parts.append(
+                    ast.JoinedStr([part]) if isinstance(part, ast.FormattedValue) else part
+                )
+                continue
+            spec = part.format_spec or ast.Constant("")
+            parts.append(ast.Tuple([self.visit(part.value), spec], ast.Load()))
+        return self.call(node, "text", parts)
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Assert a, b: ``_pyrite.require(a, lambda: b)``."""
         text = ast.copy_location(ast.Constant(f"assert {ast.unparse(node.test)}"), node)
