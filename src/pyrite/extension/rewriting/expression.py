@@ -68,13 +68,13 @@ class Expressions(ast.NodeTransformer):
         """f"a{b:c}": ``_pyrite.text("a", (b, "c"))``."""
         parts: list[ast.expr] = []
         for part in node.values:
-            if not isinstance(part, ast.FormattedValue) or part.conversion != -1:
-                parts.append(
-                    ast.JoinedStr([part]) if isinstance(part, ast.FormattedValue) else part
-                )
-                continue
-            spec = part.format_spec or ast.Constant("")
-            parts.append(ast.Tuple([self.visit(part.value), spec], ast.Load()))
+            if not isinstance(part, ast.FormattedValue):
+                parts.append(part)
+            elif part.conversion != -1:
+                parts.append(ast.JoinedStr([part]))
+            else:
+                spec = part.format_spec or ast.Constant("")
+                parts.append(ast.Tuple([self.visit(part.value), spec], ast.Load()))
         return self.call(node, "text", parts)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
