@@ -7,7 +7,8 @@ Guarantees an equal one in which
 
 - a quotient or remainder by a constant is gone, or a shift or ``and``, where the range allows it,
   and parts of a sum that the constant divides are taken out of it;
-- where asked for, a quotient by an argument is a product with its reciprocal, which loops share;
+- where asked for, a quotient by an argument is a product with its reciprocal, which loops share,
+  but for a coordinate of the workgroup, which is counted;
 - comparisons, minima and maxima that the ranges decide are decided;
 - masks that are always true are gone, and so are stores whose mask is never;
 - an access whose index the width divides says so (``is_aligned``).
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from pyrite.kernel.ir import Kernel, Node, Type, scalar
 from pyrite.kernel.passes.rewrite import Rewriter
+from pyrite.kernel.workgroup_place import is_counted
 from pyrite.types import DType, float64, int32
 
 
@@ -178,6 +180,8 @@ class _Simplifier(Rewriter):
     def division(self, name: str, inputs: tuple[Node, ...]) -> Node | None:
         x, y = inputs
         divisor = _constant(y)
+        if self.with_reciprocals and is_counted(self.kernel, x, y):
+            return None
         if divisor is None and self.has_reciprocal(x, y):
             quotient = self.by_reciprocal(x, y)
             if name == "div":

@@ -11,6 +11,7 @@ from pyrite.kernel.target.llvm.access import Accesses
 from pyrite.kernel.target.llvm.assembly import SPARE
 from pyrite.kernel.target.llvm.control import Control
 from pyrite.kernel.target.llvm.conversion import Conversions
+from pyrite.kernel.target.llvm.counters import Counters
 from pyrite.kernel.target.llvm.processor import LLVMTarget
 from pyrite.kernel.target.llvm.spelling import (
     BINARY,
@@ -48,7 +49,7 @@ def to_llvm(kernel: Kernel, target: LLVMTarget, *, streams: Iterable[int] = ()) 
     return Printer(kernel, target, frozenset(streams)).module()
 
 
-class Printer(Conversions, Accesses, Control):
+class Printer(Conversions, Accesses, Control, Counters):
     """Walks a kernel once; a method for each kind of node and each opcode of its own."""
 
     # ---- the module ----
@@ -88,13 +89,15 @@ class Printer(Conversions, Accesses, Control):
             if node.kind == "alloc":
                 self.alloc(node)
         self.line("%any = icmp ult i64 %begin, %end")
-        self.line("br i1 %any, label %group, label %done")
+        before = self.begin_counters("%begin", "br i1 %any, label %{}, label %done", "group")
         self.label("group")
-        self.line("%g = phi i64 [ %begin, %entry ], [ %g.next, %group.end ]")
+        self.line(f"%g = phi i64 [ %begin, %{before} ], [ %g.next, %group.end ]")
+        self.carry_counters(before, "group.end")
         self.builtins(sizes)
         self.region(self.kernel.body)
         self.line("br label %group.end")
         self.label("group.end")
+        self.step_counters()
         self.line("%g.next = add i64 %g, 1")
         self.line("%more = icmp ult i64 %g.next, %end")
         self.line("br i1 %more, label %group, label %done")
@@ -151,6 +154,8 @@ class Printer(Conversions, Accesses, Control):
         kind = node.inputs[0].value_type.dtype.kind
         key = (node.attr, kind)
         type = type_of(node.inputs[0].value_type)
+        if node.attr in ("div", "rem") and (counter := self.counter_of(node)) is not None:
+            return counter.quotient if node.attr == "div" else counter.rest
         operands = [self.names[i] for i in node.inputs]
         if (spelled := BINARY.get(key) or COMPARE.get(key)) is not None:
             return self.value(f"{spelled} {type} {operands[0]}, {operands[1]}")
